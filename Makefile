@@ -1,0 +1,44 @@
+# `make` lists what can be done; every target does its own set-up.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): requirements-dev.lock pyproject.toml .ci/bootstrap
+	@.ci/bootstrap $(VENV)
+	@touch $@
+
+install: $(STAMP) ## create .venv and install the locked versions
+
+run: $(STAMP) ## start Plumbline here, without a cluster
+	@$(BIN)/plumbline run $(ARGS)
+
+fmt: $(STAMP) ## format the code
+	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
+
+check: $(STAMP) ## lint, types, storeys, generated files
+	@$(BIN)/ruff format --check --quiet . || { echo "run 'make fmt'"; exit 1; }
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+test: $(STAMP) ## run all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+cover: $(STAMP) ## tests with branch coverage; model and core must be covered whole
+	@$(BIN)/coverage run -m pytest -q $(ARGS)
+	@$(BIN)/coverage report --include='app/model/*,app/core/*' --show-missing --fail-under=100 --skip-covered
+
+lock: ## compute the lock files anew
+	@.ci/lock
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
+
+.PHONY: help install run fmt check test cover lock clean

@@ -1,0 +1,1 @@
+"""Plumbline: a Vertical Pod Autoscaler for Kubernetes that can say why."""

@@ -1,0 +1,1 @@
+"""Doors to the outside, each behind a port."""

@@ -1,0 +1,1 @@
+"""What should happen: decisions as values with reasons, from values alone."""

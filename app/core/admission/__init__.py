@@ -1,0 +1,1 @@
+"""The verdict on an object that is being written."""

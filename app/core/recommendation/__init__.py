@@ -1,0 +1,1 @@
+"""What usage teaches: histograms, estimates, checkpoints."""

@@ -1,0 +1,1 @@
+"""Documents that are applied to a cluster, built from the code."""

@@ -1,0 +1,1 @@
+"""What things are: frozen values, read from and written to the Kubernetes API."""

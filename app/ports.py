@@ -1,0 +1,224 @@
+"""Every door to the outside, on one page.
+
+Strategy: one colour. All ports are synchronous; what must run side by side runs in threads.
+Objects cross as plain JSON values; `app.model` reads what it needs from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A collection of the API, as its URL names it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` that objects of this resource carry."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, one object, or its subresource."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{namespace}")
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/".join(parts)
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
+REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+VPAS = Resource("autoscaling.k8s.io", "v1", "verticalpodautoscalers", "VerticalPodAutoscaler")
+CHECKPOINTS = Resource(
+    "autoscaling.k8s.io",
+    "v1",
+    "verticalpodautoscalercheckpoints",
+    "VerticalPodAutoscalerCheckpoint",
+)
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
+
+WORKLOADS = (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    REPLICATION_CONTROLLERS,
+    JOBS,
+    CRON_JOBS,
+)
+
+
+class PatchKind(StrEnum):
+    """The content types that a PATCH may carry."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Change(StrEnum):
+    """What a watch event tells."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch; a bookmark carries nothing but a newer version."""
+
+    change: Change
+    object: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer to a list; `continue_token` is empty on the last page."""
+
+    items: Sequence[Json]
+    resource_version: str
+    continue_token: str = ""
+
+
+class Cluster(Protocol):
+    """A Kubernetes API; every call raises `app.model.errors.ClusterError` and nothing else."""
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page:
+        """Return one page; `resource_version` "0" allows any version, "" asks for the newest."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> Iterator[WatchEvent]:
+        """Yield changes after a version, with bookmarks; ends in silence when its time is over."""
+        ...
+
+    def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
+        """Return one object as it is now."""
+        ...
+
+    def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Json,
+        *,
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Json:
+        """Create an object, or post to the subresource of one."""
+        ...
+
+    def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
+        """Put a whole object; its resourceVersion must be current when given."""
+        ...
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: object,
+        *,
+        kind: PatchKind = PatchKind.JSON,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Json:
+        """Change an object; returns it as changed."""
+        ...
+
+    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
+        """Delete an object, only if it still has this uid when one is given."""
+        ...
+
+    def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
+        """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
+        ...
+
+    def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
+        """Send a plain request, for paths that are no resource (discovery, version)."""
+        ...
+
+
+class Clock(Protocol):
+    """The time, real or stepped."""
+
+    def now(self) -> datetime:
+        """Return the time of day, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds of this clock."""
+        ...

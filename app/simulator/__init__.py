@@ -1,0 +1,1 @@
+"""The same decisions over recorded usage, without a cluster."""

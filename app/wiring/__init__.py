@@ -1,0 +1,1 @@
+"""Who is who: joins settings, cores, shells and doors, once per process."""

@@ -1,0 +1,1 @@
+"""The loop shell: gather, decide, carry out."""
