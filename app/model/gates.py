@@ -1,0 +1,77 @@
+"""Feature gates: which there are, how ripe they are, which are on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.model.errors import BadSetting
+from app.model.words import nearest
+
+
+class Gate(StrEnum):
+    """The gates that exist."""
+
+    CPU_STARTUP_BOOST = "CPUStartupBoost"
+    IN_PLACE = "InPlace"
+    PER_VPA_CONFIG = "PerVPAConfig"
+
+
+class Stage(StrEnum):
+    """How ripe a gate is; alpha and beta ones can be switched together."""
+
+    ALPHA = "Alpha"
+    BETA = "Beta"
+
+
+STAGES = {
+    Gate.CPU_STARTUP_BOOST: Stage.ALPHA,
+    Gate.IN_PLACE: Stage.ALPHA,
+    Gate.PER_VPA_CONFIG: Stage.ALPHA,
+}
+_ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+_WORDS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """The gates that are on."""
+
+    enabled: frozenset[Gate] = frozenset()
+
+    def __contains__(self, gate: Gate) -> bool:
+        return gate in self.enabled
+
+
+NO_GATES = Gates()
+ALL_GATES = Gates(frozenset(Gate))
+
+
+def parse_gates(texts: Iterable[str]) -> Gates:
+    """Read `A=true,B=false` texts; what is said of one gate outranks what is said of a stage."""
+    said: dict[str, bool] = {}
+    for text in texts:
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, word = (piece.strip() for piece in part.partition("="))
+            if not equals:
+                raise BadSetting(f'feature gate "{name}" needs a value: write {name}=true')
+            if word not in _WORDS:
+                raise BadSetting(f'feature gate "{name}" is true or false, not "{word}"')
+            _check_known(name)
+            said[name] = _WORDS[word]
+    enabled = {
+        gate
+        for gate, stage in STAGES.items()
+        if said.get(gate, any(said.get(all_) for all_, of in _ALL.items() if of == stage))
+    }
+    return Gates(frozenset(enabled))
+
+
+def _check_known(name: str) -> None:
+    known = [*Gate, *_ALL]
+    if name not in known:
+        raise BadSetting(f'unknown feature gate "{name}"{nearest(name, known)}')

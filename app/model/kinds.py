@@ -1,0 +1,104 @@
+"""Kinds, keys and owner references.
+
+Strategy: a key names an object the way owner references and VPA targets do. The seven built-in
+controllers are known by kind and API group together: a `Job` of another group is another kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.model.fields import Object, flag_at, objects_at, text_at
+
+# Built-in controllers and their groups. `extensions` is where three of them lived once.
+_APPS = frozenset({"apps", "extensions"})
+_BUILT_IN = {
+    "DaemonSet": _APPS,
+    "Deployment": _APPS,
+    "ReplicaSet": _APPS,
+    "StatefulSet": frozenset({"apps"}),
+    "ReplicationController": frozenset({""}),
+    "Job": frozenset({"batch"}),
+    "CronJob": frozenset({"batch"}),
+}
+BUILT_IN_KINDS = frozenset(_BUILT_IN)
+
+
+class ObjectKey(NamedTuple):
+    """What identifies a controller inside a namespace; `group` is empty for built-in kinds."""
+
+    group: str
+    kind: str
+    name: str
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether this is one of the seven built-in controllers."""
+        return not self.group and self.kind in BUILT_IN_KINDS
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}/{self.name}" if self.group else f"{self.kind}/{self.name}"
+
+
+def group_of(api_version: str) -> str:
+    """Return the API group of an apiVersion, empty for the core group."""
+    group, slash, _ = api_version.rpartition("/")
+    return group if slash else ""
+
+
+def owner_key(api_version: str, kind: str, name: str) -> ObjectKey:
+    """Return the key of an object whose apiVersion was written by an API server."""
+    group = group_of(api_version)
+    if group in _BUILT_IN.get(kind, ()):
+        return ObjectKey("", kind, name)
+    return ObjectKey(group or "core", kind, name)
+
+
+def target_key(api_version: str, kind: str, name: str) -> ObjectKey:
+    """Return the key of an object whose apiVersion was written by a person.
+
+    A missing group, also in `v1`, means the built-in kind of that name if there is one.
+    """
+    if kind in BUILT_IN_KINDS and not group_of(api_version):
+        return ObjectKey("", kind, name)
+    return owner_key(api_version, kind, name)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference:
+    """An entry of `metadata.ownerReferences`."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the owner."""
+        return owner_key(self.api_version, self.kind, self.name)
+
+
+def read_owners(metadata: Object) -> tuple[OwnerReference, ...]:
+    """Read all owner references of an object."""
+    found = metadata.get("ownerReferences")
+    if not found:
+        return ()
+    path = "metadata.ownerReferences"
+    return tuple(
+        OwnerReference(
+            text_at(item, "apiVersion", path),
+            text_at(item, "kind", path),
+            text_at(item, "name", path),
+            text_at(item, "uid", path),
+            flag_at(item, "controller", path),
+        )
+        for item in objects_at(metadata, "ownerReferences", "metadata")
+    )
+
+
+def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
+    """Return the owner that controls, the last one if several claim to."""
+    return next((owner for owner in reversed(owners) if owner.controller), None)

@@ -1,0 +1,135 @@
+"""LimitRanges and PodDisruptionBudgets.
+
+Strategy: several LimitRanges of a namespace act together: the lowest maximum and the highest
+minimum hold. Of several defaults the one of the last object by name counts, so that equal
+clusters give equal answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
+from app.model.quantity import ZERO, Quantity
+from app.model.selectors import Selector
+
+Quantities = Mapping[str, Quantity]
+
+_SIZED = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What holds for one type of item; a resource that is not there is not limited."""
+
+    minimum: Quantities = field(default_factory=dict)
+    maximum: Quantities = field(default_factory=dict)
+    default: Quantities = field(default_factory=dict)
+
+    def least(self, resource: str) -> Quantity:
+        """Return the minimum, zero if unset."""
+        return self.minimum.get(resource, ZERO)
+
+    def most(self, resource: str) -> Quantity:
+        """Return the maximum, zero if unset."""
+        return self.maximum.get(resource, ZERO)
+
+    def usual(self, resource: str) -> Quantity:
+        """Return the default limit, zero if unset."""
+        return self.default.get(resource, ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRange:
+    """A LimitRange: limits per type, in the order of the object."""
+
+    namespace: str
+    name: str
+    items: tuple[tuple[str, Limits], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceLimits:
+    """What all LimitRanges of a namespace ask for together; None where none speaks."""
+
+    container: Limits | None = None
+    pod: Limits | None = None
+
+
+NO_LIMITS = NamespaceLimits()
+
+
+def read_limit_range(item: Object) -> LimitRange:
+    """Read a LimitRange."""
+    metadata = object_at(item, "metadata", "")
+    spec = object_at(item, "spec", "")
+    return LimitRange(
+        namespace=text_at(metadata, "namespace", "metadata"),
+        name=text_at(metadata, "name", "metadata"),
+        items=tuple(
+            (
+                text_at(entry, "type", f"spec.limits[{index}]"),
+                Limits(
+                    quantities_at(entry, "min", f"spec.limits[{index}]") or {},
+                    quantities_at(entry, "max", f"spec.limits[{index}]") or {},
+                    quantities_at(entry, "default", f"spec.limits[{index}]") or {},
+                ),
+            )
+            for index, entry in enumerate(objects_at(spec, "limits", "spec"))
+        ),
+    )
+
+
+def together(ranges: Iterable[LimitRange]) -> NamespaceLimits:
+    """Return what several LimitRanges of one namespace ask for together."""
+    ordered = sorted(ranges, key=lambda found: found.name)
+    return NamespaceLimits(_together(ordered, "Container"), _together(ordered, "Pod"))
+
+
+def _together(ranges: list[LimitRange], kind: str) -> Limits | None:
+    spoken = [
+        limits
+        for found in ranges
+        for type_, limits in found.items
+        if type_ == kind and (limits.minimum or limits.maximum or limits.default)
+    ]
+    if not spoken:
+        return None
+    minimum: dict[str, Quantity] = {}
+    maximum: dict[str, Quantity] = {}
+    for resource in _SIZED:
+        if leasts := [limits.minimum[resource] for limits in spoken if resource in limits.minimum]:
+            minimum[resource] = max(leasts)
+        if mosts := [limits.maximum[resource] for limits in spoken if resource in limits.maximum]:
+            maximum[resource] = min(mosts)
+    default = next((limits.default for limits in reversed(spoken) if limits.default), {})
+    return Limits(minimum, maximum, default)
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget and how many disruptions it allows now."""
+
+    namespace: str
+    name: str
+    uid: str
+    selector: Selector
+    disruptions_allowed: int
+    is_current: bool  # the controller has seen the latest spec
+
+
+def read_disruption_budget(item: Object) -> DisruptionBudget:
+    """Read a PodDisruptionBudget."""
+    metadata = object_at(item, "metadata", "")
+    status = object_at(item, "status", "")
+    generation = integer_at(metadata, "generation", "metadata", most=2**63 - 1) or 0
+    observed = integer_at(status, "observedGeneration", "status", most=2**63 - 1) or 0
+    return DisruptionBudget(
+        namespace=text_at(metadata, "namespace", "metadata"),
+        name=text_at(metadata, "name", "metadata"),
+        uid=text_at(metadata, "uid", "metadata"),
+        selector=Selector.read(object_at(item, "spec", "").get("selector"), "spec.selector"),
+        disruptions_allowed=integer_at(status, "disruptionsAllowed", "status") or 0,
+        is_current=observed >= generation,
+    )

@@ -1,0 +1,279 @@
+"""Pods: their containers, resources, conditions and ends.
+
+Strategy: the spec is read for every purpose; the status only where there is one. Init containers
+are kept apart, for nothing here ever changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.model.fields import (
+    Object,
+    flag_at,
+    integer_at,
+    labels_at,
+    object_at,
+    objects_at,
+    optional_object,
+    quantities_at,
+    text_at,
+    time_at,
+)
+from app.model.kinds import OwnerReference, controller_of, read_owners
+from app.model.quantity import Quantity
+
+Quantities = Mapping[str, Quantity]
+
+BOOST_ANNOTATION = "vpaCpuStartupBoost/"
+OBSERVED_ANNOTATION = "vpaObservedContainers"
+UPDATES_ANNOTATION = "vpaUpdates"
+IN_PLACE_ANNOTATION = "vpaInPlaceUpdated"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Requests and limits; None is a missing map, which differs from an empty one."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+    has_other: bool = False  # something beside requests and limits stands there, e.g. claims
+
+    def request(self, resource: str) -> Quantity | None:
+        """Return one request, None if there is none."""
+        return self.requests.get(resource) if self.requests else None
+
+    def limit(self, resource: str) -> Quantity | None:
+        """Return one limit, None if there is none."""
+        return self.limits.get(resource) if self.limits else None
+
+
+NO_RESOURCES = Resources()
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of the spec."""
+
+    name: str
+    resources: Resources
+    resize_policy: tuple[tuple[str, str], ...] = ()  # (resource, restart policy)
+    restart_policy: str = ""  # only init containers have one; Always makes a sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """How a container ended."""
+
+    reason: str
+    exit_code: int
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """What the kubelet says of a container."""
+
+    name: str
+    container_id: str
+    ready: bool
+    restart_count: int
+    is_running: bool
+    waiting_reason: str  # empty unless waiting
+    terminated: Termination | None
+    last_terminated: Termination | None
+    resources: Resources | None  # None where the kubelet does not report them
+    allocated: Quantities | None  # requests that the node has set aside
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    """A condition of a pod's status."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition: datetime | None
+    observed_generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, as far as anything here looks at it."""
+
+    namespace: str
+    name: str
+    generate_name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime | None
+    deleted: datetime | None  # when deletion was asked for
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str] | None  # None: the member is missing
+    owners: tuple[OwnerReference, ...]
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...]
+    pod_resources: Resources | None  # spec.resources, for the pod as a whole
+    priority: int | None
+    node: str
+    phase: str
+    started: datetime | None
+    qos_class: str
+    observed_generation: int | None
+    conditions: tuple[PodCondition, ...]
+    statuses: tuple[ContainerStatus, ...]
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this pod."""
+        return controller_of(self.owners)
+
+    def annotation(self, key: str) -> str | None:
+        """Return an annotation's value, None if absent."""
+        return self.annotations.get(key) if self.annotations else None
+
+    def condition(self, kind: str) -> PodCondition | None:
+        """Return the condition of a type, None if absent."""
+        return next((found for found in self.conditions if found.type == kind), None)
+
+    def status(self, container: str) -> ContainerStatus | None:
+        """Return the status of a container, None if absent."""
+        return next((found for found in self.statuses if found.name == container), None)
+
+    def current_resources(self, container: Container) -> Resources:
+        """Return what a container has now: the kubelet's word if given, else the spec's."""
+        status = self.status(container.name)
+        if status is not None and status.resources is not None:
+            return status.resources
+        return container.resources
+
+    @property
+    def is_boosted(self) -> bool:
+        """Whether a start-up boost is in progress."""
+        return any(key.startswith(BOOST_ANNOTATION) for key in self.annotations or ())
+
+
+def read_pod(item: Object, namespace: str = "") -> Pod:
+    """Read a pod; `namespace` stands in for a missing one."""
+    metadata = object_at(item, "metadata", "")
+    spec = object_at(item, "spec", "")
+    status = object_at(item, "status", "")
+    return Pod(
+        namespace=text_at(metadata, "namespace", "metadata") or namespace,
+        name=text_at(metadata, "name", "metadata"),
+        generate_name=text_at(metadata, "generateName", "metadata"),
+        uid=text_at(metadata, "uid", "metadata"),
+        resource_version=text_at(metadata, "resourceVersion", "metadata"),
+        generation=integer_at(metadata, "generation", "metadata", most=2**63 - 1) or 0,
+        created=time_at(metadata, "creationTimestamp", "metadata"),
+        deleted=time_at(metadata, "deletionTimestamp", "metadata"),
+        labels=labels_at(metadata, "labels", "metadata"),
+        annotations=None
+        if metadata.get("annotations") is None
+        else labels_at(metadata, "annotations", "metadata"),
+        owners=read_owners(metadata),
+        containers=read_containers(spec, "containers", "spec"),
+        init_containers=read_containers(spec, "initContainers", "spec"),
+        pod_resources=None if spec.get("resources") is None else _resources(spec, "spec"),
+        priority=integer_at(spec, "priority", "spec"),
+        node=text_at(spec, "nodeName", "spec"),
+        phase=text_at(status, "phase", "status"),
+        started=time_at(status, "startTime", "status"),
+        qos_class=text_at(status, "qosClass", "status"),
+        observed_generation=integer_at(status, "observedGeneration", "status", most=2**63 - 1),
+        conditions=_conditions(status),
+        statuses=_statuses(status),
+    )
+
+
+def read_containers(spec: Object, key: str, path: str) -> tuple[Container, ...]:
+    """Read a list of containers of a pod spec."""
+    if spec.get(key) is None:
+        return ()
+    return tuple(
+        _container(item, f"{path}.{key}[{index}]")
+        for index, item in enumerate(objects_at(spec, key, path))
+    )
+
+
+def _container(item: Object, path: str) -> Container:
+    return Container(
+        name=text_at(item, "name", path),
+        resources=_resources(item, path),
+        resize_policy=tuple(
+            (text_at(entry, "resourceName", path), text_at(entry, "restartPolicy", path))
+            for entry in objects_at(item, "resizePolicy", path)
+        )
+        if item.get("resizePolicy") is not None
+        else (),
+        restart_policy=text_at(item, "restartPolicy", path),
+    )
+
+
+def _resources(parent: Object, path: str) -> Resources:
+    found = object_at(parent, "resources", path)
+    if not found:
+        return NO_RESOURCES
+    at = f"{path}.resources"
+    return Resources(
+        requests=quantities_at(found, "requests", at),
+        limits=quantities_at(found, "limits", at),
+        has_other=any(key not in ("requests", "limits") for key in found),
+    )
+
+
+def _conditions(status: Object) -> tuple[PodCondition, ...]:
+    path = "status.conditions"
+    return tuple(
+        PodCondition(
+            type=text_at(item, "type", path),
+            status=text_at(item, "status", path),
+            reason=text_at(item, "reason", path),
+            message=text_at(item, "message", path),
+            last_transition=time_at(item, "lastTransitionTime", path),
+            observed_generation=integer_at(item, "observedGeneration", path, most=2**63 - 1),
+        )
+        for item in objects_at(status, "conditions", "status")
+    )
+
+
+def _statuses(status: Object) -> tuple[ContainerStatus, ...]:
+    return tuple(
+        _status(item, f"status.containerStatuses[{index}]")
+        for index, item in enumerate(objects_at(status, "containerStatuses", "status"))
+    )
+
+
+def _status(item: Object, path: str) -> ContainerStatus:
+    state = object_at(item, "state", path)
+    waiting = object_at(state, "waiting", path)
+    return ContainerStatus(
+        name=text_at(item, "name", path),
+        container_id=text_at(item, "containerID", path),
+        ready=flag_at(item, "ready", path),
+        restart_count=integer_at(item, "restartCount", path) or 0,
+        is_running=state.get("running") is not None,
+        waiting_reason=text_at(waiting, "reason", path),
+        terminated=_termination(state, f"{path}.state"),
+        last_terminated=_termination(object_at(item, "lastState", path), f"{path}.lastState"),
+        resources=None if item.get("resources") is None else _resources(item, path),
+        allocated=quantities_at(item, "allocatedResources", path),
+    )
+
+
+def _termination(state: Object, path: str) -> Termination | None:
+    found = optional_object(state, "terminated", path)
+    if found is None:
+        return None
+    at = f"{path}.terminated"
+    return Termination(
+        reason=text_at(found, "reason", at),
+        exit_code=integer_at(found, "exitCode", at) or 0,
+        started_at=time_at(found, "startedAt", at),
+        finished_at=time_at(found, "finishedAt", at),
+    )

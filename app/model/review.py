@@ -1,0 +1,77 @@
+"""AdmissionReview: what an API server asks, and how it is answered.
+
+Strategy: a review is plain JSON in and plain JSON out. Reading it never fails on what this
+service does not need; what it needs and does not find is `BadObject` with the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from app.model.errors import BadObject
+from app.model.fields import Object, flag_at, object_at, optional_object, text_at
+
+
+class GroupVersionWord(NamedTuple):
+    """A group, a version, and a kind or resource."""
+
+    group: str
+    version: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`request` of an AdmissionReview; the objects are kept as they came."""
+
+    uid: str
+    kind: GroupVersionWord
+    resource: GroupVersionWord
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    dry_run: bool
+    new: object
+    old: object
+
+
+def read_review(review: object) -> Request:
+    """Read an AdmissionReview."""
+    if not isinstance(review, dict):
+        raise BadObject("", "the body is no AdmissionReview object")
+    request = optional_object(review, "request", "")
+    if request is None:
+        raise BadObject("request", "is missing")
+    kind = "requestKind" if request.get("requestKind") is not None else "kind"
+    return Request(
+        uid=text_at(request, "uid", "request"),
+        kind=_words(object_at(request, kind, "request"), "kind", f"request.{kind}"),
+        resource=_words(object_at(request, "resource", "request"), "resource", "request.resource"),
+        subresource=text_at(request, "subResource", "request"),
+        operation=text_at(request, "operation", "request"),
+        namespace=text_at(request, "namespace", "request"),
+        name=text_at(request, "name", "request"),
+        dry_run=flag_at(request, "dryRun", "request"),
+        new=request.get("object"),
+        old=request.get("oldObject"),
+    )
+
+
+def _words(found: Object, word: str, path: str) -> GroupVersionWord:
+    return GroupVersionWord(
+        text_at(found, "group", path), text_at(found, "version", path), text_at(found, word, path)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back to the API server, before it is written as JSON."""
+
+    allowed: bool = True
+    patch: Sequence[Mapping[str, Any]] = ()
+    status: Mapping[str, Any] | None = None  # a metav1 Status, only on denial
+    warnings: tuple[str, ...] = ()
+    audit: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,138 @@
+"""The cluster at one moment, by namespace.
+
+Strategy: nearly every question stays inside a namespace, so a snapshot is a map of immutable
+namespace views. A batch of changes copies only the maps that it touches; whoever holds the older
+snapshot keeps a consistent moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from app.model.kinds import ObjectKey
+from app.model.limits import NO_LIMITS, DisruptionBudget, LimitRange, NamespaceLimits, together
+from app.model.nodes import Node
+from app.model.pods import Pod
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+
+
+class Collection(StrEnum):
+    """What a snapshot holds."""
+
+    VPAS = "vpas"
+    WORKLOADS = "workloads"
+    LIMIT_RANGES = "limit_ranges"
+    PODS = "pods"
+    BUDGETS = "budgets"
+    NODES = "nodes"
+
+
+class Replacement(NamedTuple):
+    """One object that came, changed, or (value None) went; `key` is a name or an ObjectKey."""
+
+    collection: Collection
+    namespace: str
+    key: Any
+    value: Any
+
+
+Targets = Mapping[tuple[str, str], tuple[Vpa, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceView:
+    """All that is known of one namespace."""
+
+    vpas: Mapping[str, Vpa] = field(default_factory=dict)
+    workloads: Mapping[ObjectKey, Workload] = field(default_factory=dict)
+    limit_ranges: Mapping[str, LimitRange] = field(default_factory=dict)
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
+    limits: NamespaceLimits = NO_LIMITS
+    targets: Targets = field(default_factory=dict)  # by (kind, name), the strongest VPA first
+
+    def rivals(self, key: ObjectKey) -> tuple[Vpa, ...]:
+        """Return the VPAs that point at a controller, the strongest first."""
+        found = self.targets.get((key.kind, key.name), ())
+        return tuple(vpa for vpa in found if vpa.target is not None and vpa.target.key == key)
+
+
+EMPTY_VIEW = NamespaceView()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that is known of the cluster."""
+
+    namespaces: Mapping[str, NamespaceView] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+
+    def of(self, namespace: str) -> NamespaceView:
+        """Return what is known of a namespace, empty for an unknown one."""
+        return self.namespaces.get(namespace, EMPTY_VIEW)
+
+    def changed(self, changes: Iterable[Replacement]) -> Snapshot:
+        """Return the snapshot after a batch of changes."""
+        by_namespace: dict[str, dict[Collection, dict[Any, Any]]] = {}
+        for collection, namespace, key, value in changes:
+            by_namespace.setdefault(namespace, {}).setdefault(collection, {})[key] = value
+        namespaces = dict(self.namespaces)
+        nodes = self.nodes
+        for namespace, collections in by_namespace.items():
+            if (new_nodes := collections.pop(Collection.NODES, None)) is not None:
+                nodes = _with(nodes, new_nodes)
+            if collections:
+                view = _changed(namespaces.get(namespace, EMPTY_VIEW), collections)
+                namespaces[namespace] = view
+        return Snapshot(namespaces, nodes)
+
+
+def _changed(view: NamespaceView, collections: dict[Collection, dict[Any, Any]]) -> NamespaceView:
+    updates: dict[str, Any] = {
+        collection.value: _with(getattr(view, collection.value), values)
+        for collection, values in collections.items()
+    }
+    if Collection.VPAS in collections:
+        changed = collections[Collection.VPAS]
+        updates["targets"] = _targets(view.targets, view.vpas, updates["vpas"], changed)
+    if Collection.LIMIT_RANGES in collections:
+        updates["limits"] = together(updates["limit_ranges"].values())
+    return replace(view, **updates)
+
+
+def _with(before: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
+    after = dict(before)
+    for key, value in values.items():
+        if value is None:
+            after.pop(key, None)
+        else:
+            after[key] = value
+    return after
+
+
+def _targets(
+    before: Targets, old: Mapping[str, Vpa], new: Mapping[str, Vpa], changed: Iterable[str]
+) -> Targets:
+    """Return the index with only the places of changed VPAs sorted anew."""
+    places: dict[tuple[str, str], set[str]] = {}
+    for name in changed:
+        for vpa in (old.get(name), new.get(name)):
+            if vpa is not None and vpa.target is not None:
+                places.setdefault((vpa.target.kind, vpa.target.name), set()).add(name)
+    after = dict(before)
+    for place, names in places.items():
+        stay = [vpa for vpa in before.get(place, ()) if vpa.name not in names]
+        come = [vpa for name in names if (vpa := new.get(name)) and _place(vpa) == place]
+        if found := tuple(sorted(stay + come, key=lambda vpa: vpa.strength)):
+            after[place] = found
+        else:
+            after.pop(place, None)
+    return after
+
+
+def _place(vpa: Vpa) -> tuple[str, str] | None:
+    return (vpa.target.kind, vpa.target.name) if vpa.target else None

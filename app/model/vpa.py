@@ -1,0 +1,420 @@
+"""VerticalPodAutoscaler objects: what their owners ask for, and what was recommended.
+
+Strategy: None is "not there", which validation tells apart from empty and zero. Words keep the
+spelling of the object, also unknown ones; who acts on them asks the properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from math import inf
+
+from app.model.durations import parse_duration
+from app.model.errors import BadObject
+from app.model.fields import (
+    Object,
+    as_object,
+    integer_at,
+    labels_at,
+    object_at,
+    objects_at,
+    optional_object,
+    optional_text,
+    quantities_at,
+    quantity_at,
+    text_at,
+    texts_at,
+    time_at,
+)
+from app.model.kinds import ObjectKey, target_key
+from app.model.quantity import Quantity
+from app.model.selectors import Selector
+
+Quantities = Mapping[str, Quantity]
+
+_INT64 = 2**63 - 1
+
+
+class UpdateMode(StrEnum):
+    """What a VPA may do to pods."""
+
+    OFF = "Off"
+    INITIAL = "Initial"
+    RECREATE = "Recreate"
+    AUTO = "Auto"  # an older word for Recreate
+    IN_PLACE_OR_RECREATE = "InPlaceOrRecreate"
+    IN_PLACE = "InPlace"
+    UPSCALE_ONLY = "UpscaleOnly"
+
+
+class ScalingMode(StrEnum):
+    """Whether a container takes part."""
+
+    AUTO = "Auto"
+    OFF = "Off"
+
+
+class ControlledValues(StrEnum):
+    """Which values follow the recommendation."""
+
+    REQUESTS_AND_LIMITS = "RequestsAndLimits"
+    REQUESTS_ONLY = "RequestsOnly"
+
+
+class BoostType(StrEnum):
+    """How a boost is told."""
+
+    FACTOR = "Factor"
+    QUANTITY = "Quantity"
+
+
+class ChangeRequirement(StrEnum):
+    """What a change must be, for an eviction."""
+
+    HIGHER = "TargetHigherThanRequests"
+    LOWER = "TargetLowerThanRequests"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReference:
+    """The workload whose pods are meant."""
+
+    api_version: str
+    kind: str
+    name: str
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the target."""
+        return target_key(self.api_version, self.kind, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRequirement:
+    """A condition that must hold before a pod may be evicted."""
+
+    resources: tuple[str, ...]
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePolicy:
+    """`spec.updatePolicy`."""
+
+    mode: str | None = None
+    min_replicas: int | None = None
+    eviction_requirements: tuple[EvictionRequirement, ...] = ()
+    evict_after_oom_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBoost:
+    """`startupBoost.cpu`."""
+
+    type: str = ""
+    factor: int | None = None
+    quantity: Quantity | None = None
+    duration: str | None = None
+    duration_seconds: int | None = None
+
+    @property
+    def lasts(self) -> timedelta | None:
+        """How long after Ready the boost stays, None if it is not said."""
+        if self.duration is not None:
+            try:
+                return parse_duration(self.duration)
+            except BadObject:
+                return None
+        return None if self.duration_seconds is None else timedelta(seconds=self.duration_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class StartupBoost:
+    """`startupBoost`; without a cpu part it says "no boost here"."""
+
+    cpu: CpuBoost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPolicy:
+    """An entry of `spec.resourcePolicy.containerPolicies`."""
+
+    container: str = ""
+    mode: str | None = None
+    min_allowed: Quantities | None = None
+    max_allowed: Quantities | None = None
+    controlled_resources: tuple[str, ...] | None = None
+    controlled_values: str | None = None
+    oom_bump_up_ratio: Quantity | None = None
+    oom_min_bump_up: Quantity | None = None
+    memory_interval_seconds: int | None = None
+    memory_interval_count: int | None = None
+    startup_boost: StartupBoost | None = None
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the container takes no part in recommendations."""
+        return self.mode == ScalingMode.OFF
+
+    @property
+    def requests_only(self) -> bool:
+        """Whether limits stay as they are."""
+        return self.controlled_values == ControlledValues.REQUESTS_ONLY
+
+
+DEFAULT_POLICY = ContainerPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecommendation:
+    """What one container should request."""
+
+    container: str
+    target: Quantities
+    lower_bound: Quantities
+    upper_bound: Quantities
+    uncapped_target: Quantities
+
+
+Recommendation = tuple[ContainerRecommendation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VpaCondition:
+    """A condition of a VPA's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition: datetime | None = None
+    observed_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vpa:
+    """A VerticalPodAutoscaler."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime | None
+    deleted: datetime | None
+    annotations: Mapping[str, str]
+    target: TargetReference | None
+    selector: Selector | None  # None: all pods of the target
+    update_policy: UpdatePolicy | None
+    policies: tuple[ContainerPolicy, ...] | None  # None: no resourcePolicy
+    startup_boost: StartupBoost | None
+    recommenders: tuple[str, ...]
+    recommendation: Recommendation | None  # None: not there, which differs from empty
+    conditions: tuple[VpaCondition, ...]
+    observed_generation: int | None
+
+    @property
+    def mode(self) -> str:
+        """The update mode in force; what is not said means Recreate."""
+        return (self.update_policy and self.update_policy.mode) or UpdateMode.RECREATE
+
+    @property
+    def is_off(self) -> bool:
+        """Whether recommendations are only shown."""
+        return self.mode == UpdateMode.OFF
+
+    @property
+    def strength(self) -> tuple[float, str]:
+        """Sorts the strongest first: the oldest, then by name; an unknown age is the youngest."""
+        return (self.created.timestamp() if self.created else inf, self.name)
+
+    @property
+    def mentions_boost(self) -> bool:
+        """Whether a boost stands anywhere, be it an empty one."""
+        return self.startup_boost is not None or any(
+            policy.startup_boost is not None for policy in self.policies or ()
+        )
+
+    def policy(self, container: str) -> ContainerPolicy | None:
+        """Return the policy of a container: its own, else the last `*`, else None."""
+        wildcard = None
+        for policy in self.policies or ():
+            if policy.container == container:
+                return policy
+            if policy.container == "*":
+                wildcard = policy
+        return wildcard
+
+    def boost(self, container: str) -> CpuBoost | None:
+        """Return the boost of a container: its policy's if it mentions one, else the VPA's."""
+        policy = self.policy(container)
+        boost = policy.startup_boost if policy else None
+        boost = boost if boost is not None else self.startup_boost
+        return boost.cpu if boost else None
+
+    def recommended(self, container: str) -> ContainerRecommendation | None:
+        """Return the recommendation for a container, None if there is none."""
+        return next(
+            (found for found in self.recommendation or () if found.container == container), None
+        )
+
+
+def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
+    """Read a VPA; without bounds only the targets of its status are kept."""
+    metadata = object_at(item, "metadata", "")
+    spec = object_at(item, "spec", "")
+    status = object_at(item, "status", "")
+    return Vpa(
+        namespace=text_at(metadata, "namespace", "metadata"),
+        name=text_at(metadata, "name", "metadata"),
+        uid=text_at(metadata, "uid", "metadata"),
+        resource_version=text_at(metadata, "resourceVersion", "metadata"),
+        generation=integer_at(metadata, "generation", "metadata", most=_INT64) or 0,
+        created=time_at(metadata, "creationTimestamp", "metadata"),
+        deleted=time_at(metadata, "deletionTimestamp", "metadata"),
+        annotations=labels_at(metadata, "annotations", "metadata"),
+        target=_target(spec),
+        selector=None
+        if spec.get("selector") is None
+        else Selector.read(spec["selector"], "spec.selector"),
+        update_policy=_update_policy(spec),
+        policies=_policies(spec),
+        startup_boost=_startup_boost(spec, "spec"),
+        recommenders=tuple(
+            text_at(entry, "name", f"spec.recommenders[{index}]")
+            for index, entry in enumerate(objects_at(spec, "recommenders", "spec"))
+        ),
+        recommendation=_recommendation(status, with_bounds=with_bounds),
+        conditions=_conditions(status),
+        observed_generation=integer_at(status, "observedGeneration", "status", most=_INT64),
+    )
+
+
+def _target(spec: Object) -> TargetReference | None:
+    found = optional_object(spec, "targetRef", "spec")
+    if found is None:
+        return None
+    path = "spec.targetRef"
+    return TargetReference(
+        text_at(found, "apiVersion", path),
+        text_at(found, "kind", path),
+        text_at(found, "name", path),
+    )
+
+
+def _update_policy(spec: Object) -> UpdatePolicy | None:
+    found = optional_object(spec, "updatePolicy", "spec")
+    if found is None:
+        return None
+    path = "spec.updatePolicy"
+    at = f"{path}.evictionRequirements"
+    return UpdatePolicy(
+        mode=optional_text(found, "updateMode", path),
+        min_replicas=integer_at(found, "minReplicas", path),
+        eviction_requirements=tuple(
+            EvictionRequirement(
+                texts_at(entry, "resources", f"{at}[{index}]") or (),
+                text_at(entry, "changeRequirement", f"{at}[{index}]"),
+            )
+            for index, entry in enumerate(objects_at(found, "evictionRequirements", path))
+        ),
+        evict_after_oom_seconds=integer_at(found, "evictAfterOOMSeconds", path),
+    )
+
+
+def _policies(spec: Object) -> tuple[ContainerPolicy, ...] | None:
+    found = optional_object(spec, "resourcePolicy", "spec")
+    if found is None:
+        return None
+    path = "spec.resourcePolicy.containerPolicies"
+    return tuple(
+        _policy(entry, f"{path}[{index}]")
+        for index, entry in enumerate(objects_at(found, "containerPolicies", "spec.resourcePolicy"))
+    )
+
+
+def _policy(entry: Object, path: str) -> ContainerPolicy:
+    return ContainerPolicy(
+        container=text_at(entry, "containerName", path),
+        mode=optional_text(entry, "mode", path),
+        min_allowed=quantities_at(entry, "minAllowed", path),
+        max_allowed=quantities_at(entry, "maxAllowed", path),
+        controlled_resources=texts_at(entry, "controlledResources", path),
+        controlled_values=optional_text(entry, "controlledValues", path),
+        oom_bump_up_ratio=quantity_at(entry, "oomBumpUpRatio", path),
+        oom_min_bump_up=quantity_at(entry, "oomMinBumpUp", path),
+        memory_interval_seconds=integer_at(entry, "memoryAggregationIntervalSeconds", path),
+        memory_interval_count=integer_at(
+            entry, "memoryAggregationIntervalCount", path, least=-_INT64 - 1, most=_INT64
+        ),
+        startup_boost=_startup_boost(entry, path),
+    )
+
+
+def _startup_boost(parent: Object, path: str) -> StartupBoost | None:
+    found = optional_object(parent, "startupBoost", path)
+    if found is None:
+        return None
+    cpu = optional_object(found, "cpu", f"{path}.startupBoost")
+    if cpu is None:
+        return StartupBoost()
+    at = f"{path}.startupBoost.cpu"
+    return StartupBoost(
+        CpuBoost(
+            type=text_at(cpu, "type", at),
+            factor=integer_at(cpu, "factor", at),
+            quantity=quantity_at(cpu, "quantity", at),
+            duration=optional_text(cpu, "duration", at),
+            duration_seconds=integer_at(cpu, "durationSeconds", at),
+        )
+    )
+
+
+def _recommendation(status: Object, *, with_bounds: bool) -> Recommendation | None:
+    found = optional_object(status, "recommendation", "status")
+    if found is None:
+        return None
+    path = "status.recommendation.containerRecommendations"
+    return tuple(
+        ContainerRecommendation(
+            container=text_at(entry, "containerName", f"{path}[{index}]"),
+            target=_amounts(entry, "target", f"{path}[{index}]"),
+            lower_bound=_amounts(entry, "lowerBound", f"{path}[{index}]", keep=with_bounds),
+            upper_bound=_amounts(entry, "upperBound", f"{path}[{index}]", keep=with_bounds),
+            uncapped_target=_amounts(entry, "uncappedTarget", f"{path}[{index}]", keep=with_bounds),
+        )
+        for index, entry in enumerate(
+            objects_at(found, "containerRecommendations", "status.recommendation")
+        )
+    )
+
+
+_NO_AMOUNTS: Quantities = {}
+
+
+def _amounts(entry: Object, key: str, path: str, *, keep: bool = True) -> Quantities:
+    amounts = quantities_at(entry, key, path)
+    return amounts if amounts and keep else _NO_AMOUNTS
+
+
+def _conditions(status: Object) -> tuple[VpaCondition, ...]:
+    path = "status.conditions"
+    return tuple(
+        VpaCondition(
+            type=text_at(item, "type", path),
+            status=text_at(item, "status", path),
+            reason=text_at(item, "reason", path),
+            message=text_at(item, "message", path),
+            last_transition=time_at(item, "lastTransitionTime", path),
+            observed_generation=integer_at(item, "observedGeneration", path, most=_INT64),
+        )
+        for item in objects_at(status, "conditions", "status")
+    )
+
+
+def without_status(item: object) -> Object:
+    """Return a VPA object without its status, for one whose status cannot be read."""
+    return {key: value for key, value in as_object(item, "").items() if key != "status"}

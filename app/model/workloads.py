@@ -1,0 +1,148 @@
+"""Controllers of pods: who owns them, which pods are theirs, how many there should be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.model.errors import BadObject
+from app.model.fields import Object, integer_at, labels_at, object_at, text_at
+from app.model.kinds import ObjectKey, OwnerReference, owner_key, read_owners
+from app.model.pods import Container, read_containers
+from app.model.selectors import NOTHING, Selector
+
+_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How far a controller has come with its latest template."""
+
+    generation: int
+    observed_generation: int
+    replicas: int
+    updated_replicas: int
+    available_replicas: int
+    current_revision: str
+    update_revision: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A controller, built-in or known by its scale subresource alone."""
+
+    namespace: str
+    key: ObjectKey
+    api_version: str
+    uid: str
+    resource_version: str
+    owner: OwnerReference | None
+    selector: Selector
+    replicas: int | None  # configured; None if the kind has no such number
+    desired_scheduled: int | None = None  # DaemonSets only
+    rollout: Rollout | None = None
+    template: tuple[Container, ...] = ()
+    template_labels: Mapping[str, str] | None = None
+
+
+def read_workload(
+    item: Object, *, kind: str = "", api_version: str = "", with_template: bool = True
+) -> Workload:
+    """Read a built-in controller; lists of an API server do not repeat kind and apiVersion."""
+    kind = kind or text_at(item, "kind", "")
+    api_version = api_version or text_at(item, "apiVersion", "")
+    metadata = object_at(item, "metadata", "")
+    spec = object_at(item, "spec", "")
+    status = object_at(item, "status", "")
+    template, template_path = _template(kind, spec)
+    return Workload(
+        namespace=text_at(metadata, "namespace", "metadata"),
+        key=owner_key(api_version, kind, text_at(metadata, "name", "metadata")),
+        api_version=api_version,
+        uid=text_at(metadata, "uid", "metadata"),
+        resource_version=text_at(metadata, "resourceVersion", "metadata"),
+        owner=next((owner for owner in read_owners(metadata) if owner.controller), None),
+        selector=_selector(kind, spec, template, template_path),
+        replicas=integer_at(spec, "replicas", "spec"),
+        desired_scheduled=integer_at(status, "desiredNumberScheduled", "status"),
+        rollout=_rollout(metadata, spec, status) if with_template else None,
+        template=read_containers(
+            object_at(template, "spec", template_path), "containers", f"{template_path}.spec"
+        )
+        if with_template
+        else (),
+        template_labels=_template_labels(template, template_path) if with_template else None,
+    )
+
+
+def _template(kind: str, spec: Object) -> tuple[Object, str]:
+    if kind == "CronJob":
+        job = object_at(spec, "jobTemplate", "spec")
+        job_spec = object_at(job, "spec", "spec.jobTemplate")
+        path = "spec.jobTemplate.spec"
+        return object_at(job_spec, "template", path), f"{path}.template"
+    return object_at(spec, "template", "spec"), "spec.template"
+
+
+def _template_labels(template: Object, path: str) -> Mapping[str, str]:
+    metadata = object_at(template, "metadata", path)
+    return labels_at(metadata, "labels", f"{path}.metadata")
+
+
+def _selector(kind: str, spec: Object, template: Object, template_path: str) -> Selector:
+    if kind == "CronJob":
+        metadata = object_at(template, "metadata", template_path)
+        if metadata.get("labels") is None:
+            return NOTHING
+        return Selector.of_labels(labels_at(metadata, "labels", f"{template_path}.metadata"))
+    if kind == "ReplicationController":
+        if spec.get("selector") is None:
+            return NOTHING
+        return Selector.of_labels(labels_at(spec, "selector", "spec"))
+    return Selector.read(spec.get("selector"), "spec.selector")
+
+
+def _rollout(metadata: Object, spec: Object, status: Object) -> Rollout:
+    strategy = object_at(spec, "updateStrategy", "spec")
+    rolling = object_at(strategy, "rollingUpdate", "spec.updateStrategy")
+
+    def number(key: str) -> int:
+        return integer_at(status, key, "status", most=_INT64) or 0
+
+    return Rollout(
+        generation=integer_at(metadata, "generation", "metadata", most=_INT64) or 0,
+        observed_generation=number("observedGeneration"),
+        replicas=number("replicas"),
+        updated_replicas=number("updatedReplicas"),
+        available_replicas=number("availableReplicas"),
+        current_revision=text_at(status, "currentRevision", "status"),
+        update_revision=text_at(status, "updateRevision", "status"),
+        partition=integer_at(rolling, "partition", "spec.updateStrategy.rollingUpdate") or 0,
+    )
+
+
+def scaled_workload(namespace: str, api_version: str, kind: str, scale: Object) -> Workload:
+    """Return a controller that is known by its scale subresource; a missing selector raises."""
+    metadata = object_at(scale, "metadata", "")
+    name = text_at(metadata, "name", "metadata")
+    selector = text_at(object_at(scale, "status", ""), "selector", "status")
+    return Workload(
+        namespace=namespace,
+        key=owner_key(api_version, kind, name),
+        api_version=api_version,
+        uid=text_at(metadata, "uid", "metadata"),
+        resource_version=text_at(metadata, "resourceVersion", "metadata"),
+        owner=next((owner for owner in read_owners(metadata) if owner.controller), None),
+        selector=_scale_selector(selector),
+        replicas=integer_at(object_at(scale, "spec", ""), "replicas", "spec"),
+    )
+
+
+def _scale_selector(text: str) -> Selector:
+    if not text:
+        return NOTHING
+    try:
+        return Selector.parse(text)
+    except BadObject as error:
+        raise BadObject("status.selector", error.message) from None
