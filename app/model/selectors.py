@@ -1,0 +1,308 @@
+"""Label selectors: read, match, print, and tell whether two can meet in one pod.
+
+Strategy: a selector is a sorted tuple of requirements that must all hold, so equal selectors are
+equal values with one text. `=` and `==` are `In` of one value, `!=` is `NotIn` of one. Matching
+is asked far more often than anything else, so plain equalities are laid out for it beforehand.
+Two selectors are told apart key by key: they are disjoint if one key alone keeps every pod from
+matching both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
+from typing import Final
+
+from app.model.errors import BadObject
+from app.model.fields import Object, as_object, labels_at, objects_at, text_at, texts_at
+from app.model.labels import key_flaws, value_flaws
+
+
+class Operator(StrEnum):
+    """How a requirement relates the label at its key to its values."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+_WITH_VALUES: Final = (Operator.IN, Operator.NOT_IN)
+_TEXTS: Final = {  # of several values, of one
+    Operator.IN: ("{} in ({})", "{}={}"),
+    Operator.NOT_IN: ("{} notin ({})", "{}!={}"),
+    Operator.EXISTS: ("{}", "{}"),
+    Operator.DOES_NOT_EXIST: ("!{}", "!{}"),
+}
+_SIGNS: Final = {
+    "=": Operator.IN,
+    "==": Operator.IN,
+    "in": Operator.IN,
+    "!=": Operator.NOT_IN,
+    "notin": Operator.NOT_IN,
+    None: Operator.EXISTS,
+}
+_BLANKS: Final = " \t\r\n"
+
+# One requirement of a selector in text form; possessive, so that it never goes back.
+_WORD: Final = r"[^\s=!<>(),]++"
+_PART: Final = re.compile(
+    rf"""\s*+(?P<not>!)?+\s*+(?P<key>{_WORD})(?(not)|(?:
+        \s*+(?P<sign>==?|!=)\s*+(?P<value>{_WORD})?+
+      | \s++(?P<word>in|notin)\s*+\((?P<values>[^=!<>()]*+)\)
+    )?)\s*+(?P<comma>,|\Z)""",
+    re.VERBOSE,
+)
+_LONGEST_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one label must be."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet it; an absent label is in no set, so `NotIn` holds."""
+        match self.operator:
+            case Operator.IN:
+                return labels.get(self.key) in self.values
+            case Operator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+    def __str__(self) -> str:
+        several, one = _TEXTS[self.operator]
+        text = one if len(self.values) == 1 else several
+        return text.format(self.key, ",".join(sorted(self.values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Requirements that must all hold; none at all match everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+    never: bool = False  # matches nothing, as an absent selector does
+    _equalities: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+    _others: tuple[Requirement, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = sorted(set(self.requirements), key=lambda r: (r.key, r.operator, sorted(r.values)))
+        plain = [r for r in found if r.operator is Operator.IN and len(r.values) == 1]
+        equalities = tuple((r.key, value) for r in plain for value in r.values)
+        object.__setattr__(self, "requirements", tuple(found))
+        object.__setattr__(self, "_equalities", equalities)
+        object.__setattr__(self, "_others", tuple(r for r in found if r not in plain))
+
+    @staticmethod
+    def of_labels(labels: Mapping[str, str]) -> Selector:
+        """Return the selector that asks for each of these labels."""
+        return Selector(tuple(_equal(key, value) for key, value in labels.items()))
+
+    @staticmethod
+    def read(json: object, path: str) -> Selector:
+        """Read a LabelSelector; null matches nothing, an empty one everything.
+
+        Raises:
+            BadObject: it has the wrong shape, an unknown operator or values where none belong.
+        """
+        if json is None:
+            return NOTHING
+        selector = as_object(json, path)
+        found = [
+            _equal(key, value) for key, value in labels_at(selector, "matchLabels", path).items()
+        ]
+        for index, expression in enumerate(objects_at(selector, "matchExpressions", path)):
+            found.append(_read_expression(expression, f"{path}.matchExpressions[{index}]"))
+        return Selector(tuple(found))
+
+    @staticmethod
+    def parse(text: str) -> Selector:
+        """Read a selector written as text, such as `a=b,c in (d,e),!f,g`.
+
+        Raises:
+            BadObject: the text is no selector.
+        """
+        found: list[Requirement] = []
+        end = 0
+        more = bool(text.strip(_BLANKS))
+        while more:
+            part = _PART.match(text, end)
+            if part is None:
+                raise BadObject("", f"{_shown(text)} is no label selector")
+            found.append(_parsed(part))
+            end = part.end()
+            more = part["comma"] == ","
+        return Selector(tuple(found))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        for key, value in self._equalities:
+            if labels.get(key) != value:
+                return False
+        for requirement in self._others:
+            if not requirement.matches(labels):
+                return False
+        return not self.never
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self.requirements and not self.never
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether no labels at all can match."""
+        return self.never or any(rule.is_contradictory for rule in _rules(self).values())
+
+    def __str__(self) -> str:
+        return "<nothing>" if self.never else ",".join(map(str, self.requirements))
+
+
+EVERYTHING: Final = Selector()
+NOTHING: Final = Selector(never=True)
+
+
+class Relation(StrEnum):
+    """What two selectors can mean for one pod."""
+
+    DISJOINT = "disjoint"  # no pod can match both
+    CATCH_ALL = "catch-all"  # one of them matches everything
+    DIFFERENT_KEYS = "different keys"  # they ask for nothing in common
+    OVERLAPPING = "overlapping values"
+
+
+def relation(a: Selector | None, b: Selector | None) -> Relation:
+    """Tell whether a pod could match both; an absent selector matches everything."""
+    if a is None or b is None or a.is_everything or b.is_everything:
+        return Relation.CATCH_ALL
+    if a.never or b.never:
+        return Relation.DISJOINT
+    rules, others = _rules(a), _rules(b)
+    shared = rules.keys() & others.keys()
+    if any(rules[key].excludes(others[key]) for key in shared):
+        return Relation.DISJOINT
+    return Relation.OVERLAPPING if shared else Relation.DIFFERENT_KEYS
+
+
+@dataclass(slots=True)
+class _Rule:
+    """Everything a selector asks of one label."""
+
+    allowed: frozenset[str] | None = None  # None: any value
+    denied: frozenset[str] = frozenset()
+    is_required: bool = False
+    is_forbidden: bool = False
+
+    @property
+    def is_contradictory(self) -> bool:
+        return (self.is_required and self.is_forbidden) or self.allowed == frozenset()
+
+    def excludes(self, other: _Rule) -> bool:
+        mine, theirs = self.allowed, other.allowed
+        return (
+            (self.is_required and other.is_forbidden)
+            or (self.is_forbidden and other.is_required)
+            or (mine is not None and theirs is not None and not mine & theirs)
+            or (mine is not None and mine <= other.denied)
+            or (theirs is not None and theirs <= self.denied)
+        )
+
+
+def _rules(selector: Selector) -> dict[str, _Rule]:
+    """Gather the requirements by key."""
+    rules: dict[str, _Rule] = {}
+    for requirement in selector.requirements:
+        rule = rules.setdefault(requirement.key, _Rule())
+        match requirement.operator:
+            case Operator.IN:
+                values = requirement.values
+                rule.allowed = values if rule.allowed is None else rule.allowed & values
+                rule.is_required = True
+            case Operator.NOT_IN:
+                rule.denied |= requirement.values
+            case Operator.EXISTS:
+                rule.is_required = True
+            case Operator.DOES_NOT_EXIST:
+                rule.is_forbidden = True
+    for rule in rules.values():
+        rule.allowed = None if rule.allowed is None else rule.allowed - rule.denied
+    return rules
+
+
+def _shown(text: str) -> str:
+    return f'"{text}"' if len(text) <= _LONGEST_SHOWN else f'"{text[:_LONGEST_SHOWN]}..."'
+
+
+def _equal(key: str, value: str) -> Requirement:
+    return Requirement(key, Operator.IN, frozenset((value,)))
+
+
+def _read_expression(expression: Object, path: str) -> Requirement:
+    name = text_at(expression, "operator", path)
+    values = texts_at(expression, "values", path) or ()
+    flaw = _operator_flaw(name, values)
+    if flaw:
+        raise BadObject(f"{path}.{flaw[0]}", flaw[1])
+    return Requirement(text_at(expression, "key", path), Operator(name), frozenset(values))
+
+
+def _parsed(part: re.Match[str]) -> Requirement:
+    """Make a requirement of a piece of text; no value is the empty value."""
+    operator = Operator.DOES_NOT_EXIST if part["not"] else _SIGNS[part["sign"] or part["word"]]
+    listed = part["values"] if part["word"] else part["value"] or ""
+    values = frozenset(value.strip(_BLANKS) for value in listed.split(","))
+    for flaw in chain(key_flaws(part["key"]), *map(value_flaws, values)):
+        raise BadObject("", f"{_shown(part.string)} is no label selector: {flaw}")
+    return Requirement(part["key"], operator, values if operator in _WITH_VALUES else frozenset())
+
+
+def _operator_flaw(name: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return the field and the body of the error if operator and values do not go together."""
+    if name not in list(Operator):
+        return "operator", f"Invalid value: {_shown(name)}: not one of {', '.join(Operator)}"
+    if name in _WITH_VALUES and not values:
+        return "values", f"Required value: {name} needs at least one"
+    if name not in _WITH_VALUES and values:
+        return "values", f"Forbidden: {name} takes none"
+    return None
+
+
+def syntax_problems(json: object, path: str) -> list[tuple[str, str]]:
+    """Return every flaw of a LabelSelector as (path, body of a field error).
+
+    A body begins with its kind: `Invalid value: `, `Required value: ` or `Forbidden: `.
+    """
+    try:
+        return list(_problems(json, path))
+    except BadObject as error:
+        return [(error.path, f"Invalid value: {error.message}")]
+
+
+def _problems(json: object, path: str) -> Iterator[tuple[str, str]]:
+    selector = as_object(json, path)
+    for key, value in labels_at(selector, "matchLabels", path).items():
+        at = f"{path}.matchLabels"
+        yield from _invalid(at, key, key_flaws(key))
+        yield from _invalid(f"{at}[{key}]", value, value_flaws(value))
+    for index, expression in enumerate(objects_at(selector, "matchExpressions", path)):
+        at = f"{path}.matchExpressions[{index}]"
+        key, values = text_at(expression, "key", at), texts_at(expression, "values", at) or ()
+        flaw = _operator_flaw(text_at(expression, "operator", at), values)
+        if flaw:
+            yield f"{at}.{flaw[0]}", flaw[1]
+        yield from _invalid(f"{at}.key", key, key_flaws(key))
+        for position, value in enumerate(values):
+            yield from _invalid(f"{at}.values[{position}]", value, value_flaws(value))
+
+
+def _invalid(path: str, value: str, flaws: list[str]) -> Iterator[tuple[str, str]]:
+    return ((path, f"Invalid value: {_shown(value)}: {flaw}") for flaw in flaws)
