@@ -76,7 +76,7 @@ class Requirement:
                 return labels.get(self.key) not in self.values
             case Operator.EXISTS:
                 return self.key in labels
-            case Operator.DOES_NOT_EXIST:
+            case _:
                 return self.key not in labels
 
     def __str__(self) -> str:
@@ -231,7 +231,7 @@ def _rules(selector: Selector) -> dict[str, _Rule]:
                 rule.denied |= requirement.values
             case Operator.EXISTS:
                 rule.is_required = True
-            case Operator.DOES_NOT_EXIST:
+            case _:
                 rule.is_forbidden = True
     for rule in rules.values():
         rule.allowed = None if rule.allowed is None else rule.allowed - rule.denied
@@ -260,7 +260,8 @@ def _parsed(part: re.Match[str]) -> Requirement:
     operator = Operator.DOES_NOT_EXIST if part["not"] else _SIGNS[part["sign"] or part["word"]]
     listed = part["values"] if part["word"] else part["value"] or ""
     values = frozenset(value.strip(_BLANKS) for value in listed.split(","))
-    for flaw in chain(key_flaws(part["key"]), *map(value_flaws, values)):
+    flaw = next(chain(key_flaws(part["key"]), *map(value_flaws, values)), None)
+    if flaw:
         raise BadObject("", f"{_shown(part.string)} is no label selector: {flaw}")
     return Requirement(part["key"], operator, values if operator in _WITH_VALUES else frozenset())
 
@@ -281,13 +282,17 @@ def syntax_problems(json: object, path: str) -> list[tuple[str, str]]:
 
     A body begins with its kind: `Invalid value: `, `Required value: ` or `Forbidden: `.
     """
-    try:
-        return list(_problems(json, path))
-    except BadObject as error:
-        return [(error.path, f"Invalid value: {error.message}")]
+    return list(_problems(json, path))
 
 
 def _problems(json: object, path: str) -> Iterator[tuple[str, str]]:
+    try:
+        yield from _grammar_problems(json, path)
+    except BadObject as error:
+        yield error.path, f"Invalid value: {error.message}"
+
+
+def _grammar_problems(json: object, path: str) -> Iterator[tuple[str, str]]:
     selector = as_object(json, path)
     for key, value in labels_at(selector, "matchLabels", path).items():
         at = f"{path}.matchLabels"
