@@ -1,0 +1,106 @@
+"""Bring a webhook configuration in line with what is wanted, and say what differed.
+
+Strategy: the wanted document names every field of our webhooks, defaults included, so what
+differs is a change and not a default. Everything else on the object stays: labels and
+annotations of others, webhooks of other names, fields that this program does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The object to be written, and the paths at which the live one differs from it."""
+
+    body: Document
+    differences: tuple[str, ...]
+
+
+def align(live: Document, wanted: Document) -> Alignment:
+    """Return the live object with our fields as wanted."""
+    labels, found = _labels(_mapping(live, "metadata"), _mapping(wanted, "metadata"))
+    webhooks, more = _webhooks(live.get("webhooks"), wanted["webhooks"])
+    metadata = {**_mapping(live, "metadata"), **({"labels": labels} if labels else {})}
+    return Alignment({**live, "metadata": metadata, "webhooks": webhooks}, (*found, *more))
+
+
+def drift_event(
+    live: Document, differences: Sequence[str], now: datetime, reporter: str
+) -> Document:
+    """Return the Event that tells of a configuration that somebody changed."""
+    metadata = _mapping(live, "metadata")
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            # client-go's form: the object's name and the moment in hexadecimal.
+            "name": f"{metadata['name']}.{int(now.timestamp() * 1_000_000):x}",
+            "namespace": "default",
+        },
+        "involvedObject": {
+            "apiVersion": live["apiVersion"],
+            "kind": live["kind"],
+            "name": metadata["name"],
+            "uid": metadata.get("uid", ""),
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        },
+        "type": "Warning",
+        "reason": "RegistrationDrift",
+        "message": f"Changed by somebody else and put back: {', '.join(differences)}"[:1024],
+        "source": {"component": reporter},
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+
+
+def _mapping(holder: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = holder.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _labels(live: Document, wanted: Document) -> tuple[dict[str, Any], list[str]]:
+    have, want = _mapping(live, "labels"), _mapping(wanted, "labels")
+    found = [f"metadata.labels[{key}]" for key, value in want.items() if have.get(key) != value]
+    return {**have, **want}, found
+
+
+def _webhooks(live: object, wanted: Sequence[Document]) -> tuple[list[Any], list[str]]:
+    """Replace ours where they stand, add those that are missing, keep the others."""
+    entries = live if isinstance(live, list) else []
+    missing = {hook["name"]: hook for hook in wanted}
+    merged: list[Any] = []
+    found: list[str] = []
+    for entry in entries:
+        ours = missing.pop(entry.get("name"), None) if isinstance(entry, dict) else None
+        merged.append({**entry, **ours} if ours else entry)
+        found += _differences(entry, ours) if ours else []
+    found += [f"webhooks[{name}]" for name in missing]
+    return [*merged, *missing.values()], found
+
+
+def _differences(live: Document, wanted: Document) -> list[str]:
+    prefix = f"webhooks[{wanted['name']}]"
+    found = []
+    for key, value in wanted.items():
+        have = live.get(key)
+        if key == "clientConfig":
+            found += _client_differences(f"{prefix}.clientConfig", have, value)
+        # An API server leaves out what is empty.
+        elif (have or None) != (value or None):
+            found.append(f"{prefix}.{key}")
+    return found
+
+
+def _client_differences(prefix: str, live: object, wanted: Document) -> list[str]:
+    have = live if isinstance(live, dict) else {}
+    keys = dict.fromkeys([*wanted, *have])
+    return [f"{prefix}.{key}" for key in keys if have.get(key) != wanted.get(key)]
