@@ -1,0 +1,123 @@
+"""Durations as Go and Prometheus write them.
+
+Strategy: Go counts whole nanoseconds in an int64, and so does the arithmetic here; only the result
+is a timedelta, which ends at the microsecond. What is finer is rounded away from zero, so that
+something never becomes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from app.model.errors import BadObject
+
+_SECOND: Final = 10**9  # nanoseconds, as all that follow
+_GO_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,  # written with a micro sign
+    "μs": 10**3,  # written with a Greek letter
+    "ms": 10**6,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3600 * _SECOND,
+}
+_PROMETHEUS_UNITS: Final = {
+    "y": 365 * 86_400 * _SECOND,
+    "w": 7 * 86_400 * _SECOND,
+    "d": 86_400 * _SECOND,
+    "h": 3600 * _SECOND,
+    "m": 60 * _SECOND,
+    "s": _SECOND,
+    "ms": 10**6,
+}
+_LONGEST: Final = 2**63 - 1
+_DIGITS: Final = 19  # more never fit before the point, and never matter behind it
+_LONGEST_SHOWN: Final = 40
+
+_PART: Final = re.compile(r"([0-9]*+)(?:\.([0-9]*+))?+([^0-9.]*+)", re.ASCII)
+_PROMETHEUS: Final = re.compile(
+    "".join(rf"(?:([0-9]++){unit})?" for unit in _PROMETHEUS_UNITS), re.ASCII
+)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration in Go's syntax, such as `10s`, `1m30s`, `500ms`, `1.5h`, `-1s` or `0`.
+
+    Raises:
+        BadObject: the text is no duration, or one longer than 292 years.
+    """
+    unsigned = text[1:] if text[:1] in ("+", "-") else text
+    if unsigned == "0":
+        return timedelta()
+    nanoseconds = end = 0
+    while end < len(unsigned) or not end:
+        part = _PART.match(unsigned, end)
+        if part is None or not (part[1] or part[2]):
+            raise _refused(text, 'is no duration such as "10s", "1m30s" or "500ms"')
+        if not part[3]:
+            raise _refused(text, 'has no unit at its end; write "10s" for ten seconds')
+        if part[3] not in _GO_UNITS:
+            raise _refused(text, "has an unknown unit; known are ns, us, ms, s, m and h")
+        nanoseconds += _nanoseconds(part[1], part[2] or "", _GO_UNITS[part[3]])
+        end = part.end()
+    return _timedelta(text, -nanoseconds if text[0] == "-" else nanoseconds)
+
+
+def parse_prometheus_duration(text: str) -> timedelta:
+    """Read a duration in Prometheus' syntax, such as `30s`, `1h`, `8d`, `1w2d` or `0`.
+
+    Raises:
+        BadObject: the text is no duration, or one longer than 292 years.
+    """
+    parts = _PROMETHEUS.fullmatch(text)
+    if text == "0":
+        return timedelta()
+    if parts is None or not text:
+        raise _refused(text, 'is no duration such as "30s", "1h", "8d" or "1w2d"')
+    numbers = zip(parts.groups(default=""), _PROMETHEUS_UNITS.values(), strict=True)
+    return _timedelta(text, sum(_nanoseconds(number, "", unit) for number, unit in numbers))
+
+
+def print_duration(duration: timedelta) -> str:
+    """Write a duration as Go does: `1m30s`, `1h0m0s`, `1.5s`, `500ms`, `0s`."""
+    microseconds = abs(duration) // timedelta(microseconds=1)
+    sign = "-" if duration < timedelta() else ""
+    if microseconds == 0:
+        return "0s"
+    if microseconds < 10**3:
+        return f"{sign}{microseconds}µs"
+    if microseconds < 10**6:
+        return f"{sign}{_decimal(*divmod(microseconds, 10**3), 3)}ms"
+    seconds, microseconds = divmod(microseconds, 10**6)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    over_an_hour = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{over_an_hour}{_decimal(seconds, microseconds, 6)}s"
+
+
+def _nanoseconds(whole: str, fraction: str, unit: int) -> int:
+    """Return whole.fraction units in nanoseconds; a number of too many digits is just too long."""
+    whole, fraction = whole.lstrip("0"), fraction[:_DIGITS]
+    if len(whole) > _DIGITS:
+        return _LONGEST + 1
+    scale: int = 10 ** len(fraction)
+    return int(whole or "0") * unit + int(fraction or "0") * unit // scale
+
+
+def _timedelta(text: str, nanoseconds: int) -> timedelta:
+    if not -_LONGEST <= nanoseconds <= _LONGEST:
+        raise _refused(text, "is too long: no duration exceeds 292 years")
+    microseconds = -(-abs(nanoseconds) // 1000)
+    return timedelta(microseconds=-microseconds if nanoseconds < 0 else microseconds)
+
+
+def _decimal(whole: int, rest: int, places: int) -> str:
+    return f"{whole}.{rest:0{places}}".rstrip("0").rstrip(".")
+
+
+def _refused(text: str, why: str) -> BadObject:
+    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return BadObject("", f'"{shown}" {why}')

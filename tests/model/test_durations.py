@@ -1,0 +1,162 @@
+"""Durations are read and written as Go and Prometheus do it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model.durations import parse_duration, parse_prometheus_duration, print_duration
+from app.model.errors import BadObject
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("-0", 0),
+        ("+0", 0),
+        ("0s", 0),
+        ("10s", 10),
+        ("+10s", 10),
+        ("-1s", -1),
+        ("1m30s", 90),
+        ("30s1m", 90),
+        ("1.5h", 5400),
+        (".5s", 0.5),
+        ("1.s", 1),
+        ("-1.5h0.5s", -5400.5),
+        ("500ms", 0.5),
+        ("10us", 10e-6),
+        ("10µs", 10e-6),
+        ("10μs", 10e-6),
+        ("1500ns", 2e-6),
+        ("1ns", 1e-6),
+        ("-1ns", -1e-6),
+        ("0.1ns", 0),
+        ("000000000000000000000001s", 1),
+        ("0.000000000000000000000001h", 0),
+        ("100h", 360_000),
+    ],
+)
+def test_go_durations(text: str, seconds: float) -> None:
+    """Numbers with units add up; what is finer than a microsecond counts as one."""
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is no duration"),
+        ("-", "is no duration"),
+        ("s", "is no duration"),
+        (".s", "is no duration"),
+        ("soon", "is no duration"),
+        ("--1s", "is no duration"),
+        ("1s.", "is no duration"),
+        (" 1s", "is no duration"),
+        ("10", "has no unit"),
+        ("1m30", "has no unit"),
+        ("1..5s", "has no unit"),
+        ("1d", "has an unknown unit"),
+        ("1s ", "has an unknown unit"),
+        ("1 s", "has an unknown unit"),
+        ("1S", "has an unknown unit"),
+        ("1m-30s", "has an unknown unit"),
+        ("2562048h", "is too long"),
+        ("-2562048h", "is too long"),
+        ("9" * 100_000 + "s", "is too long"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_texts_that_are_no_go_duration(text: str, why: str) -> None:
+    """The sentence shows the text, shortened, and says what is wrong with it."""
+    with pytest.raises(BadObject) as refused:
+        parse_duration(text)
+    assert refused.value.message.startswith(f'"{text[:40]}')
+    assert why in refused.value.message
+    assert len(refused.value.message) < 120
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("0", timedelta()),
+        ("30s", timedelta(seconds=30)),
+        ("5ms", timedelta(milliseconds=5)),
+        ("5m", timedelta(minutes=5)),
+        ("5m5ms", timedelta(minutes=5, milliseconds=5)),
+        ("1h", timedelta(hours=1)),
+        ("8d", timedelta(days=8)),
+        ("1w2d", timedelta(days=9)),
+        ("1y", timedelta(days=365)),
+        ("1y2w3d4h5m6s7ms", timedelta(365 + 17, 5 * 60 + 6, 0, 7, 0, 4)),
+    ],
+)
+def test_prometheus_durations(text: str, duration: timedelta) -> None:
+    """Units run from years to milliseconds, each at most once and in this order."""
+    assert parse_prometheus_duration(text) == duration
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is no duration"),
+        ("8", "is no duration"),
+        ("d", "is no duration"),
+        ("-8d", "is no duration"),
+        ("1.5h", "is no duration"),
+        ("2d1w", "is no duration"),
+        ("1h1h", "is no duration"),
+        ("8d\n", "is no duration"),
+        ("293y", "is too long"),
+        ("9" * 100_000 + "s", "is too long"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_texts_that_are_no_prometheus_duration(text: str, why: str) -> None:
+    """The sentence says what is wrong."""
+    with pytest.raises(BadObject, match=why):
+        parse_prometheus_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (timedelta(), "0s"),
+        (timedelta(microseconds=1), "1µs"),
+        (timedelta(microseconds=999), "999µs"),
+        (timedelta(microseconds=1500), "1.5ms"),
+        (timedelta(milliseconds=500), "500ms"),
+        (timedelta(seconds=10), "10s"),
+        (timedelta(seconds=1, microseconds=1), "1.000001s"),
+        (timedelta(seconds=90), "1m30s"),
+        (timedelta(minutes=1), "1m0s"),
+        (timedelta(hours=1), "1h0m0s"),
+        (timedelta(days=8), "192h0m0s"),
+        (timedelta(seconds=-90.5), "-1m30.5s"),
+        (timedelta(milliseconds=-500), "-500ms"),
+    ],
+)
+def test_printing(duration: timedelta, text: str) -> None:
+    """Go's own form: the largest unit is the hour, and zeros behind it stay."""
+    assert print_duration(duration) == text
+
+
+@given(st.timedeltas(timedelta(days=-106_000), timedelta(days=106_000)))
+def test_printed_durations_read_back(duration: timedelta) -> None:
+    """Printing loses nothing."""
+    assert parse_duration(print_duration(duration)) == duration
+
+
+@given(st.text(max_size=12) | st.text("0123456789.smhdwyunµ-+", max_size=12))
+def test_parsing_never_crashes(text: str) -> None:
+    """A text is a duration or refused in a sentence, in either syntax."""
+    for parse in (parse_duration, parse_prometheus_duration):
+        try:
+            assert isinstance(parse(text), timedelta)
+        except BadObject as refused:
+            message = refused.message
+            assert message.startswith(f'"{text}"')
