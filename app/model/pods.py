@@ -159,12 +159,12 @@ class Pod:
 
 
 def read_pod(item: Object, namespace: str = "") -> Pod:
-    """Read a pod; `namespace` stands in for a missing one."""
+    """Read a pod; a given `namespace` outranks the one that it claims."""
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
     return Pod(
-        namespace=text_at(metadata, "namespace", "metadata") or namespace,
+        namespace=namespace or text_at(metadata, "namespace", "metadata"),
         name=text_at(metadata, "name", "metadata"),
         generate_name=text_at(metadata, "generateName", "metadata"),
         uid=text_at(metadata, "uid", "metadata"),

@@ -1,0 +1,99 @@
+"""The JSON patch that brings sizes and marks into a pod.
+
+Strategy: operations are built by path and never by comparing objects, so nothing that we do not
+know can be lost. Maps are created only where they are missing; a present `resources` object is
+never replaced, for it may hold more than requests and limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.boost import Boosted
+from app.core.scaling import CPU, MEMORY
+from app.core.sizing import Sizes
+from app.model.patches import add, pointer
+from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
+from app.model.quantity import Quantity
+
+Operation = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchedContainer:
+    """What one container gets."""
+
+    sizes: Sizes
+    boost: Boosted | None = None
+
+
+def pod_patch(pod: Pod, vpa: str, containers: Sequence[PatchedContainer]) -> list[Operation]:
+    """Return the operations for a pod that a VPA controls; containers in the pod's order."""
+    operations: list[Operation] = []
+    if pod.annotations is None:
+        operations.append(add("/metadata/annotations", {}))
+    updates: list[str] = []
+    for index, (container, patched) in enumerate(zip(pod.containers, containers, strict=True)):
+        if patched.boost is not None:
+            path = pointer("metadata", "annotations", patched.boost.annotation)
+            operations.append(add(path, patched.boost.original))
+        found, words = _container_patch(index, container, patched)
+        operations += found
+        if found:
+            updates.append(f"container {index}: {', '.join(words)}")
+    if updates:
+        told = f"Pod resources updated by {vpa}: {'; '.join(updates)}"
+        operations.append(add(f"/metadata/annotations/{UPDATES_ANNOTATION}", told))
+    observed = ", ".join(container.name for container in pod.containers)
+    operations.append(add(f"/metadata/annotations/{OBSERVED_ANNOTATION}", observed))
+    return operations
+
+
+def _container_patch(
+    index: int, container: Container, patched: PatchedContainer
+) -> tuple[list[Operation], list[str]]:
+    requests, limits = dict(patched.sizes.requests), dict(patched.sizes.limits)
+    if patched.boost is not None:
+        requests[CPU] = patched.boost.request
+        if patched.boost.limit is not None:
+            limits[CPU] = patched.boost.limit
+    if not requests and not limits:
+        return [], []
+    path = f"/spec/containers/{index}/resources"
+    current = container.resources
+    operations: list[Operation] = []
+    if current.requests is None and current.limits is None and not current.has_other:
+        operations.append(add(path, {}))
+    words = list(patched.sizes.notes)
+    for kind, present, amounts in (
+        ("request", current.requests, requests),
+        ("limit", current.limits, limits),
+    ):
+        if not amounts:
+            continue
+        if present is None:
+            operations.append(add(f"{path}/{kind}s", {}))
+        for resource in sorted(amounts, key=_rank):
+            operations.append(add(_resource_path(path, kind, resource), _text(amounts[resource])))
+            words.append(f"{resource} {kind}")
+    return operations, words
+
+
+def _resource_path(path: str, kind: str, resource: str) -> str:
+    if resource in _RANKS:
+        return f"{path}/{kind}s/{resource}"
+    return f"{path}/{kind}s{pointer(resource)}"
+
+
+_RANKS = {CPU: 0, MEMORY: 1}
+
+
+def _rank(resource: str) -> tuple[int, str]:
+    """Sort cpu first, then memory, then others by name."""
+    return (_RANKS.get(resource, 2), resource)
+
+
+def _text(amount: Quantity) -> str:
+    return str(amount)

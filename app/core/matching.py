@@ -1,0 +1,173 @@
+"""Which VPA controls a pod, and why that one or none.
+
+Strategy: climb from the pod to its topmost controller that is built in or can be scaled, look
+which VPAs point there, and let the target's selector and the VPA's own decide. Active VPAs come
+before those in mode Off that only boost; then the oldest wins.
+
+What the snapshot does not hold is not guessed: the answer is `Unknown` with the key of the
+object to look up, and the caller asks again with what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.model.kinds import ObjectKey, OwnerReference
+from app.model.pods import Pod
+from app.model.selectors import Selector
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+
+
+class MatchReason(StrEnum):
+    """Why a pod is or is not controlled."""
+
+    CONTROLLED = "Controlled"
+    NO_VPA_IN_NAMESPACE = "NoVPAInNamespace"
+    NO_CONTROLLER = "NoController"
+    OWNED_BY_NODE = "OwnedByNode"
+    OWNER_UNKNOWN = "OwnerUnknown"
+    OWNERSHIP_CYCLE = "OwnershipCycle"
+    NO_SCALABLE_OWNER = "NoScalableOwner"
+    NO_VPA_FOR_OWNER = "NoVPAForOwner"
+    MODE_OFF = "ModeOff"
+    NO_TARGET_SELECTOR_MATCH = "NoTargetSelectorMatch"
+    NO_VPA_SELECTOR_MATCH = "NoVPASelectorMatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """An object that the snapshot does not hold and the decision needs."""
+
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    key: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A looked-up object that does not exist or cannot be scaled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A look-up that gave no answer, and why."""
+
+    message: str
+
+
+Found = Workload | Absent | Failed
+LookedUp = Mapping[ObjectKey, Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The VPA that controls a pod, or None, with the reason."""
+
+    reason: MatchReason
+    message: str
+    vpa: Vpa | None = None
+    owner: Workload | None = None  # the topmost controller, if there is one
+    weaker: tuple[Vpa, ...] = ()  # VPAs that would control the pod if this one were not there
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer yet: look this up and ask again."""
+
+    lookup: Lookup
+
+
+def match_pod(
+    pod: Pod, view: NamespaceView, looked_up: LookedUp, *, boosts: bool, with_off: bool = False
+) -> Match | Unknown:
+    """Return the VPA that controls a pod.
+
+    Args:
+        pod: the pod.
+        view: what is known of its namespace.
+        looked_up: what was found of objects that the view does not hold.
+        boosts: whether start-up boosts are switched on; they let a VPA in mode Off take part.
+        with_off: whether VPAs in mode Off take part in any case.
+    """
+    if not view.vpas:
+        return Match(MatchReason.NO_VPA_IN_NAMESPACE, "the namespace has no VPA")
+    owner = pod.controller
+    if owner is None:
+        return Match(MatchReason.NO_CONTROLLER, "no controller owns the pod")
+    top = topmost(owner, pod.namespace, view, looked_up)
+    if isinstance(top, Unknown | Match):
+        return top
+    return _strongest(pod, top, view, boosts=boosts, with_off=with_off)
+
+
+def topmost(
+    owner: OwnerReference, namespace: str, view: NamespaceView, looked_up: LookedUp
+) -> Workload | Match | Unknown:
+    """Return the topmost controller above and including `owner`, or why there is none."""
+    best: Workload | None = None
+    seen: set[ObjectKey] = set()
+    current: OwnerReference | None = owner
+    while current is not None:
+        key = current.key
+        if key in seen:
+            return Match(MatchReason.OWNERSHIP_CYCLE, f"{key} owns itself in a circle")
+        seen.add(key)
+        if current.kind == "Node":
+            return Match(MatchReason.OWNED_BY_NODE, f"node {current.name} owns the pod")
+        found = view.workloads.get(key) or looked_up.get(key)
+        match found:
+            case None:
+                lookup = Lookup(namespace, current.api_version, current.kind, current.name, key)
+                return Unknown(lookup)
+            case Failed():
+                return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {found.message}")
+            case Absent():
+                if key.is_built_in:
+                    return Match(MatchReason.OWNER_UNKNOWN, f"{key} does not exist")
+                current = None
+            case Workload():
+                best, current = found, found.owner
+    if best is None:
+        return Match(MatchReason.NO_SCALABLE_OWNER, f"{owner.key} cannot be scaled")
+    return best
+
+
+def _strongest(
+    pod: Pod, top: Workload, view: NamespaceView, *, boosts: bool, with_off: bool
+) -> Match:
+    rivals = view.rivals(top.key)
+    if not rivals:
+        reason = MatchReason.NO_VPA_FOR_OWNER
+        return Match(reason, f"no VPA targets {top.key}", owner=top)
+    acting = [
+        vpa for vpa in rivals if with_off or not vpa.is_off or (boosts and vpa.mentions_boost)
+    ]
+    if not acting:
+        reason = MatchReason.MODE_OFF
+        return Match(reason, f"VPA {rivals[0].name} is in mode Off", owner=top)
+    if not top.selector.matches(pod.labels):
+        reason = MatchReason.NO_TARGET_SELECTOR_MATCH
+        return Match(reason, f"the selector of {top.key} does not match the pod", owner=top)
+    matching = [vpa for vpa in acting if selects(vpa.selector, pod)]
+    if not matching:
+        reason = MatchReason.NO_VPA_SELECTOR_MATCH
+        names = ", ".join(vpa.name for vpa in acting)
+        return Match(reason, f"no selector matches the pod's labels: VPA {names}", owner=top)
+    if len(matching) > 1:
+        matching.sort(key=lambda vpa: (vpa.is_off, vpa.strength))
+    strongest, *weaker = matching
+    message = f"VPA {strongest.name} targets {top.key}"
+    if weaker:
+        message += f" and comes before {', '.join(vpa.name for vpa in weaker)}"
+    return Match(MatchReason.CONTROLLED, message, strongest, top, tuple(weaker))
+
+
+def selects(selector: Selector | None, pod: Pod) -> bool:
+    """Whether a VPA's own selector lets a pod in; none lets all in."""
+    return selector is None or selector.matches(pod.labels)

@@ -1,0 +1,173 @@
+"""The resources that each container of a pod should receive.
+
+Strategy: recommendations pass through the caps in a fixed order: the namespace's LimitRange for
+pods, then per container its LimitRange, the VPA's policy, and for RequestsOnly the container's
+own limit; what stands last wins. Limits then follow in proportion. Targets and bounds take the
+same way, so that the updater compares like with like.
+
+A container whose policy says Off keeps what it has, and so does a limit under RequestsOnly;
+both still take their share of what a LimitRange allows the pod. `SizingRules` can bring back
+how the upstream autoscaler treats them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.core.capping import Draft, SizingRules, cap_container
+from app.core.fitting import fit_pod_limits, fit_pod_resources
+from app.core.scaling import SIZED, proportional_limit
+from app.model.limits import NamespaceLimits
+from app.model.pods import Container, Pod, Resources
+from app.model.quantity import ZERO, Quantity
+from app.model.vpa import Vpa
+
+Quantities = Mapping[str, Quantity]
+
+OURS = SizingRules()
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """A container's recommendation after all caps."""
+
+    container: str
+    target: Quantities
+    lower_bound: Quantities
+    upper_bound: Quantities
+    recommended: Quantities  # the target before the caps
+    notes: tuple[str, ...]  # what capped the target, in order
+    is_own: bool  # False: nothing was recommended; the container only makes room for others
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What is written into a container, and why it is that much."""
+
+    requests: Quantities
+    limits: Quantities
+    notes: tuple[str, ...]
+
+
+NO_SIZES = Sizes({}, {}, ())
+
+
+def capped(
+    pod: Pod,
+    vpa: Vpa,
+    limits: NamespaceLimits,
+    current: Mapping[str, Resources],
+    *,
+    rules: SizingRules = OURS,
+    with_bounds: bool = True,
+) -> dict[str, Amounts]:
+    """Return the recommendation of each container of a pod after all caps.
+
+    Args:
+        pod: the pod.
+        vpa: the VPA that controls it.
+        limits: what the LimitRanges of its namespace ask for.
+        current: what each container has now, by name.
+        rules: where to follow the upstream autoscaler.
+        with_bounds: whether lower and upper bounds are wanted beside the target.
+    """
+    if vpa.recommendation is None:
+        return {}
+    drafts = [
+        _draft(container, vpa, current[container.name], rules, with_bounds=with_bounds)
+        for container in pod.containers
+    ]
+    if limits.pod is not None:
+        fit_pod_limits(drafts, limits.pod, _sidecars(pod), rules)
+    for draft in drafts:
+        if draft.lists:
+            cap_container(draft, limits.container, rules)
+    if rules.fits_pod_resources and pod.pod_resources is not None:
+        fit_pod_resources(drafts, pod.pod_resources, _sidecars(pod))
+    if rules.orders_bounds and with_bounds:
+        _order_bounds(drafts)
+    return {draft.container.name: _amounts(draft) for draft in drafts if draft.lists}
+
+
+def _draft(
+    container: Container, vpa: Vpa, current: Resources, rules: SizingRules, *, with_bounds: bool
+) -> Draft:
+    policy = vpa.policy(container.name)
+    is_off = rules.spares_off_containers and policy is not None and policy.is_off
+    found = None if is_off else vpa.recommended(container.name)
+    lists: dict[str, dict[str, Quantity]] = {}
+    if found is not None:
+        lists["target"] = dict(found.target)
+        if with_bounds:
+            lists["lower"] = dict(found.lower_bound)
+            lists["upper"] = dict(found.upper_bound)
+    return Draft(
+        container=container,
+        current=current,
+        policy=policy,
+        lists=lists,
+        recommended=found.target if found else {},
+        notes=[],
+        is_own=found is not None,
+        is_fixed=is_off,
+    )
+
+
+def _sidecars(pod: Pod) -> Sequence[Resources]:
+    """Return the resources of init containers that run as long as the pod."""
+    return [
+        container.resources
+        for container in pod.init_containers
+        if container.restart_policy == "Always"
+    ]
+
+
+def _order_bounds(drafts: Sequence[Draft]) -> None:
+    """Restore lower <= target <= upper, which caps per list may have broken."""
+    for draft in drafts:
+        lower, upper = draft.lists.get("lower"), draft.lists.get("upper")
+        for resource, target in draft.lists.get("target", {}).items():
+            if lower is not None and lower.get(resource, target) > target:
+                lower[resource] = target
+            if upper is not None and upper.get(resource, target) < target:
+                upper[resource] = target
+
+
+def _amounts(draft: Draft) -> Amounts:
+    return Amounts(
+        container=draft.container.name,
+        target=draft.lists["target"],
+        lower_bound=draft.lists.get("lower", {}),
+        upper_bound=draft.lists.get("upper", {}),
+        recommended=draft.recommended,
+        notes=tuple(draft.notes),
+        is_own=draft.is_own,
+    )
+
+
+def sizes(amounts: Amounts, current: Resources, vpa: Vpa, limits: NamespaceLimits) -> Sizes:
+    """Return the requests and limits that a container receives."""
+    policy = vpa.policy(amounts.container)
+    if not amounts.is_own and all(
+        current.request(resource) == amount for resource, amount in amounts.target.items()
+    ):
+        return NO_SIZES
+    requests = {name: amount for name, amount in amounts.target.items() if name}
+    if policy is not None and policy.requests_only:
+        return Sizes(requests, {}, amounts.notes)
+    found: dict[str, Quantity] = {}
+    notes: list[str] = []
+    for resource in SIZED:
+        limit = proportional_limit(
+            resource,
+            current.limit(resource),
+            current.request(resource),
+            requests.get(resource),
+            limits.container.usual(resource) if limits.container else ZERO,
+        )
+        if limit.amount is not None:
+            found[resource] = limit.amount
+        if limit.note:
+            notes.append(limit.note)
+    return Sizes(requests, found, (*amounts.notes, *notes) if found else amounts.notes)
