@@ -22,7 +22,7 @@ Rows = NDArray[np.intp]
 
 EPSILON: Final = 0.001 * 0.1  # a thousandth of one CPU sample
 EMPTY: Final = -1  # the "bucket" of a percentile without samples
-_CHUNK: Final = 2048  # rows whose running sums fit into the processor's cache
+_CHUNK: Final = 512  # rows whose running sums fit into the processor's cache
 
 
 class Bank:
@@ -92,8 +92,7 @@ class Bank:
 
     def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
         """Tell which rows hold no sample."""
-        empty: NDArray[np.bool_] = (self.weights[rows] < EPSILON).all(axis=1)
-        return empty
+        return np.asarray((self.weights[rows] < EPSILON).all(axis=1))
 
     def percentiles(self, rows: Rows, fractions: tuple[float, ...]) -> Buckets:
         """Return the bucket of each fraction for each row, EMPTY where there is no sample."""
@@ -102,6 +101,19 @@ class Bank:
             chunk = rows[start : start + _CHUNK]
             found[start : start + _CHUNK] = self._percentiles(chunk, fractions)
         return found
+
+    def shares(self, rows: Rows, fractions: tuple[float, ...], buckets: Buckets) -> Weights:
+        """Return how far into their buckets the percentiles reach, between 0 and 1."""
+        reach = np.empty((len(rows), len(fractions)))
+        for start in range(0, len(rows), _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            at = buckets[start : start + _CHUNK]
+            weights = np.take_along_axis(self.weights[chunk], at, axis=1)
+            sums = np.take_along_axis(np.cumsum(self.weights[chunk], axis=1), at, axis=1)
+            missing = np.array(fractions) * self.totals[chunk][:, None] - (sums - weights)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                reach[start : start + _CHUNK] = np.nan_to_num(missing / weights)
+        return np.clip(reach, 0.0, 1.0)
 
     def _percentiles(self, rows: Rows, fractions: tuple[float, ...]) -> Buckets:
         weights = self.weights[rows]

@@ -1,0 +1,161 @@
+"""What may be tuned: estimation, aggregation, rounding, caps, publishing, departures.
+
+Strategy: one frozen value per concern, with the defaults of the flags. `Departures` lists
+everything that is done differently from upstream on purpose, each with a switch of its own;
+`UPSTREAM` turns all of them back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from app.model.quantity import Quantity
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRules:
+    """Which percentiles are asked of one resource, and when history counts as one day's worth."""
+
+    target: float = 0.9
+    lower: float = 0.5
+    upper: float = 0.95
+    confidence_interval: timedelta = _DAY
+
+    @property
+    def fractions(self) -> tuple[float, float, float]:
+        """The percentiles as target, lower, upper."""
+        return (self.target, self.lower, self.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorRules:
+    """From percentiles to amounts."""
+
+    margin_fraction: float = 0.15
+    min_cpu_millicores: float = 25.0  # of a pod, shared by its containers
+    min_memory_mib: float = 250.0  # of a pod, shared by its containers
+    cpu: ResourceRules = field(default_factory=ResourceRules)
+    memory: ResourceRules = field(default_factory=ResourceRules)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationRules:
+    """How samples become history."""
+
+    cpu_half_life: timedelta = _DAY
+    memory_half_life: timedelta = _DAY
+    memory_interval: timedelta = _DAY  # one peak per container and interval
+    memory_interval_count: int = 8  # history without samples for so many intervals expires
+    oom_bump_up_ratio: float = 1.2
+    oom_min_bump_up_bytes: float = 100.0 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class FormatRules:
+    """How amounts are rounded for publishing; 1 and less leave them alone."""
+
+    round_cpu_millicores: int = 1
+    round_memory_bytes: int = 1
+    humanize_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CapRules:
+    """What is applied after estimation, beside each VPA's own policy."""
+
+    integer_cpu: bool = False  # heed the annotations that ask for whole cores
+    max_allowed_cpu: Quantity | None = None
+    max_allowed_memory: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRules:
+    """What is worth a write."""
+
+    bound_tolerance: float = 0.01  # bounds that moved by less wait for the refresh
+    refresh: timedelta = timedelta(minutes=10)
+    checkpoint_change: float = 0.01  # share of a histogram that moved
+    checkpoint_pause: timedelta = timedelta(minutes=5)
+    checkpoint_age: timedelta = timedelta(minutes=15)
+    open_windows: int = 512  # running peaks told in one checkpoint
+
+
+EVERY_TICK = PublishRules(
+    bound_tolerance=0.0,
+    refresh=timedelta(0),
+    checkpoint_change=0.0,
+    checkpoint_pause=timedelta(0),
+    checkpoint_age=timedelta(0),
+    open_windows=0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Departures:
+    """Where this recommender differs from upstream; the defaults are ours."""
+
+    rows_per_vpa: bool = True  # else history is kept per set of pod labels
+    interpolate: bool = False  # answer inside of buckets instead of their ends
+    omit_unsampled: bool = True  # else a resource without any sample gets the floor
+    keep_on_target_failure: timedelta | None = timedelta(hours=1)  # None: forget at once
+    persist_open_windows: bool = True  # running peaks survive restarts
+    read_checkpoints_late: bool = True  # whenever a VPA comes, not only at start
+    stale_after: timedelta | None = _DAY  # without a live container; None: never
+    memory_counts_as_history: bool = True  # else only CPU samples keep history alive
+    share_starved_resource: bool = True  # one word of an eviction stands for all its containers
+    inspect_known_kills: bool = True  # OOMs on first and last sight, each exactly once
+    repeat_oom_bump: bool = False  # several kills within one interval grow the peak further
+    skip_equal_oom_peaks: bool = True  # the same peak is not invented again every interval
+    replace_zero_peaks: bool = True  # else a first value of 0 freezes its interval
+    drop_boosted_cpu: bool = True  # with gate CPUStartupBoost
+    native_sidecars: bool = False  # treat restartable init containers as containers
+    weigh_history_by_time: bool = True  # a history point counts for the time it stands for
+    extend_label_query: bool = True  # give a bare labels selector the range it needs
+    first_tick_at_once: bool = True  # else one interval after start
+    spec_selector: bool = True  # heed `spec.selector` of VPAs
+    selector_move_memory_grace: timedelta = timedelta(0)  # after a move only OOMs count
+    report_overlaps: bool = True  # condition SelectorOverlap
+
+
+UPSTREAM = Departures(
+    rows_per_vpa=False,
+    interpolate=False,
+    omit_unsampled=False,
+    keep_on_target_failure=None,
+    persist_open_windows=False,
+    read_checkpoints_late=False,
+    stale_after=None,
+    memory_counts_as_history=False,
+    share_starved_resource=False,
+    inspect_known_kills=False,
+    repeat_oom_bump=False,
+    skip_equal_oom_peaks=False,
+    replace_zero_peaks=False,
+    drop_boosted_cpu=False,
+    native_sidecars=False,
+    weigh_history_by_time=False,
+    extend_label_query=False,
+    first_tick_at_once=False,
+    spec_selector=False,
+    selector_move_memory_grace=timedelta(0),
+    report_overlaps=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecommenderRules:
+    """Everything the recommender's core must be told."""
+
+    name: str = "default"
+    estimator: EstimatorRules = field(default_factory=EstimatorRules)
+    aggregation: AggregationRules = field(default_factory=AggregationRules)
+    format: FormatRules = field(default_factory=FormatRules)
+    caps: CapRules = field(default_factory=CapRules)
+    publish: PublishRules = field(default_factory=PublishRules)
+    departures: Departures = field(default_factory=Departures)
+    memory_saver: bool = False  # forget pods that no VPA matches
+    per_vpa_config: bool = False  # gate PerVPAConfig
+    cpu_startup_boost: bool = False  # gate CPUStartupBoost
