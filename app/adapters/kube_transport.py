@@ -1,0 +1,216 @@
+"""Sends requests to an API server and reads its answers as JSON.
+
+Strategy: every call has deadlines, and every failure becomes an error of `app.model.errors`.
+A watch is a stream of lines; silence longer than the server's bookmarks leave is a dead
+connection. Only a GET whose kept-alive connection turns out closed is sent a second time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from urllib.parse import urlencode
+
+import orjson
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+)
+
+from app.adapters.kube_access import Access, Session
+from app.adapters.kube_errors import refusal
+from app.adapters.pacing import TokenBucket
+from app.model.errors import Unavailable
+from app.ports import Json
+
+_READ_BYTES = 1 << 16
+_UNAUTHORIZED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request; `body` is JSON already."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long to wait; none of them counts the time spent in the pacing queue."""
+
+    connect_seconds: float = 3.0
+    read_seconds: float = 10.0  # between two pieces of an answer
+    call_seconds: float = 30.0  # for an answer as a whole
+    silence_seconds: float = 90.0  # of a watch; servers send a bookmark every minute
+
+    def within(self, seconds: float) -> Deadlines:
+        """Return deadlines of which none is later than so many seconds."""
+        return Deadlines(
+            min(self.connect_seconds, seconds),
+            min(self.read_seconds, seconds),
+            min(self.call_seconds, seconds),
+            self.silence_seconds,
+        )
+
+
+class Transport:
+    """The way to one API server; safe to use from many threads."""
+
+    def __init__(self, access: Access, bucket: TokenBucket, user_agent: str) -> None:
+        self._access = access
+        self._bucket = bucket
+        self._user_agent = user_agent
+        self._lock = Lock()
+        self._streams: set[BaseHTTPResponse] = set()
+        self._closed = False
+
+    def call(self, call: Call, deadlines: Deadlines) -> Json:
+        """Send a request and return its answer."""
+        timeout = Timeout(connect=deadlines.connect_seconds, read=deadlines.read_seconds)
+        response = self._send(call, timeout, {"Accept-Encoding": "gzip"})
+        with _closing(call, response):
+            until = time.monotonic() + deadlines.call_seconds
+            body = _read(call, response, until)
+        return parse(call, body)
+
+    def lines(self, call: Call, deadlines: Deadlines, seconds: float) -> Iterator[bytes]:
+        """Send a request and yield its answer line by line, for at most so many seconds."""
+        silence = min(deadlines.silence_seconds, seconds)
+        timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
+        response = self._send(call, timeout, {})
+        until = time.monotonic() + seconds
+        with _closing(call, response), self._kept(call, response):
+            rest = b""
+            while piece := response.read1(_READ_BYTES):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from lines
+                if time.monotonic() >= until:
+                    return
+        if rest.strip():
+            raise Unavailable(f"{call}: the stream ended within a line")
+
+    @contextmanager
+    def _kept(self, call: Call, response: BaseHTTPResponse) -> Iterator[None]:
+        with self._lock:
+            if self._closed:
+                raise Unavailable(f"{call}: the connection is closed on our side")
+            self._streams.add(response)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._streams.discard(response)
+
+    def _send(self, call: Call, timeout: Timeout, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        if (wait_seconds := self._bucket.reserve(time.monotonic())) > 0:
+            time.sleep(wait_seconds)
+        session = self._access.session()
+        response = self._open(session, call, timeout, headers)
+        if response.status == _UNAUTHORIZED and self._access.renew(session.generation):
+            response.close()
+            response = self._open(self._access.session(), call, timeout, headers)
+        if response.status >= 300:
+            with _closing(call, response):
+                body = _read(call, response, time.monotonic() + (timeout.read_timeout or 0))
+            retry_after = response.headers.get("Retry-After", "")
+            raise refusal(str(call), response.status, body, retry_after)
+        return response
+
+    def _open(
+        self, session: Session, call: Call, timeout: Timeout, headers: Mapping[str, str]
+    ) -> BaseHTTPResponse:
+        url = session.host + call.path
+        if call.query:
+            url += "?" + urlencode(call.query)
+        sent = {"Accept": "application/json", "User-Agent": self._user_agent, **headers}
+        if session.authorization:
+            sent["Authorization"] = session.authorization
+        if call.body is not None:
+            sent["Content-Type"] = call.content_type
+
+        def send() -> BaseHTTPResponse:
+            return session.pool.request(
+                call.method,
+                url,
+                body=call.body,
+                headers=sent,
+                timeout=timeout,
+                preload_content=False,
+                redirect=False,
+                retries=False,
+            )
+
+        with _translated(call):
+            try:
+                return send()
+            except ProtocolError:
+                if call.method != "GET":
+                    raise
+                return send()
+            except (OSError, ValueError) as error:  # e.g. a token that fits no header
+                raise Unavailable(f"{call}: cannot be sent: {error}") from error
+
+    def close(self) -> None:
+        """End all streams and close all connections; later streams are refused."""
+        with self._lock:
+            self._closed = True
+            for response in self._streams:
+                with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
+                    response.shutdown()
+        self._access.close()
+
+
+def parse(call: Call, body: bytes) -> Json:
+    """Read the JSON object of an answer or line."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Unavailable(f"{call}: the answer is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Unavailable(f"{call}: the answer is no JSON object")
+    return found
+
+
+def _read(call: Call, response: BaseHTTPResponse, until: float) -> bytes:
+    pieces = []
+    while piece := response.read1(_READ_BYTES, decode_content=True):
+        pieces.append(piece)
+        if time.monotonic() >= until:
+            raise Unavailable(f"{call}: the answer took too long")
+    return b"".join(pieces)
+
+
+@contextmanager
+def _closing(call: Call, response: BaseHTTPResponse) -> Iterator[None]:
+    """Close the connection, unless a whole answer was read and it is back in the pool already."""
+    try:
+        with _translated(call):
+            yield
+    finally:
+        response.close()
+
+
+@contextmanager
+def _translated(call: Call) -> Iterator[None]:
+    try:
+        yield
+    except NewConnectionError as error:  # to urllib3 a kind of ConnectTimeoutError
+        raise Unavailable(f"{call}: no connection: {error}") from error
+    except (ConnectTimeoutError, ReadTimeoutError) as error:
+        raise Unavailable(f"{call}: no answer in time") from error
+    except HTTPError as error:
+        raise Unavailable(f"{call}: no connection: {error}") from error

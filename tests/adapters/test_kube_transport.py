@@ -1,0 +1,85 @@
+"""Deadlines, broken connections, identity and pacing."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.adapters.kube_transport import Deadlines
+from app.model.errors import Refused, Unavailable
+from app.ports import PODS
+from tests.adapters.api_server import serving
+from tests.adapters.connecting import connected
+
+
+def test_deadline() -> None:
+    """A server that does not answer costs the deadline, not more."""
+    with (
+        serving(PODS) as server,
+        connected(server) as cluster,
+        server.holding("/pods"),
+        pytest.raises(Unavailable, match="GET /api/v1/pods: no answer in time"),
+    ):
+        cluster.within(0.05).list(PODS)
+
+
+def test_a_slow_answer_is_given_up() -> None:
+    """An answer that comes in drops has a deadline as a whole."""
+    with serving(PODS) as server, connected(server, Deadlines(call_seconds=0)) as cluster:
+        server.put(PODS, "web-0")
+        with pytest.raises(Unavailable, match="took too long"):
+            cluster.list(PODS)
+
+
+def test_nobody_listens() -> None:
+    """A server that is away is an error, and when it is back the next call works."""
+    with serving(PODS) as server, connected(server) as cluster:
+        cluster.list(PODS)
+        server.stop()
+        with pytest.raises(Unavailable, match="no connection"):
+            cluster.list(PODS)
+        server.start()
+
+        assert cluster.list(PODS).items == []
+
+
+def test_pacing() -> None:
+    """Calls beyond the rate wait for their turn, nobody is turned away."""
+    with serving(PODS) as server, connected(server, qps=200) as cluster:
+        for _ in range(5):
+            cluster.list(PODS)
+
+        assert len(server.requests) == 5
+
+
+def test_who_we_are() -> None:
+    """The server learns by which program it is asked."""
+    with serving(PODS) as server, connected(server) as cluster:
+        cluster.list(PODS)
+
+        assert server.requests[-1].headers["user-agent"] == "plumbline"
+
+
+def test_unknown_to_the_server() -> None:
+    """Who is not known is refused; the configuration is not read again all the time."""
+    with serving(PODS) as server, connected(server) as cluster:
+        server.token = "secret"
+        for _ in range(3):
+            with pytest.raises(Refused):
+                cluster.list(PODS)
+
+        assert len(server.requests) == 4
+
+
+def test_within_shortens_only() -> None:
+    """A deadline is never made longer."""
+    assert Deadlines(1, 2, 3, 4).within(2.5) == Deadlines(1, 2, 2.5, 4)
+
+
+def test_a_closed_keepalive_connection_is_no_error() -> None:
+    """A GET survives that the server closed the connection it would have used."""
+    with serving(PODS) as server, connected(server) as cluster:
+        cluster.list(PODS)
+        server.stop()
+        server.start()
+
+        assert cluster.list(PODS).items == []
