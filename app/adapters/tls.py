@@ -1,0 +1,113 @@
+"""The listener's TLS: versions, ciphers, and a certificate that changes while it serves.
+
+Strategy: the listener keeps one context for life. Every handshake asks which certificate is
+the newest and answers with that, so a change is one assignment: no handshake sees half of it,
+from whatever thread it comes. (Loading a pair into a context that is in use is not safe: a
+handshake may meet the new certificate with the old key, and OpenSSL may crash.)
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from pathlib import Path
+
+from app.model.errors import BadObject, BadSetting
+
+# Names of TLS 1.2 suites as Go and IANA spell them; those of TLS 1.3 cannot be chosen.
+_CIPHERS = {
+    f"TLS_ECDHE_{auth}_WITH_{iana}": f"ECDHE-{auth}-{openssl}"
+    for auth in ("ECDSA", "RSA")
+    for iana, openssl in (
+        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+        ("AES_128_CBC_SHA", "AES128-SHA"),
+        ("AES_256_CBC_SHA", "AES256-SHA"),
+    )
+}
+_VERSIONS = {
+    "": ssl.TLSVersion.TLSv1_2,
+    "tls1_2": ssl.TLSVersion.TLSv1_2,
+    "tls1_3": ssl.TLSVersion.TLSv1_3,
+}
+_NO_PASSWORD = b""  # else OpenSSL would ask a terminal for the one of a locked key
+
+
+class ServerTls:
+    """A context for one listener, whose certificate can be swapped from any thread."""
+
+    def __init__(
+        self, cert_pem: str, key_pem: str, *, min_version: str = "", ciphers: str = ""
+    ) -> None:
+        self.context = server_context(cert_pem, key_pem, min_version, ciphers)
+        self._newest = self.context
+        self.context.sni_callback = self._choose  # called whether a client names a host or not
+
+    def swap(self, cert_pem: str, key_pem: str) -> None:
+        """Serve another pair from now on, to new connections only.
+
+        Raises:
+            BadObject: it is no pair; the old one stays.
+        """
+        self._newest = _holding(cert_pem, key_pem)
+
+    def _choose(
+        self,
+        connection: ssl.SSLSocket | ssl.SSLObject,
+        _name: str | None,
+        _context: ssl.SSLContext,
+    ) -> None:
+        connection.context = self._newest
+
+
+def server_context(
+    cert_pem: str, key_pem: str, min_version: str = "", ciphers: str = ""
+) -> ssl.SSLContext:
+    """Return a context for a listener.
+
+    Raises:
+        BadSetting: the version is unknown.
+        BadObject: certificate and key are no pair.
+    """
+    if min_version not in _VERSIONS:
+        raise BadSetting(f"--min-tls-version: {min_version!r} is neither tls1_2 nor tls1_3")
+    context = _holding(cert_pem, key_pem)
+    context.minimum_version = _VERSIONS[min_version]
+    context.set_alpn_protocols(["http/1.1"])
+    chosen = cipher_names(ciphers)
+    if chosen:
+        context.set_ciphers(":".join(chosen))
+    return context
+
+
+def cipher_names(flag: str) -> list[str]:
+    """Return OpenSSL's names of the suites in --tls-ciphers; unknown ones fall away."""
+    names = flag.replace(":", ",").split(",")
+    return list(dict.fromkeys(_CIPHERS[n.strip()] for n in names if n.strip() in _CIPHERS))
+
+
+def _holding(cert_pem: str, key_pem: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        _load(context, f"{cert_pem}\n{key_pem}".encode())
+    except (ssl.SSLError, ValueError) as err:
+        raise BadObject("", f"certificate and key are no usable pair: {err}") from err
+    return context
+
+
+def _load(context: ssl.SSLContext, pair: bytes) -> None:
+    """Hand a pair to OpenSSL, which reads files only; the key never lies on a disk on Linux."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("pair", os.MFD_CLOEXEC)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pair)
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_NO_PASSWORD)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pair.pem"
+        path.touch(mode=0o600)
+        path.write_bytes(pair)
+        context.load_cert_chain(path, password=_NO_PASSWORD)

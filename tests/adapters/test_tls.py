@@ -1,0 +1,164 @@
+"""The listener speaks the versions and ciphers that were asked for, and swaps in one go."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from app.adapters.certificates import issue
+from app.adapters.tls import ServerTls, cipher_names, server_context
+from app.model.certificates import CertificateSet
+from app.model.errors import BadObject, BadSetting
+from tests.adapters.issuing import issued
+
+NOW = datetime(2020, 1, 1, tzinfo=UTC)
+ONE, TWO = (issue(("localhost",), NOW, 20_000) for _ in range(2))  # good by any real clock
+
+
+def shake_hands(
+    server: ssl.SSLContext, trusted: CertificateSet, name: str | None = "localhost"
+) -> ssl.SSLObject:
+    """Return the client's side after a handshake in memory."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = name is not None
+    context.load_verify_locations(cadata=trusted.ca_pem)
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = context.wrap_bio(to_client, to_server, server_hostname=name)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(4):
+        for side in (ours, theirs):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    return ours
+
+
+def served(tls: ServerTls, trusted: CertificateSet, name: str | None = "localhost") -> bytes:
+    """Return the certificate that a client sees, in DER form."""
+    return shake_hands(tls.context, trusted, name).getpeercert(binary_form=True) or b""
+
+
+@pytest.mark.parametrize("name", ["localhost", None], ids=["with a name", "without a name"])
+def test_swap(name: str | None) -> None:
+    """New connections see the new certificate, whether they name a host or not."""
+    tls = ServerTls(ONE.cert_pem, ONE.key_pem)
+    assert served(tls, ONE, name) == ssl.PEM_cert_to_DER_cert(ONE.cert_pem)
+    tls.swap(TWO.cert_pem, TWO.key_pem)
+    assert served(tls, TWO, name) == ssl.PEM_cert_to_DER_cert(TWO.cert_pem)
+
+
+@pytest.mark.parametrize(
+    ("cert", "key"),
+    [
+        pytest.param(TWO.cert_pem, ONE.key_pem, id="half a pair"),
+        pytest.param("", "", id="empty"),
+        pytest.param(TWO.cert_pem, TWO.key_pem[:50], id="cut off"),
+    ],
+)
+def test_bad_swap(cert: str, key: str) -> None:
+    """What is no pair is refused, and the old pair goes on."""
+    tls = ServerTls(ONE.cert_pem, ONE.key_pem)
+    with pytest.raises(BadObject, match="no usable pair"):
+        tls.swap(cert, key)
+    assert served(tls, ONE)
+
+
+def test_locked_key() -> None:
+    """A key with a password is refused, and nobody is asked for it."""
+    pair = issued("a", NOW, names=("a",))
+    with pytest.raises(BadObject, match="no usable pair"):
+        ServerTls(pair.pem, pair.key_pem(b"secret"))
+
+
+def test_swap_during_handshakes() -> None:
+    """Swaps from another thread break no handshake."""
+    tls = ServerTls(ONE.cert_pem, ONE.key_pem)
+    both = CertificateSet(ONE.ca_pem + TWO.ca_pem, "", "")
+    over = threading.Event()
+
+    def swap_on() -> None:
+        while not over.is_set():
+            tls.swap(TWO.cert_pem, TWO.key_pem)
+            tls.swap(ONE.cert_pem, ONE.key_pem)
+
+    swapping = threading.Thread(target=swap_on)
+    swapping.start()
+    try:
+        seen = {served(tls, both) for _ in range(300)}
+    finally:
+        over.set()
+        swapping.join()
+    assert seen <= {ssl.PEM_cert_to_DER_cert(made.cert_pem) for made in (ONE, TWO)}
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        pytest.param("", ssl.TLSVersion.TLSv1_2, id="empty"),
+        pytest.param("tls1_2", ssl.TLSVersion.TLSv1_2, id="1.2"),
+        pytest.param("tls1_3", ssl.TLSVersion.TLSv1_3, id="1.3"),
+    ],
+)
+def test_min_version(flag: str, expected: ssl.TLSVersion) -> None:
+    """The flag sets the lowest version."""
+    assert server_context(ONE.cert_pem, ONE.key_pem, flag).minimum_version == expected
+
+
+def test_unknown_version() -> None:
+    """Another word is refused by the flag's name."""
+    with pytest.raises(BadSetting, match="--min-tls-version: 'tls1_1'"):
+        server_context(ONE.cert_pem, ONE.key_pem, "tls1_1")
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        pytest.param("", [], id="empty"),
+        pytest.param("TLS_FOO,,x", [], id="none known"),
+        pytest.param(
+            "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA:TLS_FOO:TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            ["ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES256-GCM-SHA384"],
+            id="colons, one unknown",
+        ),
+        pytest.param(
+            " TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA , TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+            ["ECDHE-RSA-AES256-SHA"],
+            id="blanks, twice",
+        ),
+    ],
+)
+def test_cipher_names(flag: str, expected: list[str]) -> None:
+    """IANA's names become OpenSSL's, in order, and unknown ones fall away."""
+    assert cipher_names(flag) == expected
+
+
+AUTHS, SUITES = (
+    ("ECDSA", "RSA"),
+    (
+        "AES_128_GCM_SHA256",
+        "AES_256_GCM_SHA384",
+        "CHACHA20_POLY1305_SHA256",
+        "AES_128_CBC_SHA",
+        "AES_256_CBC_SHA",
+    ),
+)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("auth", AUTHS)
+def test_every_cipher_exists(auth: str, suite: str) -> None:
+    """Each suite that we name is one that OpenSSL has, and then the only one below TLS 1.3."""
+    context = server_context(ONE.cert_pem, ONE.key_pem, "tls1_2", f"TLS_ECDHE_{auth}_WITH_{suite}")
+    old = [cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
+    assert old == cipher_names(f"TLS_ECDHE_{auth}_WITH_{suite}")
+
+
+def test_without_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without files in memory gets by with a private folder."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    assert served(ServerTls(ONE.cert_pem, ONE.key_pem), ONE)
