@@ -1,0 +1,328 @@
+"""Patches are built as API servers expect them and applied as the RFCs say."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from functools import reduce
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model import patches
+from app.model.errors import Invalid
+
+
+@pytest.mark.parametrize(
+    ("segments", "text"),
+    [
+        ((), ""),
+        (("metadata", "annotations"), "/metadata/annotations"),
+        (
+            ("spec", "containers", 2, "resources", "limits", "nvidia.com/gpu"),
+            "/spec/containers/2/resources/limits/nvidia.com~1gpu",
+        ),
+        (
+            ("metadata", "annotations", "custom~domain.com/annotation/name"),
+            "/metadata/annotations/custom~0domain.com~1annotation~1name",
+        ),
+        (("~1", ""), "/~01/"),
+    ],
+)
+def test_pointers(segments: tuple[str | int, ...], text: str) -> None:
+    """Tildes are escaped before slashes."""
+    assert patches.pointer(*segments) == text
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        (patches.add(("a", "b/c"), "1"), '{"op": "add", "path": "/a/b~1c", "value": "1"}'),
+        (patches.add("/a/b~1c", {}), '{"op": "add", "path": "/a/b~1c", "value": {}}'),
+        (patches.remove(("a", 0)), '{"op": "remove", "path": "/a/0"}'),
+        (patches.test(["a"], None), '{"op": "test", "path": "/a", "value": null}'),
+    ],
+)
+def test_operations(operation: patches.Operation, text: str) -> None:
+    """Members come in wire order, and a finished path is left as it is."""
+    assert json.dumps(operation) == text
+
+
+def operation(op: str, path: str, **members: object) -> patches.Operation:
+    """Return an operation as it comes over the wire."""
+    return {"op": op, "path": path, **members}
+
+
+BAR = {"foo": ["bar", "baz"]}
+
+
+@pytest.mark.parametrize(
+    ("document", "change", "changed"),
+    [
+        pytest.param(
+            {"foo": "bar"},
+            operation("add", "/baz", value="qux"),
+            {"baz": "qux", "foo": "bar"},
+            id="A.1 add a member",
+        ),
+        pytest.param(
+            BAR,
+            operation("add", "/foo/1", value="qux"),
+            {"foo": ["bar", "qux", "baz"]},
+            id="A.2 add an element",
+        ),
+        pytest.param(
+            {"baz": "qux", "foo": "bar"},
+            operation("remove", "/baz"),
+            {"foo": "bar"},
+            id="A.3 remove a member",
+        ),
+        pytest.param(
+            {"foo": ["bar", "qux", "baz"]},
+            operation("remove", "/foo/1"),
+            BAR,
+            id="A.4 remove an element",
+        ),
+        pytest.param(
+            {"baz": "qux", "foo": "bar"},
+            operation("replace", "/baz", value="boo"),
+            {"baz": "boo", "foo": "bar"},
+            id="A.5 replace a value",
+        ),
+        pytest.param(
+            {"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}},
+            operation("move", "/qux/thud", **{"from": "/foo/waldo"}),
+            {"foo": {"bar": "baz"}, "qux": {"corge": "grault", "thud": "fred"}},
+            id="A.6 move a value",
+        ),
+        pytest.param(
+            {"foo": ["all", "grass", "cows", "eat"]},
+            operation("move", "/foo/3", **{"from": "/foo/1"}),
+            {"foo": ["all", "cows", "eat", "grass"]},
+            id="A.7 move an element",
+        ),
+        pytest.param(
+            {"baz": "qux", "foo": ["a", 2, "c"]},
+            operation("test", "/foo/1", value=2),
+            {"baz": "qux", "foo": ["a", 2, "c"]},
+            id="A.8 test a value",
+        ),
+        pytest.param(
+            {"foo": "bar"},
+            operation("add", "/child", value={"grandchild": {}}),
+            {"foo": "bar", "child": {"grandchild": {}}},
+            id="A.10 add a nested member",
+        ),
+        pytest.param(
+            {"foo": "bar"},
+            operation("add", "/baz", value="qux", xyz=123),
+            {"foo": "bar", "baz": "qux"},
+            id="A.11 ignore unknown members",
+        ),
+        pytest.param(
+            {"/": 9, "~1": 10},
+            operation("test", "/~01", value=10),
+            {"/": 9, "~1": 10},
+            id="A.14 escapes are read from the right",
+        ),
+        pytest.param(
+            {"foo": ["bar"]},
+            operation("add", "/foo/-", value=["abc", "def"]),
+            {"foo": ["bar", ["abc", "def"]]},
+            id="A.16 append to a list",
+        ),
+        pytest.param(
+            BAR,
+            operation("add", "/foo/2", value="qux"),
+            {"foo": ["bar", "baz", "qux"]},
+            id="add behind the last element",
+        ),
+        pytest.param(
+            {"foo": "bar"},
+            operation("add", "/foo", value=None),
+            {"foo": None},
+            id="add replaces",
+        ),
+        pytest.param(BAR, operation("add", "", value=1), 1, id="add the whole document"),
+        pytest.param(BAR, operation("replace", "", value=[]), [], id="replace all"),
+        pytest.param(
+            BAR,
+            operation("replace", "/foo/0", value="x"),
+            {"foo": ["x", "baz"]},
+            id="replace an element",
+        ),
+        pytest.param(
+            BAR,
+            operation("copy", "/foo/-", **{"from": "/foo/0"}),
+            {"foo": ["bar", "baz", "bar"]},
+            id="copy an element",
+        ),
+        pytest.param(
+            BAR,
+            operation("copy", "/all", **{"from": ""}),
+            {"foo": ["bar", "baz"], "all": BAR},
+            id="copy the document into itself",
+        ),
+        pytest.param(
+            BAR, operation("move", "/foo", **{"from": "/foo"}), BAR, id="move to where it is"
+        ),
+        pytest.param(
+            BAR, operation("test", "", value={"foo": ["bar", "baz"]}), BAR, id="test the document"
+        ),
+        pytest.param({"": {"": 1}}, operation("remove", "//"), {"": {}}, id="empty keys"),
+        pytest.param([[1, 2]], operation("remove", "/0/1"), [[1]], id="a list as document"),
+        pytest.param({"a": 1}, operation("test", "/a", value=1.0), {"a": 1}, id="1 is 1.0"),
+    ],
+)
+def test_apply(document: object, change: patches.Operation, changed: object) -> None:
+    """The examples of RFC 6902 and what they leave open."""
+    assert patches.apply(document, [change]) == changed
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        pytest.param(operation("test", "/baz", value="bar"), 422, id="A.9 test fails"),
+        pytest.param(operation("add", "/qux/bat", value=1), 422, id="A.12 no parent"),
+        pytest.param(operation("merge", "/baz", value=1), 400, id="unknown operation"),
+        pytest.param({"path": "/baz", "value": 1}, 400, id="no operation"),
+        pytest.param(["add", "/baz"], 400, id="not an object"),
+        pytest.param({"op": "remove"}, 400, id="no path"),
+        pytest.param(operation("remove", "baz"), 400, id="no slash"),
+        pytest.param(operation("remove", "/~2"), 400, id="unknown escape"),
+        pytest.param({"op": "remove", "path": 1}, 400, id="path is a number"),
+        pytest.param(operation("add", "/baz"), 400, id="no value"),
+        pytest.param(operation("copy", "/new"), 400, id="no from"),
+        pytest.param(operation("remove", ""), 422, id="remove everything"),
+        pytest.param(operation("remove", "/nope"), 422, id="remove what is not there"),
+        pytest.param(operation("replace", "/nope", value=1), 422, id="replace nothing"),
+        pytest.param(operation("copy", "/new", **{"from": "/nope"}), 422, id="copy nothing"),
+        pytest.param(operation("move", "/new", **{"from": "/nope"}), 422, id="move nothing"),
+        pytest.param(operation("move", "/map/a/b", **{"from": "/map"}), 422, id="into itself"),
+        pytest.param(operation("add", "/baz/x", value=1), 422, id="member of a string"),
+        pytest.param(operation("test", "/baz/x", value=1), 422, id="look into a string"),
+        pytest.param(operation("add", "/foo/3", value=1), 422, id="beyond the end"),
+        pytest.param(operation("add", "/foo/01", value=1), 422, id="leading zero"),
+        pytest.param(operation("add", "/foo/-1", value=1), 422, id="negative position"),
+        pytest.param(operation("add", "/foo/one", value=1), 422, id="a word as position"),
+        pytest.param(operation("remove", "/foo/-"), 422, id="nothing behind the end"),
+        pytest.param(operation("remove", "/foo/" + "9" * 9999), 422, id="absurd position"),
+        pytest.param(operation("test", "/one", value=True), 422, id="1 is not true"),
+        pytest.param(operation("test", "/foo", value=["a"]), 422, id="shorter list"),
+        pytest.param(operation("test", "/foo", value=["a", "x"]), 422, id="another element"),
+        pytest.param(operation("test", "/map", value={"b": {}}), 422, id="another key"),
+        pytest.param(operation("test", "/map", value=[]), 422, id="another kind"),
+    ],
+)
+def test_refused(change: patches.Operation, status: int) -> None:
+    """What does not fit is refused, and the sentence names the operation."""
+    document = {"baz": "qux", "foo": ["a", "c"], "map": {"a": {}}, "one": 1}
+    with pytest.raises(Invalid, match=r"^operation 1\b") as refused:
+        patches.apply(document, [operation("test", "/one", value=1), change])
+    assert refused.value.status == status
+    assert len(refused.value.message) < 300
+
+
+def test_wrong_kind_in_the_way() -> None:
+    """The sentence tells operation, path and what is wrong."""
+    with pytest.raises(Invalid) as refused:
+        patches.apply({"a": 1}, [patches.add(("a", "b"), 2)])
+    assert refused.value.message == (
+        "operation 0 (add /a/b): there is neither an object nor a list on the way to its path"
+    )
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=1),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab0"), inner),
+    max_leaves=12,
+)
+POINTERS = st.lists(st.sampled_from(["a", "b", "0", "1", "-"]), max_size=3).map(
+    lambda segments: patches.pointer(*segments)
+)
+CHANGES = st.one_of(
+    st.builds(operation, st.sampled_from(["add", "replace"]), POINTERS, value=JSON),
+    st.builds(operation, st.just("remove"), POINTERS),
+    st.builds(
+        lambda op, path, source: operation(op, path, **{"from": source}),
+        st.sampled_from(["copy", "move"]),
+        POINTERS,
+        POINTERS,
+    ),
+)
+
+
+def one_by_one(document: object, changes: list[patches.Operation]) -> tuple[object, int]:
+    """Return the document after the operations up to the first that fails, and their number."""
+    for done, change in enumerate(changes):
+        try:
+            document = deepcopy(patches.apply(document, [change]))
+        except Invalid:
+            return document, done
+    return document, len(changes)
+
+
+@given(JSON, st.lists(CHANGES, max_size=8))
+def test_applying_shares_without_leaking(
+    document: object, changes: list[patches.Operation]
+) -> None:
+    """One patch does what its operations do one by one, and leaves what it was given alone."""
+    before = deepcopy((document, changes))
+    expected, fitting = one_by_one(document, changes)
+    assert patches.apply(document, changes[:fitting]) == expected
+    assert (document, changes) == before
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, min_size=1), st.data())
+def test_added_members_can_be_tested_and_removed(
+    document: dict[str, Any], data: st.DataObject
+) -> None:
+    """Whatever a key contains, its pointer finds it again."""
+    key = data.draw(st.text("~/01ab", max_size=4).filter(lambda key: key not in document))
+    value = data.draw(JSON)
+    there_and_back = [patches.add([key], value), patches.test([key], value), patches.remove([key])]
+    assert patches.apply(document, there_and_back) == document
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "merged"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge(document: object, patch: object, merged: object) -> None:
+    """The test cases of RFC 7386."""
+    assert patches.merge(document, patch) == merged
+
+
+@given(JSON, JSON)
+def test_merging_is_idempotent_and_leaves_its_input_alone(document: object, patch: object) -> None:
+    """A patch merged twice is a patch merged once."""
+    before = deepcopy((document, patch))
+    merged = patches.merge(document, patch)
+    assert patches.merge(merged, patch) == merged
+    assert (document, patch) == before
+
+
+def test_depth_is_no_matter() -> None:
+    """Neither kind of patch recurses."""
+    nested: dict[str, Any] = reduce(lambda inner, _: {"a": inner}, range(20_000), {})
+    merged = patches.merge({}, nested)
+    patched = patches.apply(merged, [patches.test("", nested), patches.add("/b", 1)])
+    assert patched["b"] == 1
