@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.model.errors import BadSetting
-from app.model.words import nearest
+from app.model.words import BOOLEANS, nearest
 
 
 class Gate(StrEnum):
@@ -31,10 +31,6 @@ STAGES = {
     Gate.PER_VPA_CONFIG: Stage.ALPHA,
 }
 _ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
-_WORDS = {
-    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +55,10 @@ def parse_gates(texts: Iterable[str]) -> Gates:
             name, equals, word = (piece.strip() for piece in part.partition("="))
             if not equals:
                 raise BadSetting(f'feature gate "{name}" needs a value: write {name}=true')
-            if word not in _WORDS:
+            if word not in BOOLEANS:
                 raise BadSetting(f'feature gate "{name}" is true or false, not "{word}"')
             _check_known(name)
-            said[name] = _WORDS[word]
+            said[name] = BOOLEANS[word]
     enabled = {
         gate
         for gate, stage in STAGES.items()

@@ -1,9 +1,16 @@
-"""Sentences about words."""
+"""Words: what they mean, and which one was meant."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
+
+# What Go takes for true and false, and so everybody who writes flags for Kubernetes.
+BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

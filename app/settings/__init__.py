@@ -1,0 +1,1 @@
+"""Every flag: declared once, read once, handed on as frozen values."""

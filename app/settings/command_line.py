@@ -1,0 +1,132 @@
+"""Reads a command line, and the environment, into settings.
+
+Strategy: `--flag=value` and `--flag value`; a switch may stand alone and takes no second word.
+One dash is as good as two, `_` as good as `-`. The last of several values counts, all of them
+where a flag repeats. What is unknown or wrong is one sentence that says what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+
+from app.model.errors import BadSetting
+from app.model.words import nearest
+from app.settings.flags import Flag, Rest
+
+S = TypeVar("S")
+
+_ARGUMENT = re.compile(r"--?([A-Za-z][^=]*)(?:=(.*))?", re.DOTALL)
+_VERBOSITY = re.compile(r"-v([0-9]+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Flags that belong together: a field of the settings, or (no field) the settings' own."""
+
+    field: str
+    type: type
+    title: str
+    flags: Mapping[str, Flag]  # by field of the group
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All that a command line may hold."""
+
+    groups: tuple[Group, ...]
+    rest: tuple[str, Rest] | None  # the field for what is no flag
+
+    @property
+    def flags(self) -> Iterator[Flag]:
+        """All flags and variables."""
+        return (flag for group in self.groups for flag in group.flags.values())
+
+
+def schema(settings: type) -> Schema:
+    """Return what the command line of some settings may hold."""
+    groups = []
+    rest = None
+    for name, hint in get_type_hints(settings, include_extras=True).items():
+        if isinstance(hint, type) and is_dataclass(hint):
+            title = (hint.__doc__ or hint.__name__).partition("\n")[0].rstrip(".")
+            groups.append(Group(name, hint, title, _flags(hint)))
+        elif get_origin(hint) is Annotated and isinstance(found := get_args(hint)[1], Rest):
+            rest = name, found
+    return Schema(tuple(groups), rest)
+
+
+def _flags(group: type) -> dict[str, Flag]:
+    return {
+        name: get_args(hint)[1]
+        for name, hint in get_type_hints(group, include_extras=True).items()
+        if get_origin(hint) is Annotated
+    }
+
+
+def asks_for_help(arguments: Iterable[str]) -> bool:
+    """Whether somebody wants to read about the flags instead of using them."""
+    return any(argument in {"-h", "-help", "--help"} for argument in arguments)
+
+
+def parse(settings: type[S], arguments: Sequence[str], environment: Mapping[str, str]) -> S:
+    """Read a command line.
+
+    Raises:
+        BadSetting: a flag is unknown, a value is wrong, or two of them exclude each other.
+    """
+    found = schema(settings)
+    given, rest = _split(arguments, {flag.name: flag for flag in found.flags if flag.name})
+    if rest and found.rest is None:
+        raise BadSetting(
+            f'unexpected word "{rest[0]}"; flags begin with --, and a switch is turned off '
+            "with --switch=false"
+        )
+    values: dict[str, object] = {
+        group.field: group.type(
+            **{
+                field: flag.value(given.get(flag.name, ()), environment.get(flag.environment, ""))
+                for field, flag in group.flags.items()
+            }
+        )
+        for group in found.groups
+    }
+    if found.rest is not None:
+        values[found.rest[0]] = tuple(rest)
+    return settings(**values)
+
+
+def _split(
+    arguments: Sequence[str], flags: Mapping[str, Flag]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the texts given for each flag, and the words that belong to none."""
+    given: dict[str, list[str]] = {}
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if argument == "--":
+            rest.extend(waiting)
+        elif argument == "-" or not argument.startswith("-"):
+            rest.append(argument)
+        else:
+            name, text = _name_and_text(argument)
+            if name not in flags:
+                raise BadSetting(f"unknown flag {argument.partition('=')[0]}{nearest(name, flags)}")
+            flag = flags[name]
+            if text is None:
+                text = "true" if flag.kind.is_switch else next(waiting, None)
+            if text is None:
+                raise BadSetting(f"{flag.shown} needs a value: {flag.kind.wanted}")
+            given.setdefault(name, []).append(text)
+    return given, rest
+
+
+def _name_and_text(argument: str) -> tuple[str, str | None]:
+    if short := _VERBOSITY.fullmatch(argument):
+        return "v", short[1]
+    found = _ARGUMENT.fullmatch(argument)
+    if found is None:
+        return argument, None
+    return found[1].replace("_", "-"), found[2]

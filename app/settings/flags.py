@@ -1,0 +1,254 @@
+"""What a flag is, and how its text becomes a value.
+
+Strategy: settings are frozen dataclasses whose fields carry their flag as an annotation, so one
+line holds name, type, default and meaning. The parser, the help and the flags page all walk over
+these lines. Defaults are written and read as the texts that a user would type.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from app.model.durations import parse_duration, parse_prometheus_duration
+from app.model.errors import BadObject, BadSetting
+from app.model.gates import parse_gates
+from app.model.quantity import Quantity
+from app.model.words import BOOLEANS
+
+T = TypeVar("T")
+W = TypeVar("W", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How the texts of a flag become one value; a repeated flag hands in several texts."""
+
+    word: str  # stands for the value in the help; empty for a switch
+    wanted: str  # what the flag takes, for the sentence about something else
+    read: Callable[[Sequence[str]], T]  # raises ValueError or BadObject for a wrong text
+    repeats: bool = False  # all texts count, not the last one alone
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag may stand alone and then means true."""
+        return not self.word
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag of the command line; without a name it is an environment variable alone."""
+
+    name: str
+    kind: Kind[object]
+    default: str
+    meaning: str
+    environment: str = ""  # the variable that counts when the flag is absent or empty
+
+    @property
+    def shown(self) -> str:
+        """How the flag is written."""
+        if not self.name:
+            return f"${self.environment}"
+        return f"--{self.name}" if self.name[1:] else f"-{self.name}"
+
+    def value(self, texts: Sequence[str], environment: str = "") -> object:
+        """Read the texts of the command line, else the environment's, else the default.
+
+        Raises:
+            BadSetting: a text is not what the flag takes.
+        """
+        if self.environment and not any(texts):
+            texts = [environment] if environment else ()
+        texts = texts or (self.default,)
+        try:
+            return self.kind.read(texts)
+        except BadSetting as error:
+            raise BadSetting(f"{self.shown}: {error}") from None
+        except (ValueError, BadObject):
+            found = ",".join(texts)
+            found = found if len(found) <= 80 else found[:80] + "..."
+            raise BadSetting(f'{self.shown} takes {self.kind.wanted}, not "{found}"') from None
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What stands on the command line beside the flags."""
+
+    word: str
+    meaning: str
+
+
+class Address(NamedTuple):
+    """Where to listen; without a host on all addresses."""
+
+    host: str
+    port: int
+
+
+class PrometheusDuration(NamedTuple):
+    """A span as Prometheus writes it, with the text for use inside queries."""
+
+    text: str
+    span: timedelta
+
+
+class WebhookLabels(NamedTuple):
+    """Labels for the webhook configuration; none at all if one of them is wrong."""
+
+    labels: tuple[tuple[str, str], ...]
+    problem: str  # why there are none, empty if all is well
+
+
+def _last(read: Callable[[str], T]) -> Callable[[Sequence[str]], T]:
+    return lambda texts: read(texts[-1])
+
+
+def optional(kind: Kind[T]) -> Kind[T | None]:
+    """Return the kind of flag that may be empty, which is None."""
+    read = kind.read
+    return Kind(
+        kind.word, f"{kind.wanted}, or nothing", lambda texts: read(texts) if texts[-1] else None
+    )
+
+
+def whole(least: int, most: int | None = None) -> Kind[int]:
+    """Return the kind of whole numbers in a range."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
+            raise ValueError(text)
+        number = int(text)
+        if number < least or (most is not None and number > most):
+            raise ValueError(text)
+        return number
+
+    if most is not None:
+        return Kind("N", f"a whole number from {least} to {most}", _last(read))
+    if least < 0:
+        return Kind("N", "a whole number", _last(read))
+    return Kind("N", f"a whole number of at least {least}", _last(read))
+
+
+def number(least: float = -math.inf, most: float = math.inf) -> Kind[float]:
+    """Return the kind of numbers in a range."""
+
+    def read(text: str) -> float:
+        found = float(text) if re.fullmatch(r"[-+.0-9eE]{1,40}", text, re.ASCII) else math.nan
+        if not math.isfinite(found) or not least <= found <= most:
+            raise ValueError(text)
+        return found
+
+    if math.isfinite(most):
+        return Kind("X", f"a number from {least:g} to {most:g}", _last(read))
+    wanted = f"a number of at least {least:g}" if math.isfinite(least) else "a number"
+    return Kind("X", wanted, _last(read))
+
+
+def one_of(*words: str) -> Kind[str]:
+    """Return the kind of flag that knows these words alone."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    shown = [word for word in words if word]
+    wanted = " or ".join((", ".join(shown[:-1]), shown[-1])) if shown[1:] else shown[0]
+    return Kind("|".join(shown), wanted, _last(read))
+
+
+def empty_means(text: str, kind: Kind[T]) -> Kind[T]:
+    """Return the kind of flag that takes the empty text for another one."""
+    read = kind.read
+    return Kind(kind.word, kind.wanted, lambda texts: read([texts[-1] or text]))
+
+
+def chosen(words: type[W]) -> Kind[W]:
+    """Return the kind of flag that takes a member of an enumeration."""
+    texts = one_of(*words)
+    return Kind(texts.word, texts.wanted, lambda given: words(texts.read(given)))
+
+
+def _switch(text: str) -> bool:
+    if text not in BOOLEANS:
+        raise ValueError(text)
+    return BOOLEANS[text]
+
+
+def _duration_above_zero(text: str) -> timedelta:
+    found = parse_duration(text)
+    if found <= timedelta(0):
+        raise ValueError(text)
+    return found
+
+
+def _quantity(text: str) -> Quantity:
+    found = Quantity.parse(text)
+    if found.nano < 0:
+        raise ValueError(text)
+    return found
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not re.fullmatch(r"\[[^\[\]]+\]", host)):
+        raise ValueError(text)
+    return Address(host.strip("[]"), PORT.read([port]))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def _ciphers(text: str) -> tuple[str, ...]:
+    return tuple(name for part in re.split("[,:]", text) if (name := part.strip()))
+
+
+def _prometheus_duration(text: str) -> PrometheusDuration:
+    found = parse_prometheus_duration(text)
+    if found <= timedelta(0):
+        raise ValueError(text)
+    return PrometheusDuration(text, found)
+
+
+def _webhook_labels(text: str) -> WebhookLabels:
+    labels: dict[str, str] = {}
+    text = text.strip('"')
+    for entry in text.split(",") if text else ():
+        key, colon, value = (part.strip() for part in entry.partition(":"))
+        if not colon or not key:
+            return WebhookLabels((), f'--webhook-labels: "{entry}" is not key:value')
+        labels[key] = value
+    return WebhookLabels(tuple(labels.items()), "")
+
+
+TEXT: Final = Kind("TEXT", "a text", _last(str))
+SWITCH: Final = Kind("", "true or false", _last(_switch))
+WHOLE: Final = whole(-(10**18))
+NUMBER: Final = number()
+FRACTION: Final = number(0, 1)
+PORT: Final = whole(0, 65535)
+ADDRESS: Final = Kind("[HOST]:PORT", "[host]:port, such as :8944", _last(_address))
+DURATION: Final = Kind("TIME", "a duration such as 90s or 1h30m", _last(parse_duration))
+DURATION_ABOVE_ZERO: Final = Kind(
+    "TIME", "a duration above zero, such as 90s or 1h30m", _last(_duration_above_zero)
+)
+PROMETHEUS_DURATION: Final = Kind(
+    "TIME", "a duration above zero, such as 5m, 8d or 1w", _last(_prometheus_duration)
+)
+QUANTITY: Final = Kind("AMOUNT", "a quantity such as 500m or 2Gi", _last(_quantity))
+NAMES: Final = Kind("NAME,...", "names with commas between them", _last(_names))
+CIPHERS: Final = Kind("NAME,...", "names with commas or colons between them", _last(_ciphers))
+WEBHOOK_LABELS: Final = Kind("KEY:VALUE,...", "labels as key:value", _last(_webhook_labels))
+PATH: Final = Kind("PATH", "a path", _last(Path))
+PATHS: Final = Kind(
+    "PATH", "a path", lambda texts: tuple(Path(text) for text in texts if text), repeats=True
+)
+GATES: Final = Kind("GATE=true,...", "gates as name=true", parse_gates, repeats=True)

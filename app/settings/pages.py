@@ -1,0 +1,101 @@
+"""Shows the flags: the help of each process, and the page of the documentation."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from app.settings.admission import AdmissionSettings, AdmitSettings
+from app.settings.command_line import Group, Schema, schema
+from app.settings.flags import Flag
+from app.settings.recommender import RecommenderSettings
+from app.settings.shared import NO_EFFECT
+from app.settings.updater import UpdaterSettings
+
+_WIDTH: Final = 80
+_INDENT: Final = 6
+
+_OPENING: Final = """\
+# Flags
+
+Flags begin with one dash or two; `_` and `-` are the same in their names. Values follow
+after `=` or as the next word. A switch may stand alone and then means true; to turn it
+off write `--switch=false`. If a flag comes twice the last one counts, unless it may be
+repeated. A flag that does not exist, or a value that it does not take, ends the process
+with exit code 2 and a sentence that says what would be right. `$NAME` is an environment
+variable."""
+
+PURPOSES: Final[dict[str, tuple[type, str]]] = {
+    "admission": (AdmissionSettings, "Serve the admission webhook."),
+    "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
+    "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
+    "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
+}
+
+
+def help_text(settings: type, command: str, purpose: str) -> str:
+    """Return what `--help` prints."""
+    found = schema(settings)
+    rest = found.rest[1] if found.rest else None
+    lines = [f"usage: plumbline {command} [FLAG...]{f' {rest.word}' if rest else ''}", "", purpose]
+    if rest:
+        lines += ["", f"  {rest.word}", *_wrapped(rest.meaning)]
+    for group in found.groups:
+        if flags := _effective(group):
+            lines += ["", f"{group.title}:"]
+        for flag in flags:
+            lines.append(f"  {flag.shown} {flag.kind.word}".rstrip())
+            default = _default(flag)
+            lines += _wrapped(flag.meaning + (f" (default {default})" if default else ""))
+    lines += ["", "Accepted, without effect:", *_wrapped(" ".join(_accepted(found)))]
+    return "\n".join(lines) + "\n"
+
+
+def _effective(group: Group) -> list[Flag]:
+    return [flag for flag in group.flags.values() if flag.meaning != NO_EFFECT]
+
+
+def _accepted(found: Schema) -> list[str]:
+    return [flag.shown for flag in found.flags if flag.meaning == NO_EFFECT]
+
+
+def _wrapped(text: str) -> list[str]:
+    margin = " " * _INDENT
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+    )
+
+
+def _default(flag: Flag, written: Callable[[str], str] = str) -> str:
+    """Return what counts when the flag is absent."""
+    variable = f"${flag.environment}" if flag.environment and flag.name else ""
+    return ", else ".join(written(text) for text in (variable, flag.default) if text)
+
+
+def flags_page() -> str:
+    """Return the page of the documentation that lists every flag."""
+    lines = [_OPENING]
+    for command, (settings, purpose) in PURPOSES.items():
+        found = schema(settings)
+        lines += ["", f"## plumbline {command}", "", purpose]
+        if found.rest:
+            lines += ["", f"`{found.rest[1].word}`: {found.rest[1].meaning}."]
+        for group in found.groups:
+            if flags := _effective(group):
+                lines += ["", f"### {group.title}", "", *_table(flags)]
+        accepted = ", ".join(f"`{name}`" for name in _accepted(found))
+        lines += ["", f"Accepted, without effect: {accepted}."]
+    return "\n".join(lines) + "\n"
+
+
+def _table(flags: list[Flag]) -> Iterator[str]:
+    yield "| Flag | Takes | Default | Meaning |"
+    yield "|---|---|---|---|"
+    for flag in flags:
+        cells = (_code(flag.shown), flag.kind.wanted, _default(flag, _code), flag.meaning)
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"

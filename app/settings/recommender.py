@@ -1,0 +1,378 @@
+"""Settings of the recommender."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Annotated
+
+from app.model.errors import BadSetting
+from app.model.gates import Gates
+from app.model.quantity import Quantity
+from app.settings.flags import (
+    ADDRESS,
+    DURATION,
+    DURATION_ABOVE_ZERO,
+    FRACTION,
+    GATES,
+    NUMBER,
+    PROMETHEUS_DURATION,
+    QUANTITY,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    Address,
+    Flag,
+    PrometheusDuration,
+    number,
+    optional,
+    whole,
+)
+from app.settings.shared import NO_EFFECT, Cluster, Election, Logging, Profiling, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The loop."""
+
+    name: Annotated[
+        str,
+        Flag("recommender-name", TEXT, "default", "serve the VPAs that ask for this recommender"),
+    ]
+    interval: Annotated[
+        timedelta,
+        Flag("recommender-interval", DURATION_ABOVE_ZERO, "1m", "between two recommendations"),
+    ]
+    update_workers: Annotated[
+        int, Flag("update-worker-count", whole(1), "10", "VPAs that are written at the same time")
+    ]
+    memory_saver: Annotated[
+        bool, Flag("memory-saver", SWITCH, "false", "follow only pods that a VPA asks for")
+    ]
+    address: Annotated[
+        Address, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
+    ]
+    gates: Annotated[Gates, Flag("feature-gates", GATES, "", "features to switch; may be repeated")]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Where usage is remembered."""
+
+    storage: Annotated[
+        str, Flag("storage", TEXT, "", "prometheus, or checkpoints for anything else")
+    ]
+    checkpoints_timeout: Annotated[
+        timedelta,
+        Flag("checkpoints-timeout", DURATION, "1m", "longest time for checkpoints in one round"),
+    ]
+    checkpoints_gc_interval: Annotated[
+        timedelta,
+        Flag("checkpoints-gc-interval", DURATION, "10m", "between two searches for orphans"),
+    ]
+    min_checkpoints: Annotated[int, Flag("min-checkpoints", WHOLE, "10", NO_EFFECT)]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimation:
+    """How usage becomes a recommendation."""
+
+    margin: Annotated[
+        float,
+        Flag("recommendation-margin-fraction", NUMBER, "0.15", "safety margin on top of usage"),
+    ]
+    min_cpu_millicores: Annotated[
+        float,
+        Flag("pod-recommendation-min-cpu-millicores", NUMBER, "25", "least CPU of a pod"),
+    ]
+    min_memory_mib: Annotated[
+        float,
+        Flag("pod-recommendation-min-memory-mb", NUMBER, "250", "least memory of a pod, in MiB"),
+    ]
+    target_cpu: Annotated[
+        float, Flag("target-cpu-percentile", FRACTION, "0.9", "share of CPU usage to be met")
+    ]
+    lower_cpu: Annotated[
+        float,
+        Flag("recommendation-lower-bound-cpu-percentile", FRACTION, "0.5", "for the lower bound"),
+    ]
+    upper_cpu: Annotated[
+        float,
+        Flag("recommendation-upper-bound-cpu-percentile", FRACTION, "0.95", "for the upper bound"),
+    ]
+    confidence_cpu: Annotated[
+        timedelta,
+        Flag(
+            "confidence-interval-cpu",
+            DURATION_ABOVE_ZERO,
+            "24h",
+            "history of CPU usage that gives a confidence of one",
+        ),
+    ]
+    target_memory: Annotated[
+        float, Flag("target-memory-percentile", FRACTION, "0.9", "share of memory peaks to be met")
+    ]
+    lower_memory: Annotated[
+        float,
+        Flag(
+            "recommendation-lower-bound-memory-percentile", FRACTION, "0.5", "for the lower bound"
+        ),
+    ]
+    upper_memory: Annotated[
+        float,
+        Flag(
+            "recommendation-upper-bound-memory-percentile", FRACTION, "0.95", "for the upper bound"
+        ),
+    ]
+    confidence_memory: Annotated[
+        timedelta,
+        Flag(
+            "confidence-interval-memory",
+            DURATION_ABOVE_ZERO,
+            "24h",
+            "history of memory usage that gives a confidence of one",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How recommendations are written."""
+
+    humanize_memory: Annotated[
+        bool,
+        Flag(
+            "humanize-memory", SWITCH, "false", "memory with two decimals and a suffix; deprecated"
+        ),
+    ]
+    round_cpu_millicores: Annotated[
+        int, Flag("round-cpu-millicores", whole(1), "1", "CPU is a multiple of this")
+    ]
+    round_memory_bytes: Annotated[
+        int, Flag("round-memory-bytes", whole(1), "1", "memory is a multiple of this")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How usage is gathered."""
+
+    memory_interval: Annotated[
+        timedelta,
+        Flag("memory-aggregation-interval", DURATION_ABOVE_ZERO, "24h", "one memory peak each"),
+    ]
+    memory_interval_count: Annotated[
+        int,
+        Flag("memory-aggregation-interval-count", whole(1), "8", "intervals that are remembered"),
+    ]
+    memory_half_life: Annotated[
+        timedelta,
+        Flag(
+            "memory-histogram-decay-half-life",
+            DURATION_ABOVE_ZERO,
+            "24h",
+            "a memory peak so old counts half",
+        ),
+    ]
+    cpu_half_life: Annotated[
+        timedelta,
+        Flag(
+            "cpu-histogram-decay-half-life",
+            DURATION_ABOVE_ZERO,
+            "24h",
+            "CPU usage so old counts half",
+        ),
+    ]
+    oom_bump_up_ratio: Annotated[
+        float,
+        Flag("oom-bump-up-ratio", number(1), "1.2", "memory grows so much after a kill for memory"),
+    ]
+    oom_min_bump_up_bytes: Annotated[
+        float,
+        Flag("oom-min-bump-up-bytes", number(0), "104857600", "and at least by so many bytes"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PostProcessing:
+    """What happens to a recommendation before it is published."""
+
+    integer_cpu: Annotated[
+        bool,
+        Flag(
+            "cpu-integer-post-processor-enabled",
+            SWITCH,
+            "false",
+            "whole cores for containers whose VPA asks for them",
+        ),
+    ]
+    max_cpu: Annotated[
+        Quantity | None,
+        Flag(
+            "container-recommendation-max-allowed-cpu",
+            optional(QUANTITY),
+            "",
+            "most CPU of any container",
+        ),
+    ]
+    max_memory: Annotated[
+        Quantity | None,
+        Flag(
+            "container-recommendation-max-allowed-memory",
+            optional(QUANTITY),
+            "",
+            "most memory of any container",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """History from Prometheus."""
+
+    address: Annotated[
+        str,
+        Flag("prometheus-address", TEXT, "http://prometheus.monitoring.svc", "where Prometheus is"),
+    ]
+    insecure: Annotated[
+        bool, Flag("prometheus-insecure", SWITCH, "false", "do not check its certificate")
+    ]
+    cadvisor_job: Annotated[
+        str,
+        Flag(
+            "prometheus-cadvisor-job-name",
+            TEXT,
+            "kubernetes-cadvisor",
+            "job of the container metrics; empty for any",
+        ),
+    ]
+    length: Annotated[
+        PrometheusDuration,
+        Flag("history-length", PROMETHEUS_DURATION, "8d", "how far to look back"),
+    ]
+    resolution: Annotated[
+        PrometheusDuration,
+        Flag("history-resolution", PROMETHEUS_DURATION, "1h", "between two points"),
+    ]
+    cpu_metric: Annotated[
+        str,
+        Flag(
+            "history-cpu-metric", TEXT, "container_cpu_usage_seconds_total", "metric of CPU usage"
+        ),
+    ]
+    memory_metric: Annotated[
+        str,
+        Flag(
+            "history-memory-metric",
+            TEXT,
+            "container_memory_working_set_bytes",
+            "metric of memory usage",
+        ),
+    ]
+    query_timeout: Annotated[
+        PrometheusDuration,
+        Flag("prometheus-query-timeout", PROMETHEUS_DURATION, "5m", "longest time for a query"),
+    ]
+    pod_label_prefix: Annotated[
+        str, Flag("pod-label-prefix", TEXT, "pod_label_", "begins the names of pod labels")
+    ]
+    pod_labels_metric: Annotated[
+        str,
+        Flag("metric-for-pod-labels", TEXT, 'up{job="kubernetes-pods"}', "metric with pod labels"),
+    ]
+    pod_namespace_label: Annotated[
+        str,
+        Flag("pod-namespace-label", TEXT, "kubernetes_namespace", "its label for the namespace"),
+    ]
+    pod_name_label: Annotated[
+        str, Flag("pod-name-label", TEXT, "kubernetes_pod_name", "its label for the pod")
+    ]
+    container_namespace_label: Annotated[
+        str,
+        Flag(
+            "container-namespace-label",
+            TEXT,
+            "namespace",
+            "label of the container metrics for the namespace",
+        ),
+    ]
+    container_pod_name_label: Annotated[
+        str,
+        Flag(
+            "container-pod-name-label",
+            TEXT,
+            "pod_name",
+            "label of the container metrics for the pod",
+        ),
+    ]
+    container_name_label: Annotated[
+        str,
+        Flag(
+            "container-name-label", TEXT, "name", "label of the container metrics for the container"
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusAccess:
+    """Who we are to Prometheus: a token, else user name and password."""
+
+    username: Annotated[str, Flag("username", TEXT, "", "user name", "PROMETHEUS_USERNAME")]
+    password: Annotated[str, Flag("password", TEXT, "", "password", "PROMETHEUS_PASSWORD")] = field(
+        repr=False
+    )
+    token: Annotated[str, Flag("prometheus-bearer-token", TEXT, "", "token")] = field(repr=False)
+    token_file: Annotated[
+        str,
+        Flag("prometheus-bearer-token-file", TEXT, "", "file with the token; outranks the token"),
+    ]
+
+    def __post_init__(self) -> None:
+        if self.username and self.token and self.token_file:
+            raise BadSetting(
+                "--username, --prometheus-bearer-token and --prometheus-bearer-token-file "
+                "exclude one another"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalMetrics:
+    """Usage from external metrics."""
+
+    is_on: Annotated[
+        bool,
+        Flag("use-external-metrics", SWITCH, "false", "read usage from external metrics"),
+    ]
+    cpu_metric: Annotated[str, Flag("external-metrics-cpu-metric", TEXT, "", "metric of CPU usage")]
+    memory_metric: Annotated[
+        str, Flag("external-metrics-memory-metric", TEXT, "", "metric of memory usage")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RecommenderElection(Election):
+    """Leader election."""
+
+    resource_name: Annotated[
+        str, Flag("leader-elect-resource-name", TEXT, "vpa-recommender-lease", "name of the Lease")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RecommenderSettings:
+    """All that the recommender can be told."""
+
+    loop: Loop
+    history: History
+    estimation: Estimation
+    format: Format
+    aggregation: Aggregation
+    post_processing: PostProcessing
+    prometheus: Prometheus
+    prometheus_access: PrometheusAccess
+    external_metrics: ExternalMetrics
+    election: RecommenderElection
+    scope: Scope
+    cluster: Cluster
+    profiling: Profiling
+    logging: Logging

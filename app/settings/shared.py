@@ -1,0 +1,162 @@
+"""Flags that every process has: the API server, what to look at, leadership, logging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+from app.model.errors import BadSetting
+from app.settings.flags import (
+    DURATION_ABOVE_ZERO,
+    NAMES,
+    NUMBER,
+    PATHS,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    Flag,
+    one_of,
+)
+
+# What upstream can be told and what changes nothing here.
+NO_EFFECT: Final = "accepted; has no effect"
+OWN_NAMESPACE: Final = "kube-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How to reach the API server."""
+
+    kubeconfig: Annotated[
+        str,
+        Flag(
+            "kubeconfig",
+            TEXT,
+            "",
+            "kubeconfig file; without one the pod's service account is used",
+            "KUBECONFIG",
+        ),
+    ]
+    context: Annotated[
+        str, Flag("context", TEXT, "", "context of the kubeconfig; empty for its current one")
+    ]
+    queries_per_second: Annotated[
+        float, Flag("kube-api-qps", NUMBER, "50", "requests per second to the API server")
+    ]
+    burst: Annotated[float, Flag("kube-api-burst", NUMBER, "100", "requests that may come at once")]
+    namespace: Annotated[
+        str, Flag("", TEXT, OWN_NAMESPACE, "the namespace this process lives in", "NAMESPACE")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """Without a cluster."""
+
+    objects: Annotated[
+        tuple[Path, ...],
+        Flag(
+            "objects",
+            PATHS,
+            "",
+            "serve the objects of this file or folder instead of a cluster's; may be repeated",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What to look at."""
+
+    namespace: Annotated[
+        str, Flag("vpa-object-namespace", TEXT, "", "look at this namespace only; empty for all")
+    ]
+    ignored_namespaces: Annotated[
+        tuple[str, ...],
+        Flag("ignored-vpa-object-namespaces", NAMES, "", "namespaces to leave alone"),
+    ]
+
+    def __post_init__(self) -> None:
+        if self.namespace and self.ignored_namespaces:
+            raise BadSetting(
+                "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """Leader election."""
+
+    is_on: Annotated[
+        bool,
+        Flag("leader-elect", SWITCH, "false", "work only while holding the Lease"),
+    ]
+    lease_duration: Annotated[
+        timedelta,
+        Flag(
+            "leader-elect-lease-duration",
+            DURATION_ABOVE_ZERO,
+            "15s",
+            "others wait so long after the last renewal",
+        ),
+    ]
+    renew_deadline: Annotated[
+        timedelta,
+        Flag(
+            "leader-elect-renew-deadline",
+            DURATION_ABOVE_ZERO,
+            "10s",
+            "the leader steps down when it could not renew for so long",
+        ),
+    ]
+    retry_period: Annotated[
+        timedelta,
+        Flag("leader-elect-retry-period", DURATION_ABOVE_ZERO, "2s", "between two attempts"),
+    ]
+    resource_lock: Annotated[
+        str, Flag("leader-elect-resource-lock", one_of("leases"), "leases", "what is held")
+    ]
+    resource_name: Annotated[str, Flag("leader-elect-resource-name", TEXT, "", "name of the Lease")]
+    resource_namespace: Annotated[
+        str,
+        Flag("leader-elect-resource-namespace", TEXT, "kube-system", "namespace of the Lease"),
+    ]
+
+    def __post_init__(self) -> None:
+        if self.is_on and not self.lease_duration > self.renew_deadline > self.retry_period:
+            raise BadSetting(
+                "--leader-elect-lease-duration must be above --leader-elect-renew-deadline, "
+                "and that above --leader-elect-retry-period"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Profiling:
+    """Profiling."""
+
+    is_on: Annotated[bool, Flag("profiling", SWITCH, "false", NO_EFFECT)]
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """Logging: lines of JSON on standard error."""
+
+    verbosity: Annotated[int, Flag("v", WHOLE, "4", "how much is logged; 0 says least")]
+    stderrthreshold: Annotated[str, Flag("stderrthreshold", TEXT, "info", NO_EFFECT)]
+    vmodule: Annotated[str, Flag("vmodule", TEXT, "", NO_EFFECT)]
+    logtostderr: Annotated[bool, Flag("logtostderr", SWITCH, "true", NO_EFFECT)]
+    alsologtostderr: Annotated[bool, Flag("alsologtostderr", SWITCH, "false", NO_EFFECT)]
+    alsologtostderrthreshold: Annotated[str, Flag("alsologtostderrthreshold", TEXT, "", NO_EFFECT)]
+    legacy_threshold: Annotated[
+        bool, Flag("legacy-stderr-threshold-behavior", SWITCH, "true", NO_EFFECT)
+    ]
+    log_dir: Annotated[str, Flag("log-dir", TEXT, "", NO_EFFECT)]
+    log_file: Annotated[str, Flag("log-file", TEXT, "", NO_EFFECT)]
+    log_file_max_size: Annotated[int, Flag("log-file-max-size", WHOLE, "1800", NO_EFFECT)]
+    log_backtrace_at: Annotated[str, Flag("log-backtrace-at", TEXT, "", NO_EFFECT)]
+    add_dir_header: Annotated[bool, Flag("add-dir-header", SWITCH, "false", NO_EFFECT)]
+    skip_headers: Annotated[bool, Flag("skip-headers", SWITCH, "false", NO_EFFECT)]
+    skip_log_headers: Annotated[bool, Flag("skip-log-headers", SWITCH, "false", NO_EFFECT)]
+    one_output: Annotated[bool, Flag("one-output", SWITCH, "false", NO_EFFECT)]

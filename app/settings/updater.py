@@ -1,0 +1,172 @@
+"""Settings of the updater."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from app.model.gates import Gates
+from app.settings.flags import (
+    ADDRESS,
+    DURATION,
+    DURATION_ABOVE_ZERO,
+    GATES,
+    NUMBER,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    Address,
+    Flag,
+    whole,
+)
+from app.settings.shared import OWN_NAMESPACE, Cluster, Election, Logging, Profiling, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The loop."""
+
+    interval: Annotated[
+        timedelta,
+        Flag("updater-interval", DURATION_ABOVE_ZERO, "1m", "between two looks at the cluster"),
+    ]
+    address: Annotated[
+        Address, Flag("address", ADDRESS, ":8943", "where metrics and health are served")
+    ]
+    boost_workers: Annotated[
+        int,
+        Flag(
+            "concurrent-cpu-startup-boost-syncs",
+            whole(1),
+            "1",
+            "pods whose start-up boost may end at the same time",
+        ),
+    ]
+    gates: Annotated[Gates, Flag("feature-gates", GATES, "", "features to switch; may be repeated")]
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """How much may be disturbed."""
+
+    min_replicas: Annotated[
+        int, Flag("min-replicas", WHOLE, "2", "leave smaller groups alone, unless a VPA says so")
+    ]
+    tolerance: Annotated[
+        float,
+        Flag(
+            "eviction-tolerance", NUMBER, "0.5", "share of a group that may be down because of us"
+        ),
+    ]
+    rate_per_second: Annotated[
+        float,
+        Flag(
+            "eviction-rate-limit",
+            NUMBER,
+            "-1",
+            "evictions per second, and as many resizes; zero or less for no limit",
+        ),
+    ]
+    burst: Annotated[
+        int, Flag("eviction-rate-burst", WHOLE, "1", "evictions or resizes that may come at once")
+    ]
+    in_place_skips_budget: Annotated[
+        bool,
+        Flag(
+            "in-place-skip-disruption-budget",
+            SWITCH,
+            "false",
+            "resizes that restart nothing need no budget",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """When a pod is worth it."""
+
+    min_change: Annotated[
+        float,
+        Flag("pod-update-threshold", NUMBER, "0.1", "least change of a pod within its bounds"),
+    ]
+    min_age: Annotated[
+        timedelta,
+        Flag(
+            "in-recommendation-bounds-eviction-lifetime-threshold",
+            DURATION,
+            "12h",
+            "least age of a pod within its bounds",
+        ),
+    ]
+    oom_window: Annotated[
+        timedelta,
+        Flag(
+            "evict-after-oom-threshold",
+            DURATION,
+            "10m",
+            "a container killed for memory so soon after its start counts at once",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionCheck:
+    """The webhook's Lease: without fresh beats nobody is evicted."""
+
+    is_on: Annotated[
+        bool,
+        Flag("use-admission-controller-status", SWITCH, "true", "wait for the webhook's Lease"),
+    ]
+    lease_name: Annotated[
+        str,
+        Flag(
+            "admission-controller-status-lease-name",
+            TEXT,
+            "vpa-admission-controller",
+            "name of the Lease",
+        ),
+    ]
+    lease_namespace: Annotated[
+        str,
+        Flag(
+            "admission-controller-status-lease-namespace",
+            TEXT,
+            OWN_NAMESPACE,
+            "namespace of the Lease",
+            "NAMESPACE",
+        ),
+    ]
+    timeout: Annotated[
+        timedelta,
+        Flag(
+            "admission-controller-status-lease-timeout",
+            DURATION_ABOVE_ZERO,
+            "1m",
+            "a beat is fresh for so long",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdaterElection(Election):
+    """Leader election."""
+
+    resource_name: Annotated[
+        str, Flag("leader-elect-resource-name", TEXT, "vpa-updater", "name of the Lease")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdaterSettings:
+    """All that the updater can be told."""
+
+    loop: Loop
+    disruption: Disruption
+    thresholds: Thresholds
+    admission: AdmissionCheck
+    election: UpdaterElection
+    scope: Scope
+    cluster: Cluster
+    profiling: Profiling
+    logging: Logging

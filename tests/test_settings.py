@@ -1,0 +1,421 @@
+"""Flags are read as upstream's users write them, and wrong ones are told in a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model.errors import BadSetting
+from app.model.gates import Gate, Gates
+from app.model.quantity import Quantity
+from app.settings.admission import AdmissionSettings, AdmitSettings, Disjointness
+from app.settings.command_line import asks_for_help, parse, schema
+from app.settings.flags import Address, Flag, PrometheusDuration, WebhookLabels
+from app.settings.pages import PURPOSES, flags_page, help_text
+from app.settings.recommender import RecommenderSettings
+from app.settings.updater import UpdaterSettings
+
+FLAGS_PAGE = Path(__file__).parents[1] / "docs" / "flags.md"
+
+COMMON = """
+    kubeconfig= kube-api-qps=50 kube-api-burst=100 profiling=false feature-gates=
+    vpa-object-namespace= ignored-vpa-object-namespaces=
+    v=4 stderrthreshold=info vmodule= logtostderr=true alsologtostderr=false
+    alsologtostderrthreshold= legacy-stderr-threshold-behavior=true log-dir= log-file=
+    log-file-max-size=1800 log-backtrace-at= add-dir-header=false skip-headers=false
+    skip-log-headers=false one-output=false
+"""
+ELECTION = """
+    leader-elect=false leader-elect-lease-duration=15s leader-elect-renew-deadline=10s
+    leader-elect-retry-period=2s leader-elect-resource-lock=leases
+    leader-elect-resource-namespace=kube-system
+"""
+UPSTREAM = {
+    AdmissionSettings: f"""{COMMON}
+        address=:8944 port=8000 client-ca-file=/etc/tls-certs/caCert.pem
+        tls-cert-file=/etc/tls-certs/serverCert.pem tls-private-key=/etc/tls-certs/serverKey.pem
+        reload-cert=false tls-ciphers= min-tls-version=tls1_2 webhook-service=vpa-webhook
+        webhook-address= webhook-port= register-by-url=false webhook-timeout-seconds=5
+        webhook-failure-policy-fail=false register-webhook=true webhook-labels=
+        status-lease-name=vpa-admission-controller status-lease-namespace=kube-system
+        status-lease-update-interval=10s max-allowed-cpu-boost=
+    """,
+    UpdaterSettings: f"""{COMMON} {ELECTION}
+        updater-interval=1m min-replicas=2 eviction-tolerance=0.5 eviction-rate-limit=-1
+        eviction-rate-burst=1 in-place-skip-disruption-budget=false pod-update-threshold=0.1
+        in-recommendation-bounds-eviction-lifetime-threshold=12h evict-after-oom-threshold=10m
+        concurrent-cpu-startup-boost-syncs=1 use-admission-controller-status=true
+        admission-controller-status-lease-name=vpa-admission-controller
+        admission-controller-status-lease-namespace=kube-system
+        admission-controller-status-lease-timeout=1m address=:8943
+        leader-elect-resource-name=vpa-updater
+    """,
+    RecommenderSettings: f"""{COMMON} {ELECTION}
+        recommender-name=default recommender-interval=1m storage= memory-saver=false
+        update-worker-count=10 checkpoints-timeout=1m checkpoints-gc-interval=10m
+        min-checkpoints=10 address=:8942
+        recommendation-margin-fraction=0.15 pod-recommendation-min-cpu-millicores=25
+        pod-recommendation-min-memory-mb=250 target-cpu-percentile=0.9
+        recommendation-lower-bound-cpu-percentile=0.5
+        recommendation-upper-bound-cpu-percentile=0.95 confidence-interval-cpu=24h
+        target-memory-percentile=0.9 recommendation-lower-bound-memory-percentile=0.5
+        recommendation-upper-bound-memory-percentile=0.95 confidence-interval-memory=24h
+        humanize-memory=false round-cpu-millicores=1 round-memory-bytes=1
+        memory-aggregation-interval=24h memory-aggregation-interval-count=8
+        memory-histogram-decay-half-life=24h cpu-histogram-decay-half-life=24h
+        oom-bump-up-ratio=1.2 oom-min-bump-up-bytes=104857600
+        cpu-integer-post-processor-enabled=false container-recommendation-max-allowed-cpu=
+        container-recommendation-max-allowed-memory=
+        prometheus-address=http://prometheus.monitoring.svc prometheus-insecure=false
+        prometheus-cadvisor-job-name=kubernetes-cadvisor history-length=8d history-resolution=1h
+        history-cpu-metric=container_cpu_usage_seconds_total
+        history-memory-metric=container_memory_working_set_bytes prometheus-query-timeout=5m
+        pod-label-prefix=pod_label_ metric-for-pod-labels=up{{job="kubernetes-pods"}}
+        pod-namespace-label=kubernetes_namespace pod-name-label=kubernetes_pod_name
+        container-namespace-label=namespace container-pod-name-label=pod_name
+        container-name-label=name username= password= prometheus-bearer-token=
+        prometheus-bearer-token-file= use-external-metrics=false external-metrics-cpu-metric=
+        external-metrics-memory-metric= leader-elect-resource-name=vpa-recommender-lease
+    """,
+}
+OURS = {
+    AdmissionSettings: "context host workers tls-cert-dir certs-dir selector-disjointness objects",
+    UpdaterSettings: "context",
+    RecommenderSettings: "context",
+}
+
+
+def admission(*arguments: str, **environment: str) -> AdmissionSettings:
+    """Return the settings of the webhook for a command line."""
+    return parse(AdmissionSettings, arguments, environment)
+
+
+def refusal(settings: type, *arguments: str) -> str:
+    """Return the sentence that a command line is refused with."""
+    with pytest.raises(BadSetting) as caught:
+        parse(settings, arguments, {})
+    return str(caught.value)
+
+
+def annotated(settings: type) -> Iterator[tuple[object, Flag]]:
+    """Yield type and flag of every setting."""
+    for group in schema(settings).groups:
+        for field, hint in get_type_hints(group.type, include_extras=True).items():
+            assert get_origin(hint) is Annotated, field
+            yield get_args(hint)[:2]
+
+
+@pytest.mark.parametrize("settings", UPSTREAM)
+def test_flags_and_defaults_are_upstreams(settings: type) -> None:
+    """Every flag of upstream exists under its name with its default; ours come on top."""
+    upstream = dict(word.split("=", 1) for word in UPSTREAM[settings].split())
+    flags = {flag.name: flag.default for flag in schema(settings).flags if flag.name}
+    ours = {name: flags.pop(name) for name in set(flags) - set(upstream)}
+    assert flags == upstream
+    assert set(ours) == set(OURS[settings].split())
+
+
+@pytest.mark.parametrize("settings", [*UPSTREAM, AdmitSettings])
+def test_every_setting_has_the_type_it_says(settings: type) -> None:
+    """What a flag's text becomes is what the field is annotated with."""
+    for hint, flag in annotated(settings):
+        wanted = get_origin(hint) if get_origin(hint) is tuple else hint
+        assert isinstance(flag.value(()), wanted), flag.name  # type: ignore[arg-type]  # a type or a union
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--webhook-timeout-seconds=7"], id="value after ="),
+        pytest.param(["--webhook-timeout-seconds", "7"], id="value as next word"),
+        pytest.param(["-webhook-timeout-seconds", "7"], id="one dash"),
+        pytest.param(["--webhook_timeout-seconds=7"], id="underscores"),
+        pytest.param(["--webhook-timeout-seconds=9", "-webhook_timeout_seconds=7"], id="twice"),
+    ],
+)
+def test_ways_to_write_a_flag(arguments: list[str]) -> None:
+    """However a flag is written it is the same flag, and its last value counts."""
+    assert admission(*arguments).registration.timeout_seconds == 7
+
+
+@pytest.mark.parametrize(
+    ("argument", "is_on"),
+    [
+        ("--register-webhook", True),
+        ("--register-webhook=T", True),
+        ("--register-webhook=1", True),
+        ("--register-webhook=FALSE", False),
+        ("--register-webhook=0", False),
+    ],
+)
+def test_switches(argument: str, is_on: bool) -> None:
+    """A switch may stand alone, or take what Go takes for a boolean."""
+    assert admission(argument, "--port=1").registration.is_on is is_on
+
+
+@pytest.mark.parametrize("arguments", [["-v", "6"], ["-v=6"], ["--v=6"], ["-v6"], ["--v", "6"]])
+def test_verbosity(arguments: list[str]) -> None:
+    """Verbosity is written in all the ways that people write it."""
+    assert admission(*arguments).logging.verbosity == 6
+
+
+def test_values_are_typed() -> None:
+    """Texts become values of the right kind, once."""
+    found = admission(
+        "--address=127.0.0.1:9000",
+        "--workers=2",
+        "--status-lease-update-interval=1m30s",
+        "--max-allowed-cpu-boost=1500m",
+        "--selector-disjointness=warn",
+        "--feature-gates=AllAlpha=true",
+        "--feature-gates=InPlace=false,PerVPAConfig=1",
+        "--objects=a.yaml",
+        "--objects",
+        "b",
+        "--tls-ciphers=A,B:C",
+        "--ignored-vpa-object-namespaces=a, b,",
+        "--kube-api-qps=7.5",
+    )
+    assert found.serving.address == Address("127.0.0.1", 9000)
+    assert found.serving.workers == 2
+    assert found.heartbeat.interval == timedelta(seconds=90)
+    assert found.decisions.max_cpu_boost == Quantity.parse("1.5")
+    assert found.decisions.disjointness is Disjointness.WARN
+    assert found.decisions.gates == Gates(frozenset({Gate.CPU_STARTUP_BOOST, Gate.PER_VPA_CONFIG}))
+    assert found.offline.objects == (Path("a.yaml"), Path("b"))
+    assert found.certificates.ciphers == ("A", "B", "C")
+    assert found.scope.ignored_namespaces == ("a", "b")
+    assert found.cluster.queries_per_second == 7.5
+
+
+def test_prometheus_durations_keep_their_text() -> None:
+    """A span of Prometheus is known as a length and as the text for queries."""
+    found = parse(RecommenderSettings, ["--history-length=1w2d"], {})
+    assert found.prometheus.length == PrometheusDuration("1w2d", timedelta(days=9))
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":8944", Address("", 8944)),
+        ("0.0.0.0:0", Address("0.0.0.0", 0)),
+        ("[::1]:80", Address("::1", 80)),
+        ("localhost:65535", Address("localhost", 65535)),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    """An address is a port with or without a host."""
+    assert admission(f"--address={text}").serving.address == address
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("", ()),
+        ("a:b", (("a", "b"),)),
+        ('"a:b, c : d:e "', (("a", "b"), ("c", "d:e"))),
+        ("a:", (("a", ""),)),
+        ("a:b,c", None),
+        ("a:b,:c", None),
+        ("a:b,", None),
+    ],
+)
+def test_webhook_labels(text: str, labels: tuple[tuple[str, str], ...] | None) -> None:
+    """One wrong label leaves none of them, and a sentence about it."""
+    found = admission(f"--webhook-labels={text}").registration.labels
+    if labels is None:
+        assert found.labels == ()
+        assert found.problem.endswith("is not key:value")
+    else:
+        assert found == WebhookLabels(labels, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "namespace"),
+    [
+        pytest.param([], {}, "kube-system", id="nothing said"),
+        pytest.param([], {"NAMESPACE": "vpa"}, "vpa", id="environment"),
+        pytest.param(["--status-lease-namespace="], {"NAMESPACE": "vpa"}, "vpa", id="empty flag"),
+        pytest.param(["--status-lease-namespace=x"], {"NAMESPACE": "vpa"}, "x", id="flag wins"),
+    ],
+)
+def test_lease_namespace(arguments: list[str], environment: dict[str, str], namespace: str) -> None:
+    """The Lease lives where the flag says, else where the process lives, else in kube-system."""
+    assert admission(*arguments, **environment).heartbeat.lease_namespace == namespace
+
+
+def test_environment() -> None:
+    """Own namespace and kubeconfig come from the environment that is handed in."""
+    found = admission(NAMESPACE="vpa", KUBECONFIG="/k", PORT="1").cluster
+    assert (found.namespace, found.kubeconfig) == ("vpa", "/k")
+    assert admission("--kubeconfig=/other", KUBECONFIG="/k").cluster.kubeconfig == "/other"
+
+
+def test_reviews_stand_beside_flags() -> None:
+    """Answering reviews takes files, `-`, and after `--` whatever comes."""
+    found = parse(AdmitSettings, ["a.json", "--explain", "-", "--", "--odd.json"], {})
+    assert found.answering.explain
+    assert found.reviews == ("a.json", "-", "--odd.json")
+
+
+@pytest.mark.parametrize(
+    ("argument", "given"),
+    [
+        ("--port=443", False),
+        ("--tls-cert-file=/etc/tls-certs/serverCert.pem", False),
+        ("--tls-cert-file=/x/tls.crt", True),
+        ("--tls-private-key=/x/tls.key", True),
+        ("--tls-cert-dir=/x", True),
+    ],
+)
+def test_given_certificates(argument: str, given: bool) -> None:
+    """Files that somebody names must be there; those at the usual place need not be."""
+    assert admission(argument).certificates.are_given is given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--webhok-port=1"], 'unknown flag --webhok-port; did you mean "webhook-port"?'),
+        (["--port-x"], 'unknown flag --port-x; did you mean "port"?'),
+        (["--qqqqqqq"], "unknown flag --qqqqqqq"),
+        (["---port=1"], 'unknown flag ---port; did you mean "port"?'),
+        (["--=1"], "unknown flag --"),
+        (["-1"], "unknown flag -1"),
+        (["--port"], "--port needs a value: a whole number from 0 to 65535"),
+        (["-v"], "-v needs a value: a whole number"),
+        (["-v=high"], '-v takes a whole number, not "high"'),
+        (["--port=65536"], '--port takes a whole number from 0 to 65535, not "65536"'),
+        (["--port=1_0"], '--port takes a whole number from 0 to 65535, not "1_0"'),
+        (["--port=٣"], '--port takes a whole number from 0 to 65535, not "٣"'),
+        (["--port="], '--port takes a whole number from 0 to 65535, not ""'),
+        (["--port=" + "9" * 90], "--port takes a whole number from 0 to 65535, not "
+            f'"{"9" * 80}..."'),
+        (["--kube-api-qps=nan"], '--kube-api-qps takes a number, not "nan"'),
+        (["--kube-api-qps=1e999"], '--kube-api-qps takes a number, not "1e999"'),
+        (["--kube-api-qps=1.2.3"], '--kube-api-qps takes a number, not "1.2.3"'),
+        (["--workers=0"], '--workers takes a whole number from 1 to 64, or nothing, not "0"'),
+        (["--webhook-timeout-seconds=31"],
+            '--webhook-timeout-seconds takes a whole number from 1 to 30, not "31"'),
+        (["--reload-cert=yes"], '--reload-cert takes true or false, not "yes"'),
+        (["--reload-cert="], '--reload-cert takes true or false, not ""'),
+        (["--reload-cert", "false"],
+            'unexpected word "false"; flags begin with --, and a switch is turned off '
+            "with --switch=false"),
+        (["--status-lease-update-interval=0"],
+            "--status-lease-update-interval takes a duration above zero, such as 90s or 1h30m, "
+            'not "0"'),
+        (["--status-lease-update-interval=10"],
+            "--status-lease-update-interval takes a duration above zero, such as 90s or 1h30m, "
+            'not "10"'),
+        (["--max-allowed-cpu-boost=much"],
+            "--max-allowed-cpu-boost takes a quantity such as 500m or 2Gi, or nothing, "
+            'not "much"'),
+        (["--max-allowed-cpu-boost=-1"],
+            '--max-allowed-cpu-boost takes a quantity such as 500m or 2Gi, or nothing, not "-1"'),
+        (["--min-tls-version=tls1_1"], '--min-tls-version takes tls1_2 or tls1_3, not "tls1_1"'),
+        (["--selector-disjointness=on"],
+            '--selector-disjointness takes enforce, warn or off, not "on"'),
+        (["--address=8944"], '--address takes [host]:port, such as :8944, not "8944"'),
+        (["--address=::1:8944"], '--address takes [host]:port, such as :8944, not "::1:8944"'),
+        (["--address=a:b"], '--address takes [host]:port, such as :8944, not "a:b"'),
+        (["--feature-gates=InPlaceOrRecreate=true"],
+            '--feature-gates: unknown feature gate "InPlaceOrRecreate"'
+            '; did you mean "InPlace"?'),
+        (["--feature-gates=InPlace"],
+            '--feature-gates: feature gate "InPlace" needs a value: write InPlace=true'),
+        (["--vpa-object-namespace=a", "--ignored-vpa-object-namespaces=b"],
+            "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"),
+    ],
+)  # fmt: skip
+def test_refusals(arguments: list[str], sentence: str) -> None:
+    """What cannot be used is named with its flag, its value and what is expected."""
+    assert refusal(AdmissionSettings, *arguments) == sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "sentence"),
+    [
+        (UpdaterSettings, ["--concurrent-cpu-startup-boost-syncs=0"],
+            "--concurrent-cpu-startup-boost-syncs takes a whole number of at least 1, not \"0\""),
+        (UpdaterSettings, ["--leader-elect", "--leader-elect-renew-deadline=15s"],
+            "--leader-elect-lease-duration must be above --leader-elect-renew-deadline, "
+            "and that above --leader-elect-retry-period"),
+        (UpdaterSettings, ["--leader-elect-resource-lock=endpoints"],
+            '--leader-elect-resource-lock takes leases, not "endpoints"'),
+        (RecommenderSettings, ["--target-cpu-percentile=90"],
+            '--target-cpu-percentile takes a number from 0 to 1, not "90"'),
+        (RecommenderSettings, ["--oom-bump-up-ratio=0.5"],
+            '--oom-bump-up-ratio takes a number of at least 1, not "0.5"'),
+        (RecommenderSettings, ["--history-length=0"],
+            '--history-length takes a duration above zero, such as 5m, 8d or 1w, not "0"'),
+        (RecommenderSettings, ["--history-length=5"],
+            '--history-length takes a duration above zero, such as 5m, 8d or 1w, not "5"'),
+        (RecommenderSettings,
+            ["--username=a", "--prometheus-bearer-token=b", "--prometheus-bearer-token-file=c"],
+            "--username, --prometheus-bearer-token and --prometheus-bearer-token-file "
+            "exclude one another"),
+    ],
+)  # fmt: skip
+def test_refusals_of_workers(settings: type, arguments: list[str], sentence: str) -> None:
+    """Updater and recommender refuse what they could not run with."""
+    assert refusal(settings, *arguments) == sentence
+
+
+def test_a_lone_election_flag_is_harmless() -> None:
+    """Spans of an election that is off need not fit together."""
+    assert not parse(UpdaterSettings, ["--leader-elect-renew-deadline=1h"], {}).election.is_on
+
+
+def test_secrets_are_not_shown() -> None:
+    """Settings can be logged without giving away passwords."""
+    found = parse(RecommenderSettings, ["--password=p4ss", "--prometheus-bearer-token=t0ken"], {})
+    assert found.prometheus_access.password == "p4ss"
+    assert "p4ss" not in repr(found)
+    assert "t0ken" not in repr(found)
+
+
+WORDS = st.one_of(
+    st.sampled_from([f"--{flag.name}" for flag in schema(AdmissionSettings).flags]),
+    st.sampled_from(["=", "1", "true", "10s", "--", "-", "-v", ":1", "InPlace=true", '"', "500m"]),
+    st.text(max_size=8),
+)
+
+
+@given(st.lists(st.builds("".join, st.lists(WORDS, max_size=3)), max_size=6))
+def test_any_command_line_is_read_or_refused(arguments: Sequence[str]) -> None:
+    """Whatever words come, they are settings or a sentence."""
+    with contextlib.suppress(BadSetting):
+        assert parse(AdmissionSettings, arguments, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [(["-h"], True), (["--port=1", "--help"], True), (["-help"], True), (["--port=1"], False)],
+)
+def test_asking_for_help(arguments: list[str], asked: bool) -> None:
+    """Help is asked for with any of its spellings, anywhere."""
+    assert asks_for_help(arguments) is asked
+
+
+@pytest.mark.parametrize("command", PURPOSES)
+def test_help_names_every_flag(command: str) -> None:
+    """The help fits a terminal and leaves no flag out."""
+    settings, purpose = PURPOSES[command]
+    text = help_text(settings, command, purpose)
+    assert max(map(len, text.splitlines())) <= 80
+    shown = set(text.split())
+    assert {flag.shown for flag in schema(settings).flags} <= shown
+
+
+def test_flags_page_is_current() -> None:
+    """The documentation lists the flags that the program has."""
+    command = "python -c 'import app.settings.pages as p; print(p.flags_page(), end=\"\")'"
+    assert FLAGS_PAGE.read_text("utf-8") == flags_page(), f"run: {command} > docs/flags.md"
