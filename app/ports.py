@@ -12,6 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from app.model.lookups import Found, Lookup
+from app.model.vpa import Vpa
+
 Json = dict[str, Any]
 
 
@@ -221,4 +224,20 @@ class Clock(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Return after so many seconds of this clock."""
+        ...
+
+
+class Owners(Protocol):
+    """Controllers that no snapshot holds: custom kinds, and built-in ones not seen yet."""
+
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+        """Return what is known or can be found before the deadline; never raises."""
+        ...
+
+
+class Siblings(Protocol):
+    """VPAs as the API server has them now, for checks that a cache could get wrong."""
+
+    def of(self, namespace: str) -> tuple[Vpa, ...] | None:
+        """Return the VPAs of a namespace; None if they cannot be read."""
         ...
