@@ -46,9 +46,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An answer in place of the real one; with a gate, only later than the real one."""
+    """An answer in place of the real one; with a gate, the real one, but later."""
 
-    path: str
+    path: str  # a part of the path, or of the names in the query behind it
     status: int = 0
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,8 @@ class Fault:
 
     def hits(self, request: Request) -> bool:
         """Whether this is meant for a request."""
-        return self.path in request.path and self.watching in {None, request.watching}
+        sent = f"{request.path}?{'&'.join(request.query)}"
+        return self.path in sent and self.watching in {None, request.watching}
 
 
 @dataclass(eq=False, slots=True)

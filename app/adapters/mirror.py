@@ -1,0 +1,295 @@
+"""The cluster as a snapshot that is always whole.
+
+Strategy: a reflector per resource, each in a thread of its own, reads objects into compact
+values. One more thread gathers what they bring, at most every few milliseconds, and swaps in the
+next snapshot; only then are listeners told. A list counts from its last page on, so that a
+snapshot never shows half a list.
+
+An object that cannot be read is left out, also when it could be read before: to act on what it
+no longer says would be worse than not to act. It is logged once a version, and comes back with
+the first version that can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Condition, Thread
+from typing import Any, NamedTuple
+
+from app.adapters.ledger import Delta, Key, metadata_of
+from app.adapters.reflector import Reflector
+from app.model.errors import BadObject
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.ports import Clock, Cluster, Json, Resource
+
+log = logging.getLogger(__name__)
+
+SWAP_SECONDS = 0.02  # at least between two swaps
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A resource to keep, and how its objects become values of the snapshot."""
+
+    resource: Resource
+    collection: Collection
+    read: Callable[[Json], object | None]  # None: of no interest; raises BadObject
+    key: Callable[[str], Hashable] = str  # of the snapshot, made from the name
+    namespace: str = ""
+    field_selector: str = ""
+
+
+class Transition(NamedTuple):
+    """A value before and after; None where there was or is none."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    before: Any
+    after: Any
+
+
+class LeftOut(NamedTuple):
+    """An object that cannot be read."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How well one resource is known."""
+
+    resource: Resource
+    synced: bool  # a whole list is in the snapshot
+    missing: bool  # the server does not serve it
+    objects: int
+    left_out: int  # now
+    left_out_total: int  # versions since the start
+    resource_version: str
+    stale_seconds: float
+    lists: int
+    problem: str
+
+
+Listener = Callable[[Sequence[Transition]], None]
+
+
+class _Value(NamedTuple):
+    namespace: str
+    name: str
+    value: Any
+
+
+class Mirror:
+    """Holds the newest snapshot of some resources."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        sources: Iterable[Source],
+        *,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._shelves = [_Shelf(source, cluster, clock, jitter, self._put) for source in sources]
+        self._snapshot = Snapshot()
+        self._listeners: list[Listener] = []
+        self._pending: list[tuple[_Shelf, list[_Value]]] = []
+        self._changed = Condition()
+        self._stopping = False
+        self._threads: list[Thread] = []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state; what is held keeps its moment."""
+        return self._snapshot
+
+    @property
+    def synced(self) -> bool:
+        """Whether every resource that is served is in the snapshot as a whole."""
+        return all(shelf.is_synced or shelf.reflector.missing for shelf in self._shelves)
+
+    def listen(self, listener: Listener) -> None:
+        """Call a function after each swap with what it changed, in order; it must be quick."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Begin to read."""
+        runs: list[tuple[str, Callable[[], None]]] = [("mirror", self._run)]
+        runs += [(shelf.source.resource.plural, shelf.reflector.run) for shelf in self._shelves]
+        self._threads = [Thread(target=run, name=name, daemon=True) for name, run in runs]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End all threads; those that wait for the server end when the cluster is closed."""
+        for shelf in self._shelves:
+            shelf.reflector.stop()
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the threads to end; tell whether all did."""
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0.0))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until something holds that follows from a swap; tell whether it does."""
+        with self._changed:
+            return self._changed.wait_for(condition, seconds)
+
+    def standings(self, now: datetime) -> tuple[Standing, ...]:
+        """Tell of each resource how well it is known."""
+        return tuple(shelf.standing(now) for shelf in self._shelves)
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Return the objects that cannot be read at present."""
+        return tuple(found for shelf in self._shelves for found in shelf.left_out())
+
+    def _put(self, shelf: _Shelf, values: list[_Value]) -> None:
+        with self._changed:
+            self._pending.append((shelf, values))
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        swapped_at = float("-inf")
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+            left = swapped_at + SWAP_SECONDS - time.monotonic()
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, max(left, 0.0))
+                if self._stopping:
+                    return
+                pending, self._pending = self._pending, []
+            self._swap(pending)
+            swapped_at = time.monotonic()
+
+    def _swap(self, pending: list[tuple[_Shelf, list[_Value]]]) -> None:
+        places: dict[tuple[Collection, str, Hashable], Any] = {}
+        transitions = []
+        for shelf, values in pending:
+            source = shelf.source
+            for namespace, name, value in values:
+                place = (source.collection, namespace, source.key(name))
+                before = places[place] if place in places else _at(self._snapshot, *place)
+                if before != value:
+                    places[place] = value
+                    found = Transition(source.resource, namespace, name, before, value)
+                    transitions.append(found)
+        if places:
+            changes = (Replacement(*place, value) for place, value in places.items())
+            self._snapshot = self._snapshot.changed(changes)
+        with self._changed:
+            for shelf, _ in pending:
+                shelf.is_in_snapshot = True
+            self._changed.notify_all()
+        if transitions:
+            self._tell(transitions)
+
+    def _tell(self, transitions: Sequence[Transition]) -> None:
+        for listener in self._listeners:
+            try:
+                listener(transitions)
+            except Exception:
+                log.exception("a listener failed")
+
+
+class _Shelf:
+    """One resource: its reflector, what is read of it, and what cannot be."""
+
+    def __init__(
+        self,
+        source: Source,
+        cluster: Cluster,
+        clock: Clock,
+        jitter: Callable[[], float],
+        put: Callable[[_Shelf, list[_Value]], None],
+    ) -> None:
+        self.source = source
+        self.is_in_snapshot = False
+        self.reflector = Reflector(
+            cluster,
+            source.resource,
+            source.namespace,
+            source.field_selector,
+            clock,
+            self._take,
+            jitter=jitter,
+        )
+        self._put = put
+        self._held: list[_Value] = []
+        self._left_out: dict[Key, tuple[str, str]] = {}  # version and reason
+        self._left_out_total = 0
+
+    @property
+    def is_synced(self) -> bool:
+        return self.is_in_snapshot and self.reflector.synced
+
+    def standing(self, now: datetime) -> Standing:
+        reflector = self.reflector
+        return Standing(
+            resource=self.source.resource,
+            synced=self.is_synced,
+            missing=reflector.missing,
+            objects=len(reflector),
+            left_out=len(self._left_out),
+            left_out_total=self._left_out_total,
+            resource_version=reflector.resource_version,
+            stale_seconds=reflector.stale_seconds(now),
+            lists=reflector.lists,
+            problem=reflector.problem,
+        )
+
+    def left_out(self) -> list[LeftOut]:
+        found = self._left_out.copy()
+        return [LeftOut(self.source.resource, *key, why) for key, (_, why) in found.items()]
+
+    def _take(self, changes: Sequence[Delta], *, whole: bool) -> None:
+        for namespace, name, item in changes:
+            value = None if item is None else self._read((namespace, name), item)
+            if item is None:
+                self._left_out.pop((namespace, name), None)
+            self._held.append(_Value(namespace, name, value))
+        if whole:
+            held, self._held = self._held, []
+            self._put(self, held)
+
+    def _read(self, key: Key, item: Json) -> object | None:
+        try:
+            value = self.source.read(item)
+        except BadObject as error:
+            reason = str(error)
+        except Exception as error:
+            log.exception("unexpected error while an object was read")
+            reason = repr(error)
+        else:
+            self._left_out.pop(key, None)
+            return value
+        self._leave_out(key, item, reason)
+        return None
+
+    def _leave_out(self, key: Key, item: Json, reason: str) -> None:
+        metadata = metadata_of(item)
+        version = f"{metadata.get('uid')}/{metadata.get('resourceVersion')}"
+        if self._left_out.get(key, ("", ""))[0] == version:
+            return
+        self._left_out[key] = (version, reason)
+        self._left_out_total += 1
+        kind, name = self.source.resource.kind, "/".join(filter(None, key))
+        log.warning("object left out", extra={"kind": kind, "object": name, "reason": reason})
+
+
+def _at(snapshot: Snapshot, collection: Collection, namespace: str, key: Hashable) -> object:
+    found = snapshot if collection is Collection.NODES else snapshot.of(namespace)
+    return getattr(found, collection.value).get(key)
