@@ -48,13 +48,13 @@ class Schema:
 def schema(settings: type) -> Schema:
     """Return what the command line of some settings may hold."""
     groups = []
-    rest = None
+    rest: tuple[str, Rest] | None = None
     for name, hint in get_type_hints(settings, include_extras=True).items():
         if isinstance(hint, type) and is_dataclass(hint):
             title = (hint.__doc__ or hint.__name__).partition("\n")[0].rstrip(".")
             groups.append(Group(name, hint, title, _flags(hint)))
-        elif get_origin(hint) is Annotated and isinstance(found := get_args(hint)[1], Rest):
-            rest = name, found
+        else:
+            rest = name, get_args(hint)[1]
     return Schema(tuple(groups), rest)
 
 

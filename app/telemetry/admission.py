@@ -1,0 +1,94 @@
+"""Numbers of the admission webhook."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import lru_cache
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from app.telemetry.buckets import ANSWER, EXECUTION
+
+
+class Step(StrEnum):
+    """The steps of answering a review."""
+
+    READ_REQUEST = "read_request"
+    ADMIT = "admit"
+    BUILD_RESPONSE = "build_response"
+    WRITE_RESPONSE = "write_response"
+    TOTAL = "total"
+
+
+class AdmissionMetrics:
+    """What the webhook counts and times."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        pods = Counter(
+            "vpa_admission_controller_admission_pods_total",
+            "Pods that were reviewed, by whether they were changed.",
+            ["applied"],
+            registry=registry,
+        )
+        latency = Histogram(
+            "vpa_admission_controller_admission_latency_seconds",
+            "Time to answer a review, by how it ended and what it was about.",
+            ["status", "resource"],
+            buckets=ANSWER,
+            registry=registry,
+        )
+        execution = Histogram(
+            "vpa_admission_controller_execution_latency_seconds",
+            "Time of each step of answering a review.",
+            ["step"],
+            buckets=EXECUTION,
+            registry=registry,
+        )
+        skipped = Counter(
+            "vpa_admission_controller_skipped_pods_total",
+            "Pods that no VPA changes, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        failed_open = Counter(
+            "vpa_admission_controller_failed_open_pods_total",
+            "Pods that went through unchanged because something was wrong, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        refused = Counter(
+            "vpa_admission_controller_refused_vpas_total",
+            "VPAs that were refused, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._pods = {True: pods.labels("true"), False: pods.labels("false")}
+        self._latency = lru_cache(latency.labels)
+        self._execution = lru_cache(execution.labels)
+        self._skipped = lru_cache(skipped.labels)
+        self._failed_open = lru_cache(failed_open.labels)
+        self._refused = lru_cache(refused.labels)
+
+    def pod(self, *, applied: bool) -> None:
+        """Count a pod that was reviewed."""
+        self._pods[applied].inc()
+
+    def review(self, status: str, resource: str, seconds: float) -> None:
+        """Time a review by how it ended and what it was about."""
+        self._latency(status, resource).observe(seconds)
+
+    def step(self, step: str, seconds: float) -> None:
+        """Time a step of a review."""
+        self._execution(step).observe(seconds)
+
+    def pod_skipped(self, reason: str) -> None:
+        """Count a pod that no VPA changes."""
+        self._skipped(reason).inc()
+
+    def pod_failed_open(self, reason: str) -> None:
+        """Count a pod that went through unchanged because something was wrong."""
+        self._failed_open(reason).inc()
+
+    def vpa_refused(self, reason: str) -> None:
+        """Count a VPA that was refused."""
+        self._refused(reason).inc()

@@ -1,0 +1,67 @@
+"""Registries, and what a scrape of them says.
+
+Strategy: one process keeps its numbers in a registry. Several processes behind one port keep
+them in files of a folder, which any of them adds up when it is scraped: prometheus_client does so
+when PROMETHEUS_MULTIPROC_DIR is set before it is first imported, so whoever starts the processes
+decides. Series are written as upstream writes them: some counters are not called `_total`, and
+whole bounds of buckets have no `.0`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+
+_WITHOUT_TOTAL: Final = (
+    "vpa_resources_get_resources_count",
+    "vpa_recommender_metric_server_responses",
+    "vpa_recommender_prometheus_client_api_requests_count",
+    "vpa_quality_usage_sample_missing_recommendation_count",
+)
+_ADDED_TOTAL: Final = re.compile(
+    rf"^((?:# (?:HELP|TYPE) )?(?:{'|'.join(_WITHOUT_TOTAL)}))_total\b".encode(), re.MULTILINE
+)
+
+_WHOLE_BOUND: Final = re.compile(rb'(\ble="-?[0-9]+)\.0"')
+
+# Upstream publishes no time of creation beside its counters and histograms.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # as the library has it
+
+
+def new_registry() -> CollectorRegistry:
+    """Return a registry with what every process tells of itself."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def render(source: CollectorRegistry | Path) -> bytes:
+    """Return the answer to a scrape: of a registry, or of the folder several processes share."""
+    if isinstance(source, Path):
+        registry = new_registry()
+        MultiProcessCollector(registry, path=str(source))  # type: ignore[no-untyped-call]  # as above
+    else:
+        registry = source
+    text = _ADDED_TOTAL.sub(rb"\1", generate_latest(registry))
+    return _WHOLE_BOUND.sub(rb'\1"', text)
+
+
+def forget_process(folder: Path, pid: int) -> None:
+    """Leave a process that has ended out of the gauges; its counters stay counted."""
+    mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]  # as above

@@ -1,0 +1,209 @@
+"""Numbers of the updater."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from app.telemetry.buckets import EXECUTION
+from app.telemetry.sizes import size_log2
+
+_PREFIX: Final = "vpa_updater"
+_VPA: Final = ("vpa_name", "vpa_namespace")
+_PUBLISHED_SIZES: Final = range(20)  # also at zero, where no mode is told
+
+
+class Step(StrEnum):
+    """The steps of one round."""
+
+    LIST_VPAS = "ListVPAs"
+    LIST_PODS = "ListPods"
+    FILTER_PODS = "FilterPods"
+    ADMISSION_INIT = "AdmissionInit"
+    EVICT_PODS = "EvictPods"
+    TOTAL = "total"
+
+
+class EvictionFailure(StrEnum):
+    """Why a pod was not evicted."""
+
+    ERROR = "EvictionError"
+    RATE_LIMIT = "EvictionRateLimiterWaitFailed"
+
+
+class ResizeFailure(StrEnum):
+    """Why a pod was not resized."""
+
+    ERROR = "InPlaceUpdateError"
+    INFEASIBLE = "InPlaceUpdateInfeasible"
+    RATE_LIMIT = "InPlaceUpdateRateLimiterWaitFailed"
+    UNBOOST = "UnboostError"
+
+
+class LeaseTrouble(StrEnum):
+    """Why a round was skipped."""
+
+    ERROR = "error"
+    INVALID = "invalid"
+
+
+class PerRound(StrEnum):
+    """What is told anew in each round."""
+
+    CONTROLLED_PODS = "controlled_pods_total"
+    EVICTABLE_PODS = "evictable_pods_total"
+    VPAS_WITH_EVICTABLE_PODS = "vpas_with_evictable_pods_total"
+    VPAS_WITH_EVICTED_PODS = "vpas_with_evicted_pods_total"
+    IN_PLACE_UPDATABLE_PODS = "in_place_updatable_pods_total"
+    VPAS_WITH_IN_PLACE_UPDATABLE_PODS = "vpas_with_in_place_updatable_pods_total"
+    VPAS_WITH_IN_PLACE_UPDATED_PODS = "vpas_with_in_place_updated_pods_total"
+
+    @property
+    def tells_mode(self) -> bool:
+        """Whether it is told by update mode."""
+        return "in_place" not in self
+
+
+_MEANINGS: Final[Mapping[PerRound, str]] = {
+    PerRound.CONTROLLED_PODS: "Pods under a VPA.",
+    PerRound.EVICTABLE_PODS: "Pods that may be evicted.",
+    PerRound.VPAS_WITH_EVICTABLE_PODS: "VPAs with a pod that may be evicted.",
+    PerRound.VPAS_WITH_EVICTED_PODS: "VPAs with a pod that was evicted.",
+    PerRound.IN_PLACE_UPDATABLE_PODS: "Pods that may be resized.",
+    PerRound.VPAS_WITH_IN_PLACE_UPDATABLE_PODS: "VPAs with a pod that may be resized.",
+    PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS: "VPAs with a pod that was resized.",
+}
+
+
+class VpaLabels(NamedTuple):
+    """A VPA as it is told: how many pods it has now, its update mode, its name."""
+
+    pods: int
+    mode: str
+    name: str
+    namespace: str
+
+
+class Round:
+    """What one round found; published at its end, also at an early one."""
+
+    def __init__(self) -> None:
+        self.counts: dict[PerRound, Tally[tuple[str, ...]]] = {each: Tally() for each in PerRound}
+
+    def add(self, what: PerRound, vpa: VpaLabels, amount: int = 1) -> None:
+        """Add pods, or the VPA itself."""
+        size = str(size_log2(vpa.pods))
+        self.counts[what][(size, vpa.mode) if what.tells_mode else (size,)] += amount
+
+
+class UpdaterMetrics:
+    """What the updater counts and times."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._per_round = {
+            each: Gauge(
+                f"{_PREFIX}_{each}",
+                _MEANINGS[each],
+                ["vpa_size_log2", "update_mode"] if each.tells_mode else ["vpa_size_log2"],
+                registry=registry,
+            )
+            for each in PerRound
+        }
+        by_size = ("vpa_size_log2",)
+        by_mode = ("vpa_size_log2", "update_mode")
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", meaning, labels, registry=registry)
+
+        self._evicted = counter("evicted_pods_total", "Evicted pods.", *by_mode, *_VPA)
+        self._failed_evictions = counter(
+            "failed_eviction_attempts_total",
+            "Evictions that did not succeed.",
+            *by_mode,
+            "reason",
+            *_VPA,
+        )
+        self._resized = counter("in_place_updated_pods_total", "Resized pods.", *by_size, *_VPA)
+        self._failed_resizes = counter(
+            "failed_in_place_update_attempts_total",
+            "Resizes that did not succeed.",
+            *by_size,
+            "reason",
+            *_VPA,
+        )
+        self._infeasible = counter(
+            "in_place_infeasible_skip_pods_total",
+            "Pods left alone because their node refused the same resize before.",
+            *by_size,
+            *_VPA,
+        )
+        self._lease_trouble = counter(
+            "admission_controller_status_invalid_total",
+            "Rounds skipped because the webhook's Lease was not fresh.",
+            "reason",
+        )
+        execution = Histogram(
+            f"{_PREFIX}_execution_latency_seconds",
+            "Time of each step of a round.",
+            ["step"],
+            buckets=EXECUTION,
+            registry=registry,
+        )
+        self._execution = lru_cache(execution.labels)
+
+    def publish(self, found: Round) -> None:
+        """Tell what a round found, and no more what an earlier one did."""
+        for each, gauge in self._per_round.items():
+            counts: dict[tuple[str, ...], int] = found.counts[each]
+            if not each.tells_mode:
+                counts = {(str(size),): 0 for size in _PUBLISHED_SIZES} | counts
+            gauge.clear()
+            for labels, count in counts.items():
+                gauge.labels(*labels).set(count)
+
+    def show(self, vpa: VpaLabels) -> None:
+        """Make a VPA's counters visible before they count anything."""
+        self._count_eviction(vpa, 0)
+        self._count_resize(vpa, 0)
+
+    def evicted(self, vpa: VpaLabels) -> None:
+        """Count an eviction."""
+        self._count_eviction(vpa, 1)
+
+    def eviction_failed(self, vpa: VpaLabels, reason: EvictionFailure) -> None:
+        """Count an eviction that did not succeed."""
+        size = size_log2(vpa.pods)
+        self._failed_evictions.labels(size, vpa.mode, reason, vpa.name, vpa.namespace).inc()
+
+    def resized(self, vpa: VpaLabels) -> None:
+        """Count a resize, also the end of a boost."""
+        self._count_resize(vpa, 1)
+
+    def resize_failed(self, vpa: VpaLabels, reason: ResizeFailure) -> None:
+        """Count a resize that did not succeed."""
+        size = size_log2(vpa.pods)
+        self._failed_resizes.labels(size, reason, vpa.name, vpa.namespace).inc()
+
+    def skipped_infeasible(self, vpa: VpaLabels) -> None:
+        """Count a pod left alone because its node refused the same resize before."""
+        self._infeasible.labels(size_log2(vpa.pods), vpa.name, vpa.namespace).inc()
+
+    def skipped_round(self, reason: LeaseTrouble) -> None:
+        """Count a round skipped because of the webhook's Lease."""
+        self._lease_trouble.labels(reason).inc()
+
+    def step(self, step: Step, seconds: float) -> None:
+        """Time a step of a round."""
+        self._execution(step).observe(seconds)
+
+    def _count_eviction(self, vpa: VpaLabels, amount: int) -> None:
+        size = size_log2(vpa.pods)
+        self._evicted.labels(size, vpa.mode, vpa.name, vpa.namespace).inc(amount)
+
+    def _count_resize(self, vpa: VpaLabels, amount: int) -> None:
+        self._resized.labels(size_log2(vpa.pods), vpa.name, vpa.namespace).inc(amount)
