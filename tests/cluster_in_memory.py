@@ -25,7 +25,7 @@ class ClusterInMemory(Cluster):
         self._version = 0
         self._lock = threading.RLock()
         self.failures: list[ClusterError] = []  # raised by the next calls, one each
-        self.before_write: Callable[[], None] = lambda: None  # somebody else is faster, once
+        self.before_write: Callable[[], object] = lambda: None  # somebody else is faster, once
         self.writes: list[str] = []  # as "create Secret vpa-tls-certs"
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:

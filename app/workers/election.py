@@ -1,0 +1,183 @@
+"""One leader among replicas, by a Lease that client-go's election understands.
+
+Strategy: times in the Lease are for people. Whether it is still held is judged by our own
+clock alone: it is, while it keeps changing within its duration. A leader counts itself out
+before anybody else may step in, also when its own renewal hangs.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.model.errors import ClusterError, NotFound
+from app.ports import LEASES, Clock, Cluster, Json
+from app.workers.leases import lease, lease_spec, micro_time
+
+log = logging.getLogger(__name__)
+
+_SPREAD = 1.2  # of the retry period, at most, added so that candidates do not come at once
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRules:
+    """Which Lease to hold, and the three periods."""
+
+    namespace: str
+    name: str
+    lease_seconds: float = 15.0  # a candidate waits so long for a sign of the leader
+    renew_seconds: float = 10.0  # a leader that cannot renew for so long steps down
+    retry_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an election stands after a step."""
+
+    leading: bool
+    leader: str  # empty while nobody leads
+    wait_seconds: float
+    reason: str = ""  # why we could not acquire or renew
+
+
+class Election:
+    """One candidate; a step tries to acquire the Lease, or to renew it."""
+
+    def __init__(self, cluster: Cluster, rules: ElectionRules, identity: str, clock: Clock) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._identity = identity
+        self._clock = clock
+        self._seen: Json = {}  # the Lease as last read or written
+        self._seen_at = 0.0
+        self._held_until = float("-inf")
+        self._steps = 0
+
+    def is_leading(self) -> bool:
+        """Say whether nobody else can lead now; may be asked from any thread."""
+        return self._clock.monotonic() < self._held_until
+
+    def step(self, now: datetime) -> Standing:
+        """Try once; a failure is told in the standing."""
+        began = self._clock.monotonic()
+        reason = ""
+        try:
+            reason = self._try(now)
+        except ClusterError as err:
+            reason = str(err)
+        if not reason:
+            # From before the request: the Lease may have been renewed as early as that.
+            self._held_until = began + self._rules.renew_seconds
+        leading = self.is_leading()
+        leader = str(lease_spec(self._seen).get("holderIdentity") or "")
+        return Standing(leading, leader, self._pause_seconds(leading), reason)
+
+    def release(self, now: datetime) -> None:
+        """Let the next candidate step in at once; silent when we do not lead."""
+        if not self.is_leading():
+            return
+        self._held_until = float("-inf")
+        given_up = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "renewTime": micro_time(now),
+            "acquireTime": micro_time(now),
+        }
+        try:
+            self._replace({**lease_spec(self._seen), **given_up})
+        except ClusterError as err:
+            log.warning("lease was not released", extra={"error": str(err)})
+
+    def _try(self, now: datetime) -> str:
+        rules = self._rules
+        try:
+            found = self._cluster.get(LEASES, rules.namespace, rules.name)
+        except NotFound:
+            body = lease(rules.namespace, rules.name, self._claim({}, now))
+            self._see(self._cluster.create(LEASES, rules.namespace, body))
+            return ""
+        if lease_spec(found) != lease_spec(self._seen):
+            self._see(found)
+        self._seen = found
+        holder = lease_spec(found).get("holderIdentity") or ""
+        if holder not in ("", self._identity) and self._is_alive():
+            self._held_until = float("-inf")
+            return f"{holder} holds the lease"
+        self._replace(self._claim(lease_spec(found), now))
+        return ""
+
+    def _claim(self, spec: Json, now: datetime) -> Json:
+        fresh = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(int(self._rules.lease_seconds), 1),
+            "renewTime": micro_time(now),
+        }
+        if spec.get("holderIdentity") == self._identity:
+            return {**spec, **fresh}
+        transitions = spec.get("leaseTransitions")
+        count = transitions + 1 if isinstance(transitions, int) else int(bool(spec))
+        return {**spec, **fresh, "acquireTime": micro_time(now), "leaseTransitions": count}
+
+    def _replace(self, spec: Json) -> None:
+        rules = self._rules
+        body = {**self._seen, "spec": spec}
+        self._see(self._cluster.replace(LEASES, rules.namespace, rules.name, body))
+
+    def _see(self, found: Json) -> None:
+        self._seen = found
+        self._seen_at = self._clock.monotonic()
+
+    def _is_alive(self) -> bool:
+        seconds = lease_spec(self._seen).get("leaseDurationSeconds")
+        if not isinstance(seconds, int):
+            seconds = self._rules.lease_seconds
+        return self._clock.monotonic() < self._seen_at + seconds
+
+    def _pause_seconds(self, leading: bool) -> float:
+        if leading:
+            return self._rules.retry_seconds
+        self._steps += 1
+        share = zlib.crc32(f"{self._identity}/{self._steps}".encode()) / 2**32
+        return self._rules.retry_seconds * (1 + _SPREAD * share)
+
+
+class Campaign:
+    """Calls back when leadership comes and goes; `tick` and `close` are for a loop."""
+
+    def __init__(
+        self,
+        election: Election,
+        on_started: Callable[[], None],
+        on_stopped: Callable[[], None],
+    ) -> None:
+        self._election = election
+        self._on_started = on_started
+        self._on_stopped = on_stopped
+        self._leading = False
+
+    def tick(self, now: datetime) -> float:
+        """Take a step; the callbacks must return soon, for the Lease waits for them."""
+        standing = self._election.step(now)
+        if standing.leading != self._leading:
+            log.info(
+                "leadership changed",
+                extra={
+                    "leading": standing.leading,
+                    "leader": standing.leader,
+                    "reason": standing.reason,
+                },
+            )
+            # A callback that fails is called again with the next step.
+            (self._on_started if standing.leading else self._on_stopped)()
+            self._leading = standing.leading
+        return standing.wait_seconds
+
+    def close(self, now: datetime) -> None:
+        """Stop what leadership started, then let go of it."""
+        if self._leading:
+            self._leading = False
+            self._on_stopped()
+        self._election.release(now)

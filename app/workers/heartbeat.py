@@ -1,0 +1,94 @@
+"""Tell the updater, by a Lease, that reviews are being answered.
+
+Strategy: no beat without a reason to believe. The updater evicts only while the beat is fresh,
+so a beat from a webhook that cannot answer would let pods be recreated unpatched. All replicas
+share one Lease, and a beat that another replica was faster with is as good as ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.model.errors import Conflict, NotFound, TooMany, Unavailable
+from app.ports import LEASES, Clock, Cluster, Json
+from app.workers.leases import lease, lease_spec, micro_time
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = (0.1, 0.3)
+_RECHECK_SECONDS = 1.0  # how soon a webhook that becomes ready is told of
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRules:
+    """Which Lease to renew, as whom, and how often."""
+
+    namespace: str
+    name: str
+    holder: str
+    interval_seconds: float
+
+
+class Heartbeat:
+    """Renews the Lease while `ready` gives no reason against it."""
+
+    def __init__(
+        self, cluster: Cluster, rules: HeartbeatRules, ready: Callable[[], str], clock: Clock
+    ) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._ready = ready
+        self._clock = clock
+        self._withheld: str | None = "not started"
+
+    def tick(self, now: datetime) -> float:
+        """Beat if ready; return the seconds until the next beat is due.
+
+        Raises:
+            ClusterError: the API server did not take the beat.
+        """
+        reason = self._ready()
+        if reason != self._withheld:
+            log.info("heartbeat withheld" if reason else "heartbeat sent", extra={"reason": reason})
+            self._withheld = reason
+        if reason:
+            return min(_RECHECK_SECONDS, self._rules.interval_seconds)
+        began = self._clock.monotonic()
+        self._beat(now, began + self._rules.interval_seconds)
+        return max(began + self._rules.interval_seconds - self._clock.monotonic(), 0.0)
+
+    def _beat(self, now: datetime, deadline: float) -> None:
+        for wait_seconds in _RETRY_SECONDS:
+            try:
+                return self._renew(now)
+            except (Unavailable, TooMany, NotFound):
+                if self._clock.monotonic() + wait_seconds >= deadline:
+                    raise
+                self._clock.wait(wait_seconds)
+        return self._renew(now)
+
+    def _renew(self, now: datetime) -> None:
+        rules = self._rules
+        fresh = {"holderIdentity": rules.holder, "renewTime": micro_time(now)}
+        try:
+            found = self._cluster.get(LEASES, rules.namespace, rules.name)
+        except NotFound:
+            return self._create(fresh)
+        found["spec"] = {**lease_spec(found), **fresh}
+        try:
+            self._cluster.replace(LEASES, rules.namespace, rules.name, found)
+        except Conflict:
+            log.debug("another replica renewed the heartbeat")
+
+    def _create(self, fresh: Json) -> None:
+        rules = self._rules
+        # An API server takes whole seconds, and not zero.
+        seconds = max(int(rules.interval_seconds), 1)
+        body = lease(rules.namespace, rules.name, {**fresh, "leaseDurationSeconds": seconds})
+        try:
+            self._cluster.create(LEASES, rules.namespace, body)
+        except Conflict:
+            log.debug("another replica created the heartbeat")

@@ -1,0 +1,262 @@
+"""At most one leader at any moment, and soon one again when it is gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.ports import LEASES, Json
+from app.workers.election import Campaign, Election, ElectionRules, Standing
+from app.workers.leases import lease
+from tests.cluster_in_memory import ClusterInMemory, outage
+from tests.stepped_clock import SteppedClock
+
+RULES = ElectionRules("kube-system", "vpa-recommender-lease")
+
+
+class Scene:
+    """Candidates around one Lease."""
+
+    def __init__(self) -> None:
+        self.clock = SteppedClock()
+        self.cluster = ClusterInMemory(self.clock.now)
+
+    def candidate(self, identity: str) -> Election:
+        """Another candidate."""
+        return Election(self.cluster, RULES, identity, self.clock)
+
+    def step(self, election: Election, after_seconds: float = 0.0) -> Standing:
+        """Let time pass, then let one candidate try."""
+        self.clock.wait(after_seconds)
+        return election.step(self.clock.now())
+
+    def spec(self) -> Json:
+        """The Lease's spec."""
+        found = self.cluster.get(LEASES, RULES.namespace, RULES.name)["spec"]
+        assert isinstance(found, dict)
+        return found
+
+    def put(self, spec: Json) -> None:
+        """Write the Lease as another program does."""
+        self.cluster.create(LEASES, RULES.namespace, lease(RULES.namespace, RULES.name, spec))
+
+
+def test_first_leader() -> None:
+    """The first to come creates the Lease, with client-go's fields."""
+    scene = Scene()
+    one = scene.candidate("one")
+    assert not one.is_leading()
+    assert scene.step(one) == Standing(True, "one", 2.0)
+    assert one.is_leading()
+    assert scene.spec() == {
+        "holderIdentity": "one",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-03-01T12:00:00.000000Z",
+        "renewTime": "2026-03-01T12:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+
+
+def test_renewal() -> None:
+    """A renewal changes the time alone."""
+    scene = Scene()
+    one = scene.candidate("one")
+    scene.step(one)
+    before = scene.spec()
+    scene.step(one, 2)
+    assert scene.spec() == {**before, "renewTime": "2026-03-01T12:00:02.000000Z"}
+
+
+def test_follower() -> None:
+    """While the leader renews, nobody else leads, and candidates do not come at once."""
+    scene = Scene()
+    one, two, three = (scene.candidate(name) for name in ("one", "two", "three"))
+    scene.step(one)
+    standing = scene.step(two)
+    assert (standing.leading, standing.leader, standing.reason) == (
+        False,
+        "one",
+        "one holds the lease",
+    )
+    assert 2 <= standing.wait_seconds <= 4.4
+    assert standing.wait_seconds != scene.step(three).wait_seconds
+
+
+def test_takeover() -> None:
+    """A silent leader is followed after the duration that it promised, by our clock."""
+    scene = Scene()
+    one, two = scene.candidate("one"), scene.candidate("two")
+    scene.step(one)
+    assert not scene.step(two).leading
+    assert not scene.step(two, 14.9).leading
+    assert scene.step(two, 0.2) == Standing(True, "two", 2.0)
+    assert not one.is_leading()
+    assert scene.spec()["leaseTransitions"] == 1
+    assert scene.spec()["acquireTime"] == "2026-03-01T12:00:15.100000Z"
+    assert not scene.step(one).leading
+
+
+def test_old_times_in_the_lease() -> None:
+    """A newcomer waits a whole duration, whatever times the Lease tells: clocks differ."""
+    scene = Scene()
+    scene.put({"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": "1999-01-01"})
+    two = scene.candidate("two")
+    assert not scene.step(two).leading
+    assert not scene.step(two, 4.9).leading
+    assert scene.step(two, 0.1).leading
+
+
+@pytest.mark.parametrize(
+    ("spec", "leading", "transitions"),
+    [
+        pytest.param({}, True, 0, id="empty"),
+        pytest.param({"holderIdentity": ""}, True, 1, id="released"),
+        pytest.param({"holderIdentity": None, "leaseTransitions": 4}, True, 5, id="no holder"),
+        pytest.param({"holderIdentity": "one"}, True, None, id="ours from before a restart"),
+        pytest.param({"holderIdentity": "x"}, False, None, id="held, no duration"),
+        pytest.param({"holderIdentity": "x", "leaseDurationSeconds": "?"}, False, None, id="odd"),
+    ],
+)
+def test_found_lease(spec: Json, leading: bool, transitions: int | None) -> None:
+    """A Lease of whatever program is understood."""
+    scene = Scene()
+    scene.put(spec)
+    assert scene.step(scene.candidate("one")).leading is leading
+    assert scene.spec().get("leaseTransitions") == transitions
+
+
+def test_outage() -> None:
+    """A leader that cannot renew steps down before others may step in, and comes back."""
+    scene = Scene()
+    one = scene.candidate("one")
+    scene.step(one)
+    scene.cluster.failures = outage(2)
+    assert scene.step(one, 2) == Standing(True, "one", 2.0, "connection refused")
+    assert scene.step(one, 7.9).leading
+    scene.clock.wait(0.1)
+    assert scene.step(one).leading
+    scene.clock.wait(10)
+    assert not one.is_leading()
+
+
+def test_release() -> None:
+    """A leader that ends lets the next one in at once."""
+    scene = Scene()
+    one, two = scene.candidate("one"), scene.candidate("two")
+    scene.step(one)
+    assert not scene.step(two, 1).leading
+    one.release(scene.clock.now())
+    assert scene.spec()["holderIdentity"] == ""
+    assert scene.spec()["leaseDurationSeconds"] == 1
+    assert not one.is_leading()
+    assert scene.step(two).leading
+    one.release(scene.clock.now())
+    assert scene.spec()["holderIdentity"] == "two"
+
+
+def test_release_during_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+    """A release that cannot be told is no reason not to end."""
+    scene = Scene()
+    one = scene.candidate("one")
+    scene.step(one)
+    scene.cluster.failures = outage(1)
+    one.release(scene.clock.now())
+    assert not one.is_leading()
+    assert [record.message for record in caplog.records] == ["lease was not released"]
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["both create", "both take over"])
+def test_race(existing: bool) -> None:
+    """Of two who write at the same time one leads."""
+    scene = Scene()
+    if existing:
+        scene.put({"holderIdentity": ""})
+    one, two = scene.candidate("one"), scene.candidate("two")
+    scene.cluster.before_write = partial(scene.step, two)
+    assert not scene.step(one).leading
+    assert two.is_leading()
+
+
+CANDIDATES = 3
+MOVES = st.tuples(
+    st.integers(0, CANDIDATES - 1),
+    st.sampled_from([0.0, 0.5, 2.0, 3.0, 9.0, 16.0]),  # seconds that pass before
+    st.sampled_from(["step", "step", "step", "outage", "release", "restart", "race"]),
+)
+
+
+@given(st.lists(MOVES, max_size=60))
+def test_at_most_one_leader(moves: list[tuple[int, float, str]]) -> None:
+    """Whatever happens, two never lead at a time, and calm ends in one leader."""
+    scene = Scene()
+    replicas = [scene.candidate(f"replica-{at}") for at in range(CANDIDATES)]
+
+    def check() -> None:
+        assert sum(replica.is_leading() for replica in replicas) <= 1
+
+    for at, seconds, move in moves:
+        scene.clock.wait(seconds)
+        check()
+        if move == "release":
+            replicas[at].release(scene.clock.now())
+        elif move == "restart":
+            replicas[at] = scene.candidate(f"replica-{at}")
+        else:
+            scene.cluster.failures = outage(1) if move == "outage" else []
+            if move == "race":
+                rival = replicas[(at + 1) % CANDIDATES]
+                scene.cluster.before_write = partial(scene.step, rival)
+            scene.step(replicas[at])
+        check()
+    scene.cluster.failures = []
+    for _ in range(20):
+        scene.clock.wait(1)
+        for replica in replicas:
+            scene.step(replica)
+            check()
+    assert sum(replica.is_leading() for replica in replicas) == 1
+
+
+def test_campaign(caplog: pytest.LogCaptureFixture) -> None:
+    """Coming and going of leadership calls back once each, and the end lets go."""
+    caplog.set_level("INFO")
+    scene = Scene()
+    heard: list[str] = []
+    election = scene.candidate("one")
+    campaign = Campaign(election, lambda: heard.append("start"), lambda: heard.append("stop"))
+    now = scene.clock.now
+    assert campaign.tick(now()) == 2.0
+    campaign.tick(now())
+    scene.cluster.failures = outage(1)
+    scene.clock.wait(10)
+    campaign.tick(now())
+    campaign.tick(now())
+    assert heard == ["start", "stop", "start"]
+    assert [record.message for record in caplog.records] == ["leadership changed"] * 3
+    campaign.close(now())
+    assert heard[-1] == "stop"
+    assert scene.spec()["holderIdentity"] == ""
+    campaign.close(now() + timedelta(seconds=1))
+    assert len(heard) == 4
+
+
+def test_failing_callback() -> None:
+    """What leadership could not start is started with the next step."""
+    scene = Scene()
+    heard: list[str] = []
+
+    def start() -> None:
+        heard.append("start")
+        if len(heard) == 1:
+            raise ValueError("not yet")
+
+    campaign = Campaign(scene.candidate("one"), start, lambda: None)
+    with pytest.raises(ValueError, match="not yet"):
+        campaign.tick(scene.clock.now())
+    campaign.tick(scene.clock.now())
+    campaign.tick(scene.clock.now())
+    assert heard == ["start", "start"]

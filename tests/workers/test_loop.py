@@ -1,0 +1,98 @@
+"""A loop keeps its task going, whatever the task does."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime
+
+import pytest
+
+from app.model.errors import Unavailable
+from app.workers.loop import Loop
+from tests.stepped_clock import START, SteppedClock
+
+
+class Script:
+    """A task that returns or raises what is written, notes when, and then stops its loop."""
+
+    def __init__(self, *lines: float | Exception) -> None:
+        self.lines = list(lines)
+        self.seconds: list[int] = []
+        self.ended = False
+        self.loop: Loop | None = None
+
+    def tick(self, now: datetime) -> float:
+        """Play the next line."""
+        self.seconds.append(round((now - START).total_seconds()))
+        line = self.lines.pop(0)
+        if not self.lines and self.loop:
+            self.loop.stop()
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+    def end(self, now: datetime) -> None:
+        """Note the end."""
+        assert now > START
+        self.ended = True
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        pytest.param((5.0, 2.0, 0.0, 1.0), [0, 5, 7, 7], id="as the task wishes"),
+        pytest.param((Unavailable("x"),) * 6, [0, 1, 3, 7, 11, 15], id="later, up to a limit"),
+        pytest.param((ValueError(), 1.0, ValueError(), 1.0), [0, 1, 2, 3], id="success resets"),
+    ],
+)
+def test_run(lines: tuple[float | Exception, ...], seconds: list[int]) -> None:
+    """Calls come when the task wishes, or with growing pauses while it fails."""
+    script = Script(*lines)
+    loop = Loop("task", script.tick, SteppedClock(), longest_retry_seconds=4, at_end=script.end)
+    script.loop = loop
+    loop.run()
+    assert script.seconds == seconds
+    assert script.ended
+
+
+def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """An expected failure is a sentence, an unexpected one comes with its trace."""
+    script = Script(Unavailable("refused"), ValueError("bug"), 1.0)
+    script.loop = Loop("task", script.tick, SteppedClock())
+    script.loop.run()
+    told, traced = caplog.records
+    assert (told.levelno, getattr(told, "error", ""), told.exc_info) == (
+        logging.WARNING,
+        "refused",
+        None,
+    )
+    assert traced.levelno == logging.ERROR
+    assert traced.exc_info is not None
+
+
+def test_failing_end(caplog: pytest.LogCaptureFixture) -> None:
+    """A loop ends also when its last act fails."""
+
+    def end(_now: datetime) -> None:
+        raise Unavailable("refused")
+
+    loop = Loop("task", lambda _now: 1.0, SteppedClock(), at_end=end)
+    loop.stop()
+    loop.run()
+    assert len(caplog.records) == 1
+
+
+def test_thread() -> None:
+    """A started loop runs beside its starter, and has ended when stop returns."""
+    ran, ended = threading.Event(), threading.Event()
+
+    def tick(_now: datetime) -> float:
+        ran.set()
+        return 0.0
+
+    loop = Loop("task", tick, SteppedClock(), at_end=lambda _now: ended.set())
+    loop.start()
+    assert ran.wait(10)
+    loop.stop(10)
+    assert ended.is_set()
