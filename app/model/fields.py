@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from app.model.errors import BadObject, BadQuantity
@@ -17,6 +18,7 @@ from app.model.quantity import Quantity
 Object = Mapping[str, Any]
 
 _NONE: Object = {}
+_TOO_LONG = 10**20
 
 
 def _join(path: str, key: str) -> str:
@@ -35,7 +37,7 @@ def _kind(value: object) -> str:
         case bool():
             return "a boolean"
         case int() | float():
-            return f"the number {value}"
+            return f"the number {_digits(value)}"
         case str():
             shown = value if len(value) <= 40 else value[:40] + "..."
             return f'the string "{shown}"'
@@ -43,6 +45,11 @@ def _kind(value: object) -> str:
             return "a list"
         case _:
             return "an object"
+
+
+def _digits(value: float) -> str:
+    """Print a number; nobody reads hundreds of digits, and Python refuses thousands."""
+    return str(value) if abs(value) < _TOO_LONG else f"{Decimal(value):.6e}"
 
 
 def as_object(value: object, path: str) -> Object:
@@ -115,10 +122,10 @@ def labels_at(parent: Object, key: str, path: str) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise wrong_type(_join(path, key), value, "an object")
     for name, item in value.items():
-        if not isinstance(item, str):
-            if item is None:
-                return {name: item or "" for name, item in value.items()}
+        if not isinstance(item, str) and item is not None:
             raise wrong_type(f"{_join(path, key)}[{name}]", item, "a string")
+    if None in value.values():
+        return {name: item or "" for name, item in value.items()}
     return value
 
 
@@ -134,7 +141,7 @@ def integer_at(
     if not isinstance(value, int) or isinstance(value, bool):
         raise wrong_type(_join(path, key), value, "a whole number")
     if not least <= value <= most:
-        raise BadObject(_join(path, key), f"the number {value} is out of range")
+        raise BadObject(_join(path, key), f"the number {_digits(value)} is out of range")
     return value
 
 
@@ -149,7 +156,7 @@ def flag_at(parent: Object, key: str, path: str) -> bool:
 
 
 def time_at(parent: Object, key: str, path: str) -> datetime | None:
-    """Return the RFC 3339 time at a key, or None if absent."""
+    """Return the RFC 3339 time at a key, in UTC, or None if absent."""
     value = parent.get(key)
     if value is None:
         return None
@@ -157,9 +164,11 @@ def time_at(parent: Object, key: str, path: str) -> datetime | None:
         raise wrong_type(_join(path, key), value, "a time")
     try:
         moment = datetime.fromisoformat(value)
-    except ValueError:
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=UTC)
+        return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter at both ends of the calendar
         raise BadObject(_join(path, key), f'"{value[:40]}" is no RFC 3339 time') from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def quantity_at(parent: Object, key: str, path: str) -> Quantity | None:

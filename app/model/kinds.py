@@ -83,19 +83,19 @@ class OwnerReference:
 
 def read_owners(metadata: Object) -> tuple[OwnerReference, ...]:
     """Read all owner references of an object."""
-    found = metadata.get("ownerReferences")
-    if not found:
-        return ()
-    path = "metadata.ownerReferences"
+    found = objects_at(metadata, "ownerReferences", "metadata")
     return tuple(
-        OwnerReference(
-            text_at(item, "apiVersion", path),
-            text_at(item, "kind", path),
-            text_at(item, "name", path),
-            text_at(item, "uid", path),
-            flag_at(item, "controller", path),
-        )
-        for item in objects_at(metadata, "ownerReferences", "metadata")
+        _owner(item, f"metadata.ownerReferences[{index}]") for index, item in enumerate(found)
+    )
+
+
+def _owner(item: Object, path: str) -> OwnerReference:
+    return OwnerReference(
+        text_at(item, "apiVersion", path),
+        text_at(item, "kind", path),
+        text_at(item, "name", path),
+        text_at(item, "uid", path),
+        flag_at(item, "controller", path),
     )
 
 

@@ -205,13 +205,20 @@ def _container(item: Object, path: str) -> Container:
     return Container(
         name=text_at(item, "name", path),
         resources=_resources(item, path),
-        resize_policy=tuple(
-            (text_at(entry, "resourceName", path), text_at(entry, "restartPolicy", path))
-            for entry in objects_at(item, "resizePolicy", path)
-        )
-        if item.get("resizePolicy") is not None
-        else (),
+        resize_policy=()
+        if item.get("resizePolicy") is None
+        else _resize_policy(objects_at(item, "resizePolicy", path), f"{path}.resizePolicy"),
         restart_policy=text_at(item, "restartPolicy", path),
+    )
+
+
+def _resize_policy(entries: list[Object], path: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (
+            text_at(entry, "resourceName", f"{path}[{index}]"),
+            text_at(entry, "restartPolicy", f"{path}[{index}]"),
+        )
+        for index, entry in enumerate(entries)
     )
 
 

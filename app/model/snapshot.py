@@ -87,7 +87,10 @@ class Snapshot:
                 nodes = _with(nodes, new_nodes)
             if collections:
                 view = _changed(namespaces.get(namespace, EMPTY_VIEW), collections)
-                namespaces[namespace] = view
+                if view == EMPTY_VIEW:
+                    namespaces.pop(namespace, None)  # else namespaces that come and go pile up
+                else:
+                    namespaces[namespace] = view
         return Snapshot(namespaces, nodes)
 
 
