@@ -1,0 +1,208 @@
+"""Field errors of an object under review, and the Status that refuses it.
+
+Strategy: a rule yields findings. A `Problem` refuses the object, a `Caution` only warns, and a
+`Ratcheted` problem refuses unless the stored object has the very same one. Kinds, paths and the
+grammar of the message are those of a Kubernetes API server; the sentences in them are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final
+
+_LONGEST_SHOWN: Final = 256  # characters of a value; a refusal shall not be as long as its object
+_MOST_TOLD: Final = 100  # problems; nobody reads more, and an answer too long is no answer
+STORED_TOO: Final = "the stored object has it too"
+
+
+class ErrorKind(StrEnum):
+    """What is wrong with a field; the words are the reasons of a Status."""
+
+    REQUIRED = "FieldValueRequired"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_MANY = "FieldValueTooMany"
+    DUPLICATE = "FieldValueDuplicate"
+    INTERNAL = "InternalError"
+
+
+PREFIXES: Final = {
+    ErrorKind.REQUIRED: "Required value",
+    ErrorKind.INVALID: "Invalid value",
+    ErrorKind.NOT_SUPPORTED: "Unsupported value",
+    ErrorKind.FORBIDDEN: "Forbidden",
+    ErrorKind.TOO_MANY: "Too many",
+    ErrorKind.DUPLICATE: "Duplicate value",
+    ErrorKind.INTERNAL: "Internal error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A reason to refuse an object."""
+
+    path: str
+    kind: ErrorKind
+    value: str | int | float | None = None
+    detail: str = ""
+
+    @property
+    def body(self) -> str:
+        """The sentence without the field."""
+        shown = "" if self.value is None else _shown(self.value)
+        return ": ".join(filter(None, (PREFIXES[self.kind], shown, self.detail)))
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.body}"
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A reason to warn whoever writes an object."""
+
+    path: str
+    text: str
+
+    @staticmethod
+    def of(problem: Problem, why: str) -> Caution:
+        """Return a problem that is let pass."""
+        return Caution(problem.path, f"{problem.body}; tolerated, {why}")
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratcheted:
+    """A problem that refuses nothing if the stored object has it already."""
+
+    problem: Problem
+
+
+Finding = Problem | Caution | Ratcheted
+Findings = Iterator[Finding]
+Verdicts = Iterator[Problem | Caution]
+
+
+def required(path: str, detail: str = "") -> Problem:
+    """A field that must be there is not, or is empty."""
+    return Problem(path, ErrorKind.REQUIRED, None, detail)
+
+
+def invalid(path: str, value: str | float | None, detail: str) -> Problem:
+    """A value is not within what the field allows."""
+    return Problem(path, ErrorKind.INVALID, value, detail)
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
+    """A word is none of those that the field knows."""
+    words = ", ".join(quoted(word) for word in sorted(supported))
+    return Problem(path, ErrorKind.NOT_SUPPORTED, value, f"supported values: {words}")
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    """A field may not be set here."""
+    return Problem(path, ErrorKind.FORBIDDEN, None, detail)
+
+
+def too_many(path: str, count: int, most: int) -> Problem:
+    """A list is too long."""
+    items = "item" if most == 1 else "items"
+    return Problem(path, ErrorKind.TOO_MANY, count, f"must have at most {most} {items}")
+
+
+def duplicate(path: str, value: str, detail: str) -> Problem:
+    """A value stands at a second place where it may stand only once."""
+    return Problem(path, ErrorKind.DUPLICATE, value, detail)
+
+
+def unreadable(detail: str) -> Problem:
+    """The object as a whole cannot be read."""
+    return Problem(".", ErrorKind.INTERNAL, None, detail)
+
+
+def settle(found: Iterable[Finding], before: Iterable[Finding]) -> Verdicts:
+    """Yield findings, with ratcheted problems turned into what they mean after `before`."""
+    known = {item.problem for item in before if isinstance(item, Ratcheted)}
+    for item in found:
+        if not isinstance(item, Ratcheted):
+            yield item
+        elif item.problem in known:
+            yield Caution.of(item.problem, STORED_TOO)
+        else:
+            yield item.problem
+
+
+def denial(problems: Sequence[Problem], kind: str, group: str, name: str) -> dict[str, Any]:
+    """Return the metav1 Status that refuses an object."""
+    texts = first(list(dict.fromkeys(map(str, problems))), _MOST_TOLD)
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    subject = f"{kind}.{group}" if group else kind
+    causes = [
+        {"reason": problem.kind.value, "message": problem.body, "field": problem.path}
+        for problem in problems[:_MOST_TOLD]
+    ]
+    about = {"name": name, "group": group, "kind": kind}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"{subject} {quoted(name)} is invalid: {listed}",
+        "reason": "Invalid",
+        "details": {key: word for key, word in about.items() if word} | {"causes": causes},
+        "code": 422,
+    }
+
+
+def first(texts: Sequence[str], most: int) -> list[str]:
+    """Return so many texts at most, and tell how many are left out."""
+    rest = len(texts) - most
+    return [*texts[:most], f"and {rest} more"] if rest > 0 else list(texts)
+
+
+def _shown(value: str | float) -> str:
+    """Write a value as API servers do, which is as Go does."""
+    if isinstance(value, str):
+        return quoted(value)
+    return str(value) if isinstance(value, int) else _float_text(value)
+
+
+def _float_text(value: float) -> str:
+    digits = Decimal(repr(value)).normalize()
+    exponent = digits.adjusted()
+    if digits.is_zero() or -5 < exponent < 6:
+        return f"{digits:f}"
+    return f"{digits.scaleb(-exponent):f}e{exponent:+03}"
+
+
+_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, with nothing in it that could spoil a terminal or a log."""
+    shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
+    return f'"{"".join(map(_escaped, shown))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
