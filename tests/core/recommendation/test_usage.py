@@ -1,0 +1,125 @@
+"""Pod metrics become columns; what cannot be read costs itself alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.core.recommendation.moments import SECOND, nanoseconds
+from app.core.recommendation.observations import ABSENT, REFUSED, handles
+from app.core.recommendation.usage import Metrics, read_metrics
+from tests import make
+
+NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
+
+
+def item(*containers: object, **more: object) -> dict[str, Any]:
+    """Return the metrics of one pod."""
+    return {
+        "metadata": {"namespace": "default", "name": "web-0"},
+        "timestamp": "2026-01-05T10:00:00Z",
+        "window": "17s",
+        "containers": list(containers),
+    } | more
+
+
+def used(name: str = "app", **usage: object) -> dict[str, Any]:
+    """Return the metrics of one container."""
+    return {"name": name, "usage": usage}
+
+
+def read(*items: object, absent: int = ABSENT) -> Metrics:
+    """Read a list of items."""
+    return read_metrics({"items": list(items)}, absent=absent)
+
+
+def test_columns() -> None:
+    """W96: each container becomes a line; amounts are rounded up."""
+    found = read(
+        item(used(cpu="498501465n", memory="656Ki"), used("sidecar", cpu="1500m", memory=5))
+    )
+
+    batch = found.batch
+    assert batch.containers == [("default", "web-0", "app"), ("default", "web-0", "sidecar")]
+    assert batch.cpu_millicores.tolist() == [499, 1500]
+    assert batch.memory_bytes.tolist() == [671_744, 5]
+    assert batch.times.tolist() == [NOW, NOW]
+    assert batch.windows_ns.tolist() == [17 * SECOND] * 2
+    assert (len(batch), batch.minutes, found.problems) == (2, 1.0, [])
+
+
+@pytest.mark.parametrize(
+    ("usage", "absent", "expected", "problem"),
+    [
+        pytest.param({}, ABSENT, (ABSENT, ABSENT), "", id="nothing told"),
+        pytest.param({}, 0, (0, 0), "", id="nothing told counts as nothing used"),
+        pytest.param({"cpu": "1"}, ABSENT, (1000, ABSENT), "", id="cpu alone"),
+        pytest.param(
+            {"cpu": "-1", "memory": "-5Mi"},
+            ABSENT,
+            (REFUSED, REFUSED),
+            "metrics of pod default/web-0: cpu is negative: -1",
+            id="negative",
+        ),
+        pytest.param(
+            {"cpu": "much", "memory": "1Ki"},
+            ABSENT,
+            (REFUSED, 1024),
+            "metrics of pod default/web-0: cpu: quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            id="no quantity",
+        ),
+        pytest.param({"cpu": "1e30", "memory": "1e30"}, ABSENT, (2**62, 2**62), "", id="huge"),
+        pytest.param({"cpu": "1.5n", "memory": "1"}, ABSENT, (1, 1), "", id="next to nothing"),
+    ],
+)
+def test_amounts(
+    usage: dict[str, Any], absent: int, expected: tuple[int, int], problem: str
+) -> None:
+    """Amounts that cannot be are refused one by one."""
+    found = read(item(used(**usage)), absent=absent)
+
+    assert (found.batch.cpu_millicores[0], found.batch.memory_bytes[0]) == expected
+    assert problem in "".join(found.problems[:1])
+    assert bool(problem) == bool(found.problems)
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        pytest.param(item(used(), timestamp=None), "default/web-0: timestamp: is", id="no time"),
+        pytest.param(item(used(), timestamp="noon"), 'timestamp: "noon" is no', id="no such time"),
+        pytest.param(item(used(), metadata=[]), "pod ?: metadata: expected", id="no name"),
+        pytest.param(item({"name": 5}), "containers.name: expected", id="container without name"),
+        pytest.param(item(containers={}), "containers: expected a list", id="no containers"),
+    ],
+)
+def test_broken_items(broken: dict[str, Any], problem: str) -> None:
+    """An item that cannot be read is told of, and the next one counts."""
+    found = read(broken, item(used(cpu="1")))
+
+    assert found.batch.cpu_millicores.tolist() == [1000]
+    assert problem in found.problems[0]
+
+
+def test_no_items() -> None:
+    """An empty list is an empty batch; a missing window is none."""
+    assert len(read().batch) == 0
+    assert read(item(used(), window="soon")).batch.windows_ns.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("named", "by_default", "by_perf"),
+    [
+        pytest.param([], True, False, id="none named"),
+        pytest.param(["default"], True, False, id="the default one"),
+        pytest.param(["perf"], False, True, id="another one"),
+    ],
+)
+def test_handles(named: list[str], by_default: bool, by_perf: bool) -> None:
+    """W86: a VPA is for the recommenders it names, else for the default one."""
+    vpa = make.vpa(spec={"recommenders": [{"name": name} for name in named]})
+
+    assert (handles(vpa, "default"), handles(vpa, "perf")) == (by_default, by_perf)
