@@ -36,13 +36,14 @@ class Bank:
 
     def grow(self, rows: int) -> None:
         """Make room for so many rows."""
-        more = rows - len(self.totals)
-        if more > 0:
-            self.weights = np.concatenate([self.weights, np.zeros((more, BUCKETS))])
-            self.totals = np.concatenate([self.totals, np.zeros(more)])
-            self.references = np.concatenate(
-                [self.references, np.full(more, UNSET, dtype=np.int64)]
-            )
+        had = len(self.totals)
+        if rows <= had:
+            return
+        weights, totals = np.zeros((rows, BUCKETS)), np.zeros(rows)
+        weights[:had], totals[:had] = self.weights, self.totals
+        references = np.full(rows, UNSET, dtype=np.int64)
+        references[:had] = self.references
+        self.weights, self.totals, self.references = weights, totals, references
 
     def clear(self, rows: Rows) -> None:
         """Forget everything in some rows."""
