@@ -73,7 +73,9 @@ class Ledger:
         self.synced = False  # a whole list was taken in, and since then nothing was missed
         self.missing = False  # the server does not serve the resource
         self.problem = ""  # why the last step failed, empty if it did not
-        self.last_event_at: datetime | None = None  # an event, a bookmark or a whole list
+        self.last_event_at: datetime | None = (
+            None  # an event, a bookmark, a whole list, no resource
+        )
         self.resource_version = ""
         self.lists = 0  # begun
 
@@ -148,7 +150,7 @@ class Ledger:
             self._pause_seconds = 0.0
             self.problem = ""
 
-    def failed(self, error: ClusterError, lived_seconds: float = 0.0) -> list[Delta]:
+    def failed(self, error: ClusterError, now: datetime, lived_seconds: float = 0.0) -> list[Delta]:
         """The step failed, a watch after so many seconds; return what that changes."""
         if lived_seconds >= SHORT_WATCH_SECONDS:
             self._failures = 0
@@ -157,7 +159,7 @@ class Ledger:
         asked = min(error.retry_after_seconds or 0.0, LONGEST_ASKED_PAUSE_SECONDS)
         self._pause_seconds = max(self._pause_seconds, asked * (1 + 0.1 * self._jitter()))
         if isinstance(error, NotFound):
-            return self._not_served()
+            return self._not_served(now)
         if isinstance(error, Gone | Invalid):
             self._list_again()
         return []
@@ -187,7 +189,7 @@ class Ledger:
         self._token = ""
         self._seen = set()
 
-    def _not_served(self) -> list[Delta]:
+    def _not_served(self, now: datetime) -> list[Delta]:
         self._list_again()
         self._misses += 1
         if self._known and self._misses < MISSES_TO_BELIEVE:
@@ -196,6 +198,7 @@ class Ledger:
         self._known = {}
         self.synced = False
         self.missing = True
+        self.last_event_at = now  # it is an answer, and leaves nothing to be stale
         pause = MISSING_PAUSE_SECONDS * (0.75 + 0.5 * self._jitter())
         self._pause_seconds = max(self._pause_seconds, pause)
         return gone

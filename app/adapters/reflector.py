@@ -76,7 +76,7 @@ class Reflector:
 
     @property
     def last_event_at(self) -> datetime | None:
-        """When the server last told something: an event, a bookmark or a whole list."""
+        """When the server last told something: an event, a bookmark, a whole list, or no such."""
         return self._ledger.last_event_at
 
     @property
@@ -119,7 +119,7 @@ class Reflector:
             self._failed(error, self._clock.monotonic() - opened_at)
         except Exception as error:
             log.exception("unexpected error", extra={"resource": self.resource.plural})
-            self._ledger.failed(Unavailable(f"unexpected: {error!r}"))
+            self._ledger.failed(Unavailable(f"unexpected: {error!r}"), self._clock.now())
 
     def _list(self, token: str) -> None:
         page = self._cluster.list(
@@ -161,7 +161,7 @@ class Reflector:
         if self._stopping.is_set():
             return
         was_missing = self.missing
-        changes = self._ledger.failed(error, lived_seconds)
+        changes = self._ledger.failed(error, self._clock.now(), lived_seconds)
         if self.missing:
             self._hand_on(changes, whole=True)
         if not was_missing:  # else it is known, and asked for every few seconds

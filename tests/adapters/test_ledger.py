@@ -114,7 +114,7 @@ def test_a_list_again_tells_the_difference() -> None:
     """After a gap only what changed is told, and what went meanwhile."""
     known = watching("same", "changed", "gone")
     known.saw(event("ADDED", "late", 15), START)
-    known.failed(Gone("too old"))
+    known.failed(Gone("too old"), START)
     assert known.next_step() == ListPage(0.2, "")
     page = Page([item("same", 10), item("changed", 21), item("new", 22)], "30")
 
@@ -135,7 +135,7 @@ def test_a_list_that_breaks_goes_on_where_it_was() -> None:
     """A page is asked for again; the pages before it are not."""
     begun = ledger()
     begun.listed(Page([item("a", 1)], "5", "more"), START)
-    begun.failed(Unavailable("broken"))
+    begun.failed(Unavailable("broken"), START)
 
     assert begun.next_step() == ListPage(0.2, "more")
 
@@ -144,9 +144,9 @@ def test_a_list_that_breaks_goes_on_where_it_was() -> None:
 def test_a_token_that_expires_starts_over(error: ClusterError) -> None:
     """Half a list is never taken for a whole one."""
     begun = watching("a", "b")
-    begun.failed(Gone("too old"))
+    begun.failed(Gone("too old"), START)
     begun.listed(Page([item("a", 10)], "12", "more"), START)
-    begun.failed(error)
+    begun.failed(error, START)
     assert isinstance(begun.next_step(), ListPage)
 
     assert told(begun.listed(Page([item("b", 10)], "15"), START)) == ["-a"]
@@ -159,7 +159,7 @@ def test_a_watch_that_breaks_is_resumed(error: ClusterError) -> None:
     """The list is not read again for a broken connection."""
     known = watching("a")
     known.saw(event("ADDED", "b", 17), START)
-    changes = known.failed(error)
+    changes = known.failed(error, START)
 
     assert (changes, known.synced, known.problem) == ([], True, str(error))
     assert known.next_step() == Watch(0.2, "17")
@@ -170,7 +170,7 @@ def test_pauses_grow_and_end() -> None:
     begun = ledger()
     pauses = []
     for _ in range(9):
-        begun.failed(Unavailable("down"))
+        begun.failed(Unavailable("down"), START)
         pauses.append(begun.next_step().pause_seconds)
     begun.listed(Page([], "5"), START)
 
@@ -183,7 +183,7 @@ def test_pauses_grow_and_end() -> None:
 def test_retry_after(asked: float | None, pause: float) -> None:
     """The server's wish is granted, within reason and not by all at the same moment."""
     known = watching("a")
-    known.failed(TooMany("slow", retry_after_seconds=asked))
+    known.failed(TooMany("slow", retry_after_seconds=asked), START)
 
     assert known.next_step().pause_seconds == pytest.approx(pause)
 
@@ -193,10 +193,10 @@ def test_a_watch_refused_for_ever_ends_in_a_list() -> None:
     known = watching("a")
     steps = []
     for _ in range(FAILURES_TO_LIST):
-        known.failed(Unavailable("too large resource version"))
+        known.failed(Unavailable("too large resource version"), START)
         steps.append(isinstance(known.next_step(), ListPage))
     again = told(known.listed(Page([item("b", 11)], "11"), START))
-    known.failed(Unavailable("too large resource version"))
+    known.failed(Unavailable("too large resource version"), START)
 
     assert steps == [False] * (FAILURES_TO_LIST - 1) + [True]
     assert again == ["+b", "-a"]
@@ -206,7 +206,7 @@ def test_a_watch_refused_for_ever_ends_in_a_list() -> None:
 def test_a_watch_refused_as_invalid_ends_in_a_list() -> None:
     """A version that the server cannot read is given up at once."""
     known = watching("a")
-    known.failed(Invalid("resourceVersion: Invalid value"))
+    known.failed(Invalid("resourceVersion: Invalid value"), START)
 
     assert isinstance(known.next_step(), ListPage)
 
@@ -215,8 +215,8 @@ def test_a_long_watch_forgives() -> None:
     """What broke long after the last trouble is resumed at once."""
     known = watching("a")
     for _ in range(4):
-        known.failed(Unavailable("down"))
-    known.failed(Unavailable("silence"), lived_seconds=90)
+        known.failed(Unavailable("down"), START)
+    known.failed(Unavailable("silence"), START, lived_seconds=90)
 
     assert known.next_step() == Watch(0.2, "10")
 
@@ -239,11 +239,11 @@ def test_watches_that_end() -> None:
 def test_not_served() -> None:
     """A resource that is not there is told so, and looked for now and then."""
     begun = ledger()
-    begun.failed(NotFound("no such path"))
-    first = (begun.missing, begun.synced, begun.next_step())
+    begun.failed(NotFound("no such path"), START)
+    first = (begun.missing, begun.synced, begun.last_event_at, begun.next_step())
     begun.listed(Page([], "5"), START)
 
-    assert first == (True, False, ListPage(25, ""))
+    assert first == (True, False, START, ListPage(25, ""))
     assert (begun.missing, begun.synced) == (False, True)
 
 
@@ -252,7 +252,7 @@ def test_no_longer_served() -> None:
     known = watching("a", "b")
     changes = []
     for _ in range(MISSES_TO_BELIEVE):
-        changes.append(told(known.failed(NotFound("no such path"))))
+        changes.append(told(known.failed(NotFound("no such path"), START)))
         assert isinstance(known.next_step(), ListPage)
 
     assert changes == [[]] * (MISSES_TO_BELIEVE - 1) + [["-a", "-b"]]
@@ -334,11 +334,11 @@ class _Truth:
     def _answer(self, known: Ledger, how: str) -> list[Delta]:
         step = known.next_step()
         if how == "gone":
-            return known.failed(Gone("too old"))
+            return known.failed(Gone("too old"), START)
         if how == "miss":
-            return known.failed(NotFound("starting"))
+            return known.failed(NotFound("starting"), START)
         if how == "drop":
-            return known.failed(Unavailable("broken"))
+            return known.failed(Unavailable("broken"), START)
         if isinstance(step, ListPage):
             if not step.continue_token:
                 self._rest = [item(*found) for found in sorted(self.objects.items())]

@@ -250,12 +250,12 @@ def test_what_is_asked() -> None:
 
 def test_staleness_from_the_start() -> None:
     """Who never got an answer is as stale as it is old."""
-    clock = SteppedClock()
-    with serving() as server, connected(server) as cluster:
-        reflector = Reflector(cluster, VPAS, "", "", clock, Told(), jitter=lambda: 1.0)
+    with serving(PODS) as server, connected(server) as cluster:
+        server.fail("/pods", 503)
+        reflector = Reflector(cluster, PODS, "", "", SteppedClock(), Told(), jitter=lambda: 1.0)
         reflector.step()
 
-    assert (reflector.missing, reflector.synced, len(reflector)) == (True, False, 0)
+    assert (reflector.missing, reflector.synced, len(reflector)) == (False, False, 0)
     assert reflector.stale_seconds(START + timedelta(seconds=40)) == 40
 
 
@@ -267,13 +267,13 @@ def test_a_resource_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING):
             for _ in range(3):
                 reflector.step()
-        waited = clock.monotonic()
+        waited, stale_seconds = clock.monotonic(), reflector.stale_seconds(clock.now())
         server.served.append(VPAS)
         server.objects[VPAS] = {}
         server.put(VPAS, "vpa")
         reflector.step()
 
-    assert waited == 50
+    assert (waited, stale_seconds) == (50, 0)
     assert len(caplog.records) == 1
     assert (reflector.missing, reflector.synced, list(told.versions)) == (False, True, ["vpa"])
 
