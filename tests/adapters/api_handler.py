@@ -65,6 +65,9 @@ class Handler(BaseHTTPRequestHandler):
             self.api.requests.append(self._asked)
             fault = self._fault()
             self.api.changed.notify_all()
+        if fault and not fault.status and not fault.gate:
+            self.close_connection = True
+            return
         if fault and not fault.gate:
             self._send(fault.status, fault.body, fault.headers)
             return

@@ -46,7 +46,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An answer in place of the real one; with a gate, the real one, but later."""
+    """An answer in place of the real one; with a gate, the real one, but later.
+
+    Without gate and status the connection is closed, as if the server had just ended.
+    """
 
     path: str  # a part of the path, or of the names in the query behind it
     status: int = 0

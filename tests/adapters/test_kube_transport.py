@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from app.adapters.kube import connect
 from app.adapters.kube_transport import Deadlines
 from app.model.errors import Refused, Unavailable
 from app.ports import PODS
 from tests.adapters.api_server import serving
-from tests.adapters.connecting import connected
+from tests.adapters.connecting import connected, kubeconfig, write
 
 
 def test_deadline() -> None:
@@ -75,11 +78,32 @@ def test_within_shortens_only() -> None:
     assert Deadlines(1, 2, 3, 4).within(2.5) == Deadlines(1, 2, 2.5, 4)
 
 
-def test_a_closed_keepalive_connection_is_no_error() -> None:
-    """A GET survives that the server closed the connection it would have used."""
+def test_a_connection_closed_under_a_read() -> None:
+    """A read whose connection the server closes is sent once more, and not twice."""
     with serving(PODS) as server, connected(server) as cluster:
-        cluster.list(PODS)
-        server.stop()
-        server.start()
+        server.fail("/pods", 0)
+        found = cluster.list(PODS).items
+        server.fail("/pods", 0, times=2)
+        with pytest.raises(Unavailable, match="no connection"):
+            cluster.list(PODS)
 
-        assert cluster.list(PODS).items == []
+        assert (found, len(server.requests)) == ([], 4)
+
+
+def test_a_connection_closed_under_a_write() -> None:
+    """A write is never sent twice: the first may have been done."""
+    with serving(PODS) as server, connected(server) as cluster:
+        server.fail("/pods", 0)
+        with pytest.raises(Unavailable, match="no connection"):
+            cluster.create(PODS, "default", {})
+
+        assert len(server.requests) == 1
+
+
+def test_a_token_that_cannot_be_sent(tmp_path: Path) -> None:
+    """Credentials that fit no header are an error of the call, not of the program."""
+    user = {"token": "two\nlines"}
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user=user))
+
+    with pytest.raises(Unavailable, match="cannot be sent"):
+        connect(path).list(PODS)

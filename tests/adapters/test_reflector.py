@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 from threading import Condition, Thread
 
 import pytest
@@ -14,7 +15,7 @@ from app.adapters.kube import KubeCluster
 from app.adapters.kube_transport import Deadlines
 from app.adapters.ledger import FAILURES_TO_LIST, Delta
 from app.adapters.reflector import Reflector
-from app.ports import PODS, VPAS, Json
+from app.ports import PODS, VPAS, Json, Page
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.api_state import PATIENCE_SECONDS, line_of
 from tests.adapters.connecting import connected
@@ -278,22 +279,43 @@ def test_a_resource_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
     assert (reflector.missing, reflector.synced, list(told.versions)) == (False, True, ["vpa"])
 
 
-def test_a_sink_that_fails_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "failing_call", [pytest.param(1, id="with a list"), pytest.param(2, id="with an event")]
+)
+def test_a_sink_that_fails_is_told_again(
+    failing_call: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """What could not be taken in is not lost."""
-    clock, told = SteppedClock(), Told()
-    failures = iter([True])
+    told, calls = Told(), count(1)
 
     def sink(changes: Sequence[Delta], *, whole: bool) -> None:
-        if next(failures, False):
+        if next(calls) == failing_call:
             raise ValueError("full")
         told(changes, whole=whole)
 
     with serving(PODS) as server, connected(server) as cluster:
         server.put(PODS, "a")
-        reflector = Reflector(cluster, PODS, "", "", clock, sink, jitter=lambda: 1.0)
-        reflector.step()
-        before = reflector.synced
+        reflector = Reflector(cluster, PODS, "", "", SteppedClock(), sink, jitter=lambda: 1.0)
+        with running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            server.put(PODS, "b")
+            told.wait_for(lambda: told.versions == truth(server))
+
+    assert (reflector.lists, reflector.synced) == (2, True)
+    assert "changes not taken in" in caplog.text
+
+
+def test_an_unexpected_error_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever a defect may raise, the thread goes on and says what happened."""
+
+    class Broken(KubeCluster):
+        def list(self, *_: object, **__: object) -> Page:
+            raise ZeroDivisionError("defect")
+
+    with serving(PODS) as server, connected(server) as cluster:
+        broken = Broken(cluster._transport, DEADLINES)
+        reflector = Reflector(broken, PODS, "", "", SteppedClock(), Told(), jitter=lambda: 1.0)
         reflector.step()
 
-    assert (before, reflector.synced, list(told.versions)) == (False, True, ["a"])
-    assert "changes not taken in" in caplog.text
+    assert reflector.problem == "unexpected: ZeroDivisionError('defect')"
+    assert "unexpected error" in caplog.text
