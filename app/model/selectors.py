@@ -96,11 +96,10 @@ class Selector:
 
     def __post_init__(self) -> None:
         found = sorted(set(self.requirements), key=lambda r: (r.key, r.operator, sorted(r.values)))
-        plain = [r for r in found if r.operator is Operator.IN and len(r.values) == 1]
-        equalities = tuple((r.key, value) for r in plain for value in r.values)
+        equalities = tuple((r.key, *r.values) for r in found if _is_equality(r))
         object.__setattr__(self, "requirements", tuple(found))
         object.__setattr__(self, "_equalities", equalities)
-        object.__setattr__(self, "_others", tuple(r for r in found if r not in plain))
+        object.__setattr__(self, "_others", tuple(r for r in found if not _is_equality(r)))
 
     @staticmethod
     def of_labels(labels: Mapping[str, str]) -> Selector:
@@ -240,6 +239,10 @@ def _rules(selector: Selector) -> dict[str, _Rule]:
 
 def _shown(text: str) -> str:
     return f'"{text}"' if len(text) <= _LONGEST_SHOWN else f'"{text[:_LONGEST_SHOWN]}..."'
+
+
+def _is_equality(requirement: Requirement) -> bool:
+    return requirement.operator is Operator.IN and len(requirement.values) == 1
 
 
 def _equal(key: str, value: str) -> Requirement:

@@ -248,3 +248,27 @@ class AdmitSettings:
     reviews: Annotated[
         tuple[str, ...], Rest("REVIEW...", "files with AdmissionReviews; - reads standard input")
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Certificates to be made."""
+
+    folder: Annotated[
+        Path,
+        Flag("certs-dir", PATH, "certs", "folder for the three files"),
+    ]
+    service: Annotated[
+        str, Flag("webhook-service", TEXT, "vpa-webhook", "service under whose names they are good")
+    ]
+    namespace: Annotated[
+        str, Flag("namespace", TEXT, OWN_NAMESPACE, "namespace of the service", "NAMESPACE")
+    ]
+    days: Annotated[int, Flag("days", whole(1, 3650), "365", "how long they are good")]
+
+
+@dataclass(frozen=True, slots=True)
+class CertsSettings:
+    """All that making certificates can be told."""
+
+    making: Making

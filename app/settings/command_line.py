@@ -1,6 +1,7 @@
 """Reads a command line, and the environment, into settings.
 
 Strategy: `--flag=value` and `--flag value`; a switch may stand alone and takes no second word.
+A flag for several values takes all words up to the next flag.
 One dash is as good as two, `_` as good as `-`. The last of several values counts, all of them
 where a flag repeats. What is unknown or wrong is one sentence that says what would be right.
 """
@@ -104,12 +105,13 @@ def _split(
     """Return the texts given for each flag, and the words that belong to none."""
     given: dict[str, list[str]] = {}
     rest: list[str] = []
+    taker = rest  # where words go that are no flag
     waiting = iter(arguments)
     for argument in waiting:
         if argument == "--":
             rest.extend(waiting)
         elif argument == "-" or not argument.startswith("-"):
-            rest.append(argument)
+            taker.append(argument)
         else:
             name, text = _name_and_text(argument)
             if name not in flags:
@@ -119,7 +121,9 @@ def _split(
                 text = "true" if flag.kind.is_switch else next(waiting, None)
             if text is None:
                 raise BadSetting(f"{flag.shown} needs a value: {flag.kind.wanted}")
-            given.setdefault(name, []).append(text)
+            texts = given.setdefault(name, [])
+            texts.append(text)
+            taker = texts if flag.kind.takes_many else rest
     return given, rest
 
 

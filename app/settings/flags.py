@@ -34,6 +34,7 @@ class Kind(Generic[T]):
     wanted: str  # what the flag takes, for the sentence about something else
     read: Callable[[Sequence[str]], T]  # raises ValueError or BadObject for a wrong text
     repeats: bool = False  # all texts count, not the last one alone
+    takes_many: bool = False  # words behind the first one belong to the flag as well
 
     @property
     def is_switch(self) -> bool:
@@ -249,6 +250,10 @@ CIPHERS: Final = Kind("NAME,...", "names with commas or colons between them", _l
 WEBHOOK_LABELS: Final = Kind("KEY:VALUE,...", "labels as key:value", _last(_webhook_labels))
 PATH: Final = Kind("PATH", "a path", _last(Path))
 PATHS: Final = Kind(
-    "PATH", "a path", lambda texts: tuple(Path(text) for text in texts if text), repeats=True
+    "PATH...",
+    "a path",
+    lambda texts: tuple(Path(text) for text in texts if text),
+    repeats=True,
+    takes_many=True,
 )
 GATES: Final = Kind("GATE=true,...", "gates as name=true", parse_gates, repeats=True)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from app.settings.admission import AdmissionSettings, AdmitSettings
+from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import Group, Schema, schema
 from app.settings.flags import Flag
 from app.settings.recommender import RecommenderSettings
@@ -28,7 +28,9 @@ variable."""
 
 PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "admission": (AdmissionSettings, "Serve the admission webhook."),
+    "run": (AdmissionSettings, "Try the webhook out on a small built-in cluster."),
     "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
+    "certs": (CertsSettings, "Make a CA and a serving certificate, unless good ones are there."),
     "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
 }

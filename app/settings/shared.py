@@ -61,7 +61,7 @@ class Offline:
             "objects",
             PATHS,
             "",
-            "serve the objects of this file or folder instead of a cluster's; may be repeated",
+            "use the objects in these files and folders instead of a cluster's",
         ),
     ]
 

@@ -131,7 +131,8 @@ class Reviewer:
         """Answer a review that needs look-ups; may take as long as the deadline says."""
         try:
             if isinstance(pending.wants, Unknown):
-                return self._pod_after_lookups(pending, deadline_seconds)
+                verdict = self.judge_pod(pending.request, deadline_seconds)
+                return self._pod_answer(pending.request, verdict, pending.began)
             return self._vpa_beside_siblings(pending, pending.wants)
         except Exception:
             log.exception("review failed", extra=_named(pending.request))
@@ -160,21 +161,19 @@ class Reviewer:
         view = self._sources.snapshot().of(request.namespace)
         return admit_pod(request, view, looked_up, self._rules.pods)
 
-    def _pod_after_lookups(self, pending: Pending, deadline_seconds: float) -> bytes:
-        until = pending.began + deadline_seconds
+    def judge_pod(self, request: Request, deadline_seconds: float) -> PodVerdict:
+        """Decide about a pod with all look-ups that this needs."""
+        until = perf_counter() + deadline_seconds
         looked_up: dict[ObjectKey, Found] = {}
-        verdict: PodVerdict | Unknown = PodVerdict(MatchReason.OWNER_UNKNOWN, "too many owners")
-        wants: object = pending.wants
-        while isinstance(wants, Unknown) and len(looked_up) < _MOST_LOOKUPS:
-            lookup = wants.lookup
+        for _ in range(_MOST_LOOKUPS):
+            verdict = self._pod_verdict(request, looked_up)
+            if isinstance(verdict, PodVerdict):
+                return verdict
+            lookup = verdict.lookup
             looked_up[lookup.key] = self._sources.owners.find(lookup, until - perf_counter())
-            wants = outcome = self._pod_verdict(pending.request, looked_up)
-            if isinstance(outcome, PodVerdict):
-                verdict = outcome
-        return self._pod_answer(pending.request, verdict, pending.began)
+        return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_LOOKUPS} owners to look up")
 
-    def _pod_answer(self, request: Request, verdict: PodVerdict | Unknown, began: float) -> bytes:
-        assert isinstance(verdict, PodVerdict)
+    def _pod_answer(self, request: Request, verdict: PodVerdict, began: float) -> bytes:
         answer = Answer(patch=verdict.patch, audit=_pod_audit(verdict))
         is_applied = bool(verdict.patch)
         self._numbers.pod(applied=is_applied)
@@ -289,12 +288,11 @@ def _pod_audit(verdict: PodVerdict) -> dict[str, str]:
     return {"reason": verdict.reason}
 
 
-def _named(request: Request) -> dict[str, str]:
+def _named(request: Request) -> dict[str, object]:
     return {
         "uid": request.uid,
         "resource": request.resource.word,
-        "namespace": request.namespace,
-        "name": request.name,
+        "object": f"{request.namespace}/{request.name}",
     }
 
 

@@ -1,0 +1,93 @@
+"""What each verb does: read its flags, start its work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version as installed_version
+from typing import TypeVar
+
+from app.manifests import crd
+from app.model.errors import BadSetting
+from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
+from app.settings.command_line import asks_for_help, parse
+from app.settings.pages import PURPOSES, help_text
+from app.settings.shared import Offline
+from app.wiring.numbers import shared_numbers
+
+Arguments = Sequence[str]
+Environment = Mapping[str, str]
+S = TypeVar("S")
+
+
+def _settings(kind: type[S], command: str, words: Arguments, environment: Environment) -> S | None:
+    """Read the flags of a command; None when its help was asked for, and shown."""
+    if asks_for_help(words):
+        print(help_text(kind, command, PURPOSES[command][1]), end="")
+        return None
+    return parse(kind, words, environment)
+
+
+def admit(words: Arguments, environment: Environment) -> int:
+    """Answer reviews from files."""
+    from app.wiring.admit import answers  # the other verbs start faster without it
+
+    settings = _settings(AdmitSettings, "admit", words, environment)
+    if settings is not None:
+        for line in answers(settings):
+            sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def admission(words: Arguments, environment: Environment) -> int:
+    """Serve the webhook."""
+    settings = _settings(AdmissionSettings, "admission", words, environment)
+    if settings is None:
+        return 0
+    with shared_numbers():
+        from app.wiring.admission import serve  # only now: see shared_numbers
+
+        return serve(settings)
+
+
+def run(words: Arguments, environment: Environment) -> int:
+    """Serve the webhook here on built-in objects, or on others that are named."""
+    settings = _settings(AdmissionSettings, "run", words, environment)
+    if settings is None:
+        return 0
+    with shared_numbers():
+        from app.wiring.run import demo_objects, try_out  # only now: see shared_numbers
+
+        if not settings.offline.objects:
+            settings = replace(settings, offline=Offline((demo_objects(),)))
+        return try_out(settings)
+
+
+def certs(words: Arguments, environment: Environment) -> int:
+    """Make certificates for a webhook without a cluster."""
+    from app.wiring.certs import made_paths  # the other verbs start faster without it
+
+    settings = _settings(CertsSettings, "certs", words, environment)
+    if settings is not None:
+        for path in made_paths(settings):
+            print(path)
+    return 0
+
+
+_DOCUMENTS = {"crd": crd.text}
+
+
+def manifests(words: Arguments, _environment: Environment) -> int:
+    """Print documents that are applied to a cluster."""
+    if list(words) not in [[name] for name in _DOCUMENTS]:
+        raise BadSetting(f"usage: plumbline manifests {'|'.join(_DOCUMENTS)}")
+    print(_DOCUMENTS[words[0]](), end="")
+    return 0
+
+
+def version(_words: Arguments, _environment: Environment) -> int:
+    """Print the version."""
+    print(f"plumbline {installed_version('plumbline')}")
+    return 0

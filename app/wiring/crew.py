@@ -1,0 +1,159 @@
+"""Several processes behind one port, and the one that keeps them.
+
+Strategy: each worker has its own socket of the shared port and its own snapshot; the kernel
+spreads connections. A pipe joins a worker to its keeper: certificates go down, reports come up.
+When either end dies the other one notices, for the pipe breaks.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from time import monotonic
+
+from app.model.certificates import CertificateSet
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS = 1.0
+_SILENCE_SECONDS = 10.0
+_RESTART_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of itself, every second."""
+
+    problem: str  # why it cannot answer with knowledge of the cluster; empty if it can
+    watch_ages: Mapping[str, float] = field(default_factory=dict)  # seconds by resource
+
+
+Work = Callable[[socket.socket, CertificateSet, Connection], None]
+
+
+class Crew:
+    """Starts workers, hands them certificates, hears their reports, restarts who died."""
+
+    def __init__(self, work: Work, listeners: list[socket.socket]) -> None:
+        self._seats = [_Seat(index, work, listener) for index, listener in enumerate(listeners)]
+        self._certificates: CertificateSet | None = None
+        self._lock = threading.Lock()
+
+    def serve(self, certificates: CertificateSet) -> None:
+        """Let every worker serve a certificate; starts those that are not there."""
+        with self._lock:
+            self._certificates = certificates
+            for seat in self._seats:
+                seat.serve(certificates)
+
+    def tend(self) -> None:
+        """Hear reports and restart workers that have ended."""
+        with self._lock:
+            for seat in self._seats:
+                seat.hear()
+                if self._certificates is not None and seat.needs_start():
+                    seat.serve(self._certificates)
+
+    @property
+    def problem(self) -> str:
+        """Why not every worker can answer; empty if all can."""
+        return next((found for seat in self._seats if (found := seat.problem)), "")
+
+    @property
+    def watch_ages(self) -> dict[str, float]:
+        """The longest silence of each watch among the workers."""
+        ages: dict[str, float] = {}
+        for seat in self._seats:
+            for resource, seconds in seat.report.watch_ages.items():
+                ages[resource] = max(seconds, ages.get(resource, 0.0))
+        return ages
+
+    def stop(self, seconds: float) -> None:
+        """Let workers finish what they are at, and end."""
+        with self._lock:
+            self._certificates = None
+            until = monotonic() + seconds
+            for seat in self._seats:
+                seat.ask_to_stop()
+            for seat in self._seats:
+                seat.end(max(until - monotonic(), 0.1))
+
+
+class _Seat:
+    """The place of one worker."""
+
+    def __init__(self, index: int, work: Work, listener: socket.socket) -> None:
+        self._index = index
+        self._work = work
+        self._listener = listener
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+        self._heard_at = 0.0
+        self._started_at = float("-inf")
+        self.report = Report("not started")
+
+    @property
+    def problem(self) -> str:
+        if self._process is None or not self._process.is_alive():
+            return f"worker {self._index} is not running"
+        if self.report.problem:
+            return self.report.problem
+        if monotonic() - self._heard_at > _SILENCE_SECONDS:
+            return f"worker {self._index} is silent"
+        return ""
+
+    def needs_start(self) -> bool:
+        is_over = self._process is None or not self._process.is_alive()
+        return is_over and monotonic() - self._started_at > _RESTART_SECONDS
+
+    def serve(self, certificates: CertificateSet) -> None:
+        if self._process is not None and self._process.is_alive():
+            self._send(certificates)
+            return
+        if self._process is not None:
+            log.error("worker ended", extra={"worker": self._index, "code": self._process.exitcode})
+        # A fresh interpreter: forking a process that has threads copies their locks.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        self._process = context.Process(
+            target=self._work,
+            args=(self._listener, certificates, theirs),
+            name=f"worker-{self._index}",
+            daemon=True,
+        )
+        self._process.start()
+        theirs.close()
+        self._pipe, self._started_at, self._heard_at = ours, monotonic(), monotonic()
+        self.report = Report("starting")
+
+    def hear(self) -> None:
+        try:
+            while self._pipe is not None and self._pipe.poll():
+                self.report = self._pipe.recv()
+                self._heard_at = monotonic()
+        except (EOFError, OSError):
+            self._pipe = None
+
+    def ask_to_stop(self) -> None:
+        self._send(None)
+
+    def end(self, seconds: float) -> None:
+        if self._process is None:
+            return
+        self._process.join(seconds)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def _send(self, message: CertificateSet | None) -> None:
+        try:
+            if self._pipe is not None:
+                self._pipe.send(message)
+        except OSError:
+            self._pipe = None

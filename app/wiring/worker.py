@@ -1,0 +1,98 @@
+"""One process that answers reviews.
+
+Strategy: a snapshot of its own, from the cluster or from files, and one HTTPS server. Its keeper
+sends certificates and the wish to stop; it reports every second how it stands.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import socket
+import threading
+from multiprocessing.connection import Connection
+
+from prometheus_client import CollectorRegistry
+
+from app.adapters.kube import connect
+from app.adapters.logs import start_logging
+from app.adapters.tls import ServerTls
+from app.model.certificates import CertificateSet
+from app.settings.admission import AdmissionSettings
+from app.telemetry.admission import AdmissionMetrics
+from app.web.application import webhook
+from app.web.reviews import Reviewer
+from app.web.server import Server
+from app.wiring.clock import SystemClock
+from app.wiring.crew import REPORT_SECONDS, Report
+from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
+from app.wiring.rules import review_rules
+
+
+def knowledge(settings: AdmissionSettings) -> Knowledge:
+    """Return what a worker answers from."""
+    if settings.offline.objects:
+        return RecordedKnowledge(settings.offline.objects)
+    reach = settings.cluster
+    cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+    return LiveKnowledge(cluster, settings.scope, SystemClock())
+
+
+def work(
+    settings: AdmissionSettings,
+    listener: socket.socket,
+    certificates: CertificateSet,
+    keeper: Connection,
+) -> None:
+    """Serve until the keeper says so, or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C; the keeper tells us
+    start_logging(settings.logging.verbosity)
+    known = knowledge(settings)
+    metrics = AdmissionMetrics(CollectorRegistry())
+    reviewer = Reviewer(known.sources, review_rules(settings.decisions), metrics)
+    given = settings.certificates
+    tls = ServerTls(
+        certificates.cert_pem,
+        certificates.key_pem,
+        min_version=given.min_version,
+        ciphers=",".join(given.ciphers),
+    )
+    server = Server(webhook(reviewer), listener, tls.context)
+    threading.Thread(target=_obey, args=(keeper, tls, server), daemon=True).start()
+    threading.Thread(target=_report, args=(keeper, known), daemon=True).start()
+    server.run()
+
+
+def _obey(keeper: Connection, tls: ServerTls, server: Server) -> None:
+    """Take certificates; stop when told to, or when the keeper is gone."""
+    while True:
+        try:
+            message = keeper.recv()
+        except (EOFError, OSError):
+            message = None
+        if message is None:
+            server.stop()
+            return
+        tls.swap(message.cert_pem, message.key_pem)
+
+
+def _report(keeper: Connection, known: Knowledge) -> None:
+    is_tidied = False
+    pause = threading.Event()
+    while True:
+        problem = known.problem()
+        if not problem and not is_tidied:
+            _tidy()
+            is_tidied = True
+        try:
+            keeper.send(Report(problem, known.watch_ages()))
+        except (OSError, ValueError):
+            return
+        pause.wait(REPORT_SECONDS if is_tidied else REPORT_SECONDS / 10)
+
+
+def _tidy() -> None:
+    """Leave the snapshot out of garbage collection, which would stop reviews for long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
