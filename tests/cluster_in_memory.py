@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from datetime import datetime
 
-from app.model.errors import ClusterError, Conflict, NotFound, Unavailable
+from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from app.ports import Cluster, Json, Page, PatchKind, Resource, WatchEvent
 
 _Key = tuple[str, str, str]  # collection, namespace, name
@@ -24,9 +24,14 @@ class ClusterInMemory(Cluster):
         self._objects: dict[_Key, Json] = {}
         self._version = 0
         self._lock = threading.RLock()
-        self.failures: list[ClusterError] = []  # raised by the next calls, one each
+        self.failures: list[ClusterError | None] = []  # raised by the next calls, one each
         self.before_write: Callable[[], object] = lambda: None  # somebody else is faster, once
-        self.writes: list[str] = []  # as "create Secret vpa-tls-certs"
+        self.forbidden: set[str] = set()  # kinds that may not be written
+        self.prune: Callable[[Json], object] = lambda _body: None  # takes out unknown fields
+
+    def fail_after(self, calls: int | None) -> None:
+        """Let so many calls pass and fail the next; with None, let all pass."""
+        self.failures = [] if calls is None else [*[None] * calls, *outage(1)]
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
         """Return a copy of one object."""
@@ -69,7 +74,7 @@ class ClusterInMemory(Cluster):
     ) -> Json:
         """Store a new object."""
         with self._lock:
-            self._enter(name or subresource or dry_run, "create", resource, body)
+            self._enter(name or subresource or dry_run, resource)
             key = _key(resource, namespace, body["metadata"]["name"])
             if key in self._objects:
                 raise Conflict(f"{key[2]} exists", status=409, reason="AlreadyExists")
@@ -83,7 +88,7 @@ class ClusterInMemory(Cluster):
     def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
         """Put an object, if it is at the version that the new one carries."""
         with self._lock:
-            self._enter(False, "replace", resource, body)
+            self._enter(False, resource)
             key = _key(resource, namespace, name)
             metadata = self._found(key)["metadata"]
             if body["metadata"].get("resourceVersion", "") not in ("", metadata["resourceVersion"]):
@@ -136,18 +141,18 @@ class ClusterInMemory(Cluster):
     def _enter(
         self,
         unoffered: object,
-        verb: str = "",
         resource: Resource | None = None,
-        body: Json | None = None,
     ) -> None:
         if unoffered:
             raise NotImplementedError
-        if self.failures:
-            raise self.failures.pop(0)
-        if resource is not None and body is not None:
+        failure = self.failures.pop(0) if self.failures else None
+        if failure:
+            raise failure
+        if resource is not None:
             meanwhile, self.before_write = self.before_write, lambda: None
             meanwhile()
-            self.writes.append(f"{verb} {resource.kind} {body['metadata']['name']}")
+            if resource.kind in self.forbidden:
+                raise Refused(f"{resource.plural} is forbidden", status=403, reason="Forbidden")
 
     def _found(self, key: _Key) -> Json:
         if key not in self._objects:
@@ -155,13 +160,14 @@ class ClusterInMemory(Cluster):
         return self._objects[key]
 
     def _stored(self, key: _Key, fresh: Json) -> Json:
+        self.prune(fresh)
         self._version += 1
         fresh["metadata"]["resourceVersion"] = str(self._version)
         self._objects[key] = fresh
         return deepcopy(fresh)
 
 
-def outage(calls: int) -> list[ClusterError]:
+def outage(calls: int) -> list[ClusterError | None]:
     """What an API server that is away says to so many calls."""
     return [Unavailable("connection refused") for _ in range(calls)]
 

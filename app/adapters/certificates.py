@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -96,7 +97,8 @@ def issue(names: Sequence[str], now: datetime, days: int) -> CertificateSet:
     return CertificateSet(_pem(ca), _pem(cert), key_pem.decode())
 
 
-def judge(certificates: CertificateSet, names: Sequence[str]) -> Generation:
+@lru_cache(maxsize=8)  # reading an RSA key proves its primes, every time
+def judge(certificates: CertificateSet, names: tuple[str, ...]) -> Generation:
     """Return the facts of a generation, in whatever state it is."""
     chain, authorities = _load(certificates.cert_pem), _load(certificates.ca_pem)
     path = _path(chain, authorities)

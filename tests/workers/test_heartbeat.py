@@ -118,7 +118,7 @@ def test_lease_deleted_meanwhile() -> None:
         pytest.param([Unavailable("x"), TooMany("x")], 9.6, id="two failures"),
     ],
 )
-def test_retries(failures: list[ClusterError], wait_seconds: float) -> None:
+def test_retries(failures: list[ClusterError | None], wait_seconds: float) -> None:
     """Short trouble is bridged, and the next beat keeps its time."""
     scene = Scene()
     scene.cluster.failures = failures
@@ -134,7 +134,9 @@ def test_retries(failures: list[ClusterError], wait_seconds: float) -> None:
         pytest.param(outage(4), 0.1, 3, id="no attempt after the interval"),
     ],
 )
-def test_giving_up(failures: list[ClusterError], interval_seconds: float, calls_left: int) -> None:
+def test_giving_up(
+    failures: list[ClusterError | None], interval_seconds: float, calls_left: int
+) -> None:
     """Longer trouble is for the loop to tell."""
     scene = Scene(HeartbeatRules(RULES.namespace, RULES.name, "pod-1", interval_seconds))
     scene.cluster.failures = failures
