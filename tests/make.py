@@ -8,6 +8,8 @@ plain words (`cpu="100m"`); what a builder has no word for goes in as `spec={...
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
@@ -20,6 +22,7 @@ from app.model.limits import (
     read_limit_range,
 )
 from app.model.nodes import Node, read_node
+from app.model.objects import replacement
 from app.model.pods import Container, Pod, read_containers, read_pod
 from app.model.quantity import Quantity
 from app.model.review import read_review
@@ -235,8 +238,8 @@ def running_json(
             "state": {"running": {"startedAt": time(started)}},
         }
         | _some(
-            resources=item.get("resources"),
-            allocatedResources=item.get("resources", {}).get("requests"),
+            resources=copy.deepcopy(item.get("resources")),
+            allocatedResources=copy.copy(item.get("resources", {}).get("requests")),
         )
         for item in pod["spec"]["containers"]
     ]
@@ -487,42 +490,39 @@ def snapshot_json(*items: Json) -> Json:
 
 def snapshot(*items: Json | Value) -> Snapshot:
     """Return a snapshot of objects, as JSON or as read, in any mixture."""
-    return Snapshot().changed(
-        _replacement(read(item) if isinstance(item, dict) else item) for item in items
-    )
+    return Snapshot().changed(change(item) for item in items)
 
 
-def read(item: Json) -> Value:
-    """Read a JSON object by its kind."""
-    match item["kind"]:
-        case "VerticalPodAutoscaler":
-            return read_vpa(item)
-        case "LimitRange":
-            return read_limit_range(item)
-        case "Pod":
-            return read_pod(item)
-        case "PodDisruptionBudget":
-            return read_disruption_budget(item)
-        case "Node":
-            return read_node(item)
-        case _:
-            return read_workload(item)
-
-
-def _replacement(value: Value) -> Replacement:
-    match value:
+def change(item: Json | Value) -> Replacement:
+    """Return an object as the change that brings it into a snapshot."""
+    match item:
+        case dict():
+            found = replacement(item)
+            assert found is not None, f"no snapshot holds a {item['kind']}"
+            return found
         case Vpa():
-            return Replacement(Collection.VPAS, value.namespace, value.name, value)
+            return Replacement(Collection.VPAS, item.namespace, item.name, item)
         case Workload():
-            return Replacement(Collection.WORKLOADS, value.namespace, value.key, value)
+            return Replacement(Collection.WORKLOADS, item.namespace, item.key, item)
         case LimitRange():
-            return Replacement(Collection.LIMIT_RANGES, value.namespace, value.name, value)
+            return Replacement(Collection.LIMIT_RANGES, item.namespace, item.name, item)
         case Pod():
-            return Replacement(Collection.PODS, value.namespace, value.name, value)
+            return Replacement(Collection.PODS, item.namespace, item.name, item)
         case DisruptionBudget():
-            return Replacement(Collection.BUDGETS, value.namespace, value.name, value)
+            return Replacement(Collection.BUDGETS, item.namespace, item.name, item)
         case Node():
-            return Replacement(Collection.NODES, "", value.name, value)
+            return Replacement(Collection.NODES, "", item.name, item)
+
+
+def with_value(item: Json, path: str, value: object) -> Json:
+    """Return a copy with another value at a path such as `spec.containers[0].name`."""
+    changed = copy.deepcopy(item)
+    *parents, last = re.findall(r"[^.\[\]]+", path)
+    inside: Any = changed
+    for step in parents:
+        inside = inside[int(step)] if isinstance(inside, list) else inside.setdefault(step, {})
+    inside[int(last) if isinstance(inside, list) else last] = value
+    return changed
 
 
 def review_json(

@@ -258,19 +258,22 @@ def _statuses(status: Object) -> tuple[ContainerStatus, ...]:
 
 def _status(item: Object, path: str) -> ContainerStatus:
     state = object_at(item, "state", path)
-    waiting = object_at(state, "waiting", path)
     return ContainerStatus(
         name=text_at(item, "name", path),
         container_id=text_at(item, "containerID", path),
         ready=flag_at(item, "ready", path),
         restart_count=integer_at(item, "restartCount", path) or 0,
         is_running=state.get("running") is not None,
-        waiting_reason=text_at(waiting, "reason", path),
+        waiting_reason=_waiting_reason(state, f"{path}.state"),
         terminated=_termination(state, f"{path}.state"),
         last_terminated=_termination(object_at(item, "lastState", path), f"{path}.lastState"),
         resources=None if item.get("resources") is None else _resources(item, path),
         allocated=quantities_at(item, "allocatedResources", path),
     )
+
+
+def _waiting_reason(state: Object, path: str) -> str:
+    return text_at(object_at(state, "waiting", path), "reason", f"{path}.waiting")
 
 
 def _termination(state: Object, path: str) -> Termination | None:

@@ -1,0 +1,58 @@
+"""Feature gates are switched one by one or by stage."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import BadSetting
+from app.model.gates import ALL_GATES, NO_GATES, STAGES, Gate, parse_gates
+
+
+@pytest.mark.parametrize(
+    ("texts", "enabled"),
+    [
+        ([], set()),
+        ([""], set()),
+        (["InPlace=true"], {Gate.IN_PLACE}),
+        (["InPlace=1, PerVPAConfig = T ,"], {Gate.IN_PLACE, Gate.PER_VPA_CONFIG}),
+        (["InPlace=true", "PerVPAConfig=true"], {Gate.IN_PLACE, Gate.PER_VPA_CONFIG}),
+        (["InPlace=true", "InPlace=false"], set()),
+        (["AllAlpha=true"], set(Gate)),
+        (["AllBeta=true"], set()),
+        (["AllAlpha=false"], set()),
+        (["InPlace=false,AllAlpha=true"], {Gate.CPU_STARTUP_BOOST, Gate.PER_VPA_CONFIG}),
+        (["AllAlpha=false,InPlace=true"], {Gate.IN_PLACE}),
+    ],
+)
+def test_gates(texts: list[str], enabled: set[Gate]) -> None:
+    """The last word on a gate counts, and outranks the word on its stage, in any order."""
+    assert parse_gates(texts).enabled == enabled
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("InPlace", 'feature gate "InPlace" needs a value: write InPlace=true'),
+        ("InPlace=yes", 'feature gate "InPlace" is true or false, not "yes"'),
+        ("InPlace=", 'feature gate "InPlace" is true or false, not ""'),
+        ("inplace=true", 'unknown feature gate "inplace"; did you mean "InPlace"?'),
+        ("InPlaceOrRecreate=true", 'unknown feature gate "InPlaceOrRecreate"'
+            '; did you mean "InPlace"?'),
+        ("NativeSidecar=true", 'unknown feature gate "NativeSidecar"'),
+        ("=true", 'unknown feature gate ""'),
+    ],
+)  # fmt: skip
+def test_bad_gates(text: str, sentence: str) -> None:
+    """What is no gate, or no value for one, is told with the gate's name."""
+    with pytest.raises(BadSetting) as caught:
+        parse_gates([f"PerVPAConfig=true,{text}"])
+    assert str(caught.value) == sentence
+
+
+def test_membership() -> None:
+    """One asks the gates whether one of them is on."""
+    gates = parse_gates(["InPlace=true"])
+    assert Gate.IN_PLACE in gates
+    assert Gate.CPU_STARTUP_BOOST not in gates
+    assert not NO_GATES.enabled
+    assert ALL_GATES.enabled == STAGES.keys() == set(Gate)

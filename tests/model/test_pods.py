@@ -1,0 +1,265 @@
+"""Pods are read as the API server sends them, whole or not at all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+
+from app.model.errors import BadObject, BadQuantity
+from app.model.kinds import ObjectKey
+from app.model.pods import NO_RESOURCES, Resources, Termination, read_containers, read_pod
+from tests import make
+from tests.junk import objects_like
+
+FULL = make.running_json(
+    make.pod_json(
+        make.container_json(
+            cpu="100m",
+            memory="200Mi",
+            cpu_limit="1",
+            resize={"cpu": "NotRequired", "memory": "RestartContainer"},
+        ),
+        make.container_json("side", resources={"claims": [{"name": "gpu"}]}),
+        init=[make.container_json("proxy", cpu="10m", restartPolicy="Always")],
+        annotations={"vpaUpdates": "x"},
+        spec={"resources": {"limits": {"cpu": "2"}}, "priority": 5},
+        metadata={"generateName": "web-", "deletionTimestamp": "2026-01-05T10:00:00Z"},
+    ),
+    qosClass="Burstable",
+    observedGeneration=3,
+)
+ENDED = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-01-05T09:00:00Z"}
+
+
+def test_a_full_pod() -> None:
+    """Everything that is looked at is read."""
+    pod = read_pod(FULL)
+    assert (pod.namespace, pod.name, pod.generate_name) == ("default", "web-0", "web-")
+    assert (pod.uid, pod.resource_version, pod.generation) == ("uid-web-0", "1", 1)
+    assert (pod.node, pod.phase, pod.qos_class) == ("node-1", "Running", "Burstable")
+    assert (pod.priority, pod.observed_generation) == (5, 3)
+    assert pod.created == pod.started == make.NOW - timedelta(days=1)
+    assert pod.deleted == make.NOW
+    assert pod.labels == {"app": "web"}
+    assert pod.controller is not None
+    assert pod.controller.key == ObjectKey("", "StatefulSet", "web")
+    assert pod.pod_resources == Resources(limits=make.quantities(cpu="2"))
+    app, side = pod.containers
+    assert app.resources.request("memory") == make.quantity("200Mi")
+    assert app.resources.limit("cpu") == make.quantity("1")
+    assert app.resources.limit("memory") is None
+    assert app.resize_policy == (("cpu", "NotRequired"), ("memory", "RestartContainer"))
+    assert side.resources == Resources(has_other=True)
+    assert [(init.name, init.restart_policy) for init in pod.init_containers] == [
+        ("proxy", "Always")
+    ]
+
+
+def test_an_empty_pod() -> None:
+    """Nothing at all is a pod without anything."""
+    pod = read_pod({})
+    assert (pod.name, pod.containers, pod.statuses, pod.conditions) == ("", (), (), ())
+    assert pod.annotations is None
+    assert pod.pod_resources is None
+    assert pod.controller is None
+    assert pod.generation == 0
+    assert not pod.is_boosted
+
+
+def test_a_given_namespace_outranks_the_pods_own() -> None:
+    """Whoever asks knows better where the pod will live."""
+    assert read_pod(FULL, "other").namespace == "other"
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (None, NO_RESOURCES),
+        ({}, NO_RESOURCES),
+        ({"requests": {}}, Resources(requests={})),
+        ({"requests": None, "limits": {"cpu": "1"}}, Resources(limits=make.quantities(cpu="1"))),
+        ({"claims": []}, Resources(has_other=True)),
+    ],
+)
+def test_missing_differs_from_empty(resources: object, expected: Resources) -> None:
+    """A map that is not there is None; one without entries is empty."""
+    pod = make.pod(make.container_json(resources=resources))
+    assert pod.containers[0].resources == expected
+    assert expected.request("memory") is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "value", "boosted"),
+    [
+        (None, None, False),
+        ({}, None, False),
+        ({"vpaUpdates": "x"}, "x", False),
+        ({"vpaCpuStartupBoost/app": "{}"}, None, True),
+    ],
+)
+def test_annotations(annotations: dict[str, str] | None, value: str | None, boosted: bool) -> None:
+    """An annotation that is not there is None; a boost shows by the name of one."""
+    pod = make.pod(annotations=annotations)
+    assert pod.annotations == annotations
+    assert pod.annotation("vpaUpdates") == value
+    assert pod.is_boosted is boosted
+
+
+def test_status_of_a_container() -> None:
+    """What the kubelet says of a container is found by the container's name."""
+    status = {
+        "name": "app",
+        "containerID": "c://1",
+        "ready": True,
+        "restartCount": 2,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": ENDED},
+        "allocatedResources": {"cpu": "1"},
+    }
+    pod = make.pod(status={"containerStatuses": [status]})
+    found = pod.status("app")
+    assert found is not None
+    assert (found.container_id, found.ready, found.restart_count) == ("c://1", True, 2)
+    assert not found.is_running
+    assert found.waiting_reason == "CrashLoopBackOff"
+    assert found.terminated is None
+    assert found.last_terminated == Termination(
+        "OOMKilled", 137, None, datetime(2026, 1, 5, 9, tzinfo=UTC)
+    )
+    assert found.resources is None
+    assert found.allocated == make.quantities(cpu="1")
+    assert pod.status("other") is None
+
+
+def test_resources_in_force_are_the_kubelets() -> None:
+    """What the kubelet reports outranks the spec; without a report the spec counts."""
+    spec = make.pod_json(make.container_json(cpu="1"), make.container_json("side", cpu="2"))
+    running = make.running_json(spec)
+    running["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": "3"}}
+    del running["status"]["containerStatuses"][1]["resources"]
+    pod = read_pod(running)
+    in_force = [pod.current_resources(container) for container in pod.containers]
+    assert [str(each.request("cpu")) for each in in_force] == ["3", "2"]
+    unreported = read_pod(spec)
+    assert unreported.current_resources(unreported.containers[0]).request("cpu") == make.quantity(
+        "1"
+    )
+
+
+def test_conditions_are_found_by_type() -> None:
+    """A condition is asked for by its type, None if it is not there."""
+    pod = make.running(make.pod_json(), ready_since=timedelta(minutes=5))
+    ready = pod.condition("Ready")
+    assert ready is not None
+    assert (ready.status, ready.last_transition) == ("True", make.NOW - timedelta(minutes=5))
+    assert pod.condition("PodResizePending") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata", "x"),
+        ("metadata.name", 1),
+        ("metadata.namespace", 1),
+        ("metadata.generateName", []),
+        ("metadata.uid", {}),
+        ("metadata.resourceVersion", 7),
+        ("metadata.generation", "1"),
+        ("metadata.creationTimestamp", "yesterday"),
+        ("metadata.deletionTimestamp", 0),
+        ("metadata.labels", []),
+        ("metadata.labels[app]", 1),
+        ("metadata.annotations", "x"),
+        ("metadata.annotations[vpaUpdates]", True),
+        ("metadata.ownerReferences[0].controller", "yes"),
+        ("spec", []),
+        ("spec.containers", {}),
+        ("spec.containers[1]", "x"),
+        ("spec.containers[1].name", 1),
+        ("spec.containers[0].restartPolicy", 1),
+        ("spec.containers[0].resources", []),
+        ("spec.containers[0].resources.requests", "x"),
+        ("spec.containers[0].resources.requests[cpu]", {}),
+        ("spec.containers[0].resources.limits[cpu]", "1x"),
+        ("spec.containers[0].resizePolicy", {}),
+        ("spec.containers[0].resizePolicy[1]", 1),
+        ("spec.containers[0].resizePolicy[0].resourceName", 1),
+        ("spec.containers[0].resizePolicy[1].restartPolicy", 1),
+        ("spec.initContainers[0].name", 1),
+        ("spec.resources", "x"),
+        ("spec.resources.limits[cpu]", []),
+        ("spec.priority", 2**31),
+        ("spec.nodeName", 1),
+        ("status", 1),
+        ("status.phase", 1),
+        ("status.startTime", 1),
+        ("status.qosClass", 1),
+        ("status.observedGeneration", 0.5),
+        ("status.conditions", {}),
+        ("status.containerStatuses", {}),
+        ("status.containerStatuses[0].name", 1),
+        ("status.containerStatuses[0].containerID", 1),
+        ("status.containerStatuses[0].ready", "True"),
+        ("status.containerStatuses[0].restartCount", "2"),
+        ("status.containerStatuses[0].state", []),
+        ("status.containerStatuses[0].state.waiting", 1),
+        ("status.containerStatuses[0].state.terminated", 1),
+        ("status.containerStatuses[0].lastState", "x"),
+        ("status.containerStatuses[0].resources", 1),
+        ("status.containerStatuses[0].resources.requests[cpu]", True),
+        ("status.containerStatuses[0].allocatedResources", 1),
+        ("status.containerStatuses[0].allocatedResources[cpu]", "?"),
+    ],
+)
+def test_wrong_values(path: str, value: object) -> None:
+    """What is wrong is told with its path."""
+    with pytest.raises(BadObject) as caught:
+        read_pod(make.with_value(FULL, path, value))
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize("field", ["type", "status", "reason", "message", "lastTransitionTime"])
+def test_wrong_conditions(field: str) -> None:
+    """A condition's field is told as one of the conditions'."""
+    with pytest.raises(BadObject) as caught:
+        read_pod(make.with_value(FULL, f"status.conditions[0].{field}", 1))
+    assert caught.value.path == f"status.conditions.{field}"
+
+
+@pytest.mark.parametrize("field", ["reason", "exitCode", "startedAt", "finishedAt"])
+def test_wrong_terminations(field: str) -> None:
+    """How a container ended is read with the same care."""
+    status = {"lastState": {"terminated": {**ENDED, field: []}}}
+    with pytest.raises(BadObject) as caught:
+        make.pod(status={"containerStatuses": [status]})
+    assert caught.value.path == f"status.containerStatuses[0].lastState.terminated.{field}"
+
+
+def test_a_wrong_quantity_tells_what_an_api_server_would() -> None:
+    """The message about a quantity is the API server's."""
+    with pytest.raises(BadQuantity) as caught:
+        make.pod(cpu="lots")
+    assert caught.value.message.startswith("quantities must match the regular expression")
+
+
+def test_ten_thousand_containers() -> None:
+    """Many containers are many containers."""
+    pod = make.pod(*[make.container_json(f"c{index}", cpu="1m") for index in range(10_000)])
+    assert len(pod.containers) == 10_000
+
+
+def test_no_containers() -> None:
+    """A list that is not there is an empty one."""
+    assert read_containers({"containers": None}, "containers", "spec") == ()
+
+
+@given(objects_like(FULL))
+def test_anything_is_read_or_refused(item: make.Json) -> None:
+    """Whatever is sent as a pod, it is a pod or a bad object."""
+    try:
+        pod = read_pod(item)
+    except BadObject:
+        return
+    assert pod.current_resources(make.container()) is not None

@@ -1,0 +1,111 @@
+"""Reviews are read for what is needed, and nothing else can spoil them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from app.model.errors import BadObject
+from app.model.review import Answer, GroupVersionWord, read_review
+from tests import make
+from tests.junk import ANYTHING, objects_like
+
+FULL = make.review_json(
+    old=make.pod_json(name="old"), operation="UPDATE", subresource="resize", dry_run=True
+)
+
+
+def test_a_full_review() -> None:
+    """Everything that is looked at is read; the objects stay as they came."""
+    request = read_review(FULL)
+    assert request.uid == "review-1"
+    assert request.kind == GroupVersionWord("", "v1", "Pod")
+    assert request.resource == GroupVersionWord("", "v1", "pods")
+    assert (request.operation, request.subresource, request.dry_run) == ("UPDATE", "resize", True)
+    assert (request.namespace, request.name) == ("default", "web-0")
+    assert request.new is FULL["request"]["object"]
+    assert request.old is FULL["request"]["oldObject"]
+
+
+def test_the_kind_that_was_asked_for_counts() -> None:
+    """What the user asked for outranks what the API server made of it."""
+    asked = {"group": "autoscaling.k8s.io", "version": "v1beta2", "kind": "VerticalPodAutoscaler"}
+    request = make.review(make.vpa_json(), requestKind=asked)
+    assert request.kind == GroupVersionWord(*asked.values())
+    assert make.review(make.vpa_json(), requestKind=None).kind.version == "v1"
+
+
+def test_the_smallest_review() -> None:
+    """A request with nothing in it is a request about nothing."""
+    request = read_review({"request": {}})
+    assert (request.uid, request.operation, request.new, request.old) == ("", "", None, None)
+    assert request.kind == request.resource == GroupVersionWord("", "", "")
+    assert not request.dry_run
+
+
+@pytest.mark.parametrize(
+    ("review", "sentence"),
+    [
+        (None, "the body is no AdmissionReview object"),
+        ([], "the body is no AdmissionReview object"),
+        ("{}", "the body is no AdmissionReview object"),
+        ({}, "request: is missing"),
+        ({"request": None}, "request: is missing"),
+        ({"request": []}, "request: expected an object, found a list"),
+        ({"request": {"uid": 7}}, "request.uid: expected a string, found the number 7"),
+    ],
+)
+def test_what_is_no_review(review: object, sentence: str) -> None:
+    """A body that cannot be answered is told why."""
+    with pytest.raises(BadObject) as caught:
+        read_review(review)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "request.kind",
+        "request.kind.group",
+        "request.kind.kind",
+        "request.requestKind",
+        "request.requestKind.version",
+        "request.resource",
+        "request.resource.resource",
+        "request.subResource",
+        "request.operation",
+        "request.namespace",
+        "request.name",
+        "request.dryRun",
+    ],
+)
+def test_wrong_values(path: str) -> None:
+    """What is wrong is told with its path."""
+    with pytest.raises(BadObject) as caught:
+        read_review(make.with_value(FULL, path, 1))
+    assert caught.value.path == path
+
+
+@given(ANYTHING)
+def test_objects_are_not_looked_into(value: object) -> None:
+    """Whatever stands in the objects and beside what is needed does no harm."""
+    request = read_review({"request": {"object": value}})
+    assert request.new is value
+    assert read_review(make.with_value(FULL, "request.userInfo", value)).uid == "review-1"
+
+
+@given(objects_like(FULL))
+def test_anything_is_read_or_refused(review: make.Json) -> None:
+    """Whatever is posted, it is a request or a bad object."""
+    try:
+        request = read_review(review)
+    except BadObject:
+        return
+    assert isinstance(request.uid, str)
+
+
+def test_an_answer_allows_unless_said_otherwise() -> None:
+    """The plain answer lets everything pass as it is."""
+    answer = Answer()
+    assert answer.allowed
+    assert (answer.patch, answer.status, answer.warnings, answer.audit) == ((), None, (), {})

@@ -1,0 +1,381 @@
+"""VPAs are read so that missing, empty and zero stay three things."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+
+from app.model.errors import BadObject, BadQuantity
+from app.model.kinds import ObjectKey
+from app.model.vpa import (
+    DEFAULT_POLICY,
+    ContainerPolicy,
+    CpuBoost,
+    EvictionRequirement,
+    StartupBoost,
+    UpdateMode,
+    UpdatePolicy,
+    Vpa,
+    read_vpa,
+    without_status,
+)
+from tests import make
+from tests.junk import objects_like
+
+BOOST = make.boost_json(factor=2, duration="15s")
+FULL = make.vpa_json(
+    mode="Recreate",
+    min_replicas=3,
+    policies=[
+        make.policy_json(
+            "app",
+            mode="Auto",
+            min_allowed={"cpu": "10m"},
+            max_allowed={"memory": "1Gi"},
+            resources=["cpu"],
+            values="RequestsOnly",
+            boost=make.boost_json(quantity="1", duration_seconds=30),
+            oomBumpUpRatio="1.5",
+            oomMinBumpUp="100Mi",
+            memoryAggregationIntervalSeconds=60,
+            memoryAggregationIntervalCount=2**40,
+        ),
+        make.policy_json(mode="Off"),
+    ],
+    boost=BOOST,
+    selector={"matchLabels": {"tier": "front"}},
+    recommendations=[
+        make.recommendation_json(
+            cpu="250m",
+            memory="200Mi",
+            lower=make.amounts(cpu="1m"),
+            upper=make.amounts(cpu="2"),
+            uncapped=make.amounts(cpu="3"),
+        )
+    ],
+    annotations={"a": "b"},
+    metadata={"deletionTimestamp": "2026-01-05T10:00:00Z", "generation": 2**40},
+    spec={"recommenders": [{"name": "mine"}]},
+    status={
+        "conditions": [
+            {
+                "type": "RecommendationProvided",
+                "status": "True",
+                "lastTransitionTime": "2026-01-05T10:00:00Z",
+                "observedGeneration": 1,
+            }
+        ],
+        "observedGeneration": 4,
+    },
+)
+FULL["spec"]["updatePolicy"] |= {
+    "evictionRequirements": [
+        {"resources": ["cpu", "memory"], "changeRequirement": "TargetHigherThanRequests"},
+        {},
+    ],
+    "evictAfterOOMSeconds": 60,
+}
+
+
+def test_a_full_vpa() -> None:
+    """Everything that is looked at is read."""
+    vpa = read_vpa(FULL)
+    assert (vpa.namespace, vpa.name, vpa.uid) == ("default", "web", "uid-web")
+    assert (vpa.resource_version, vpa.generation) == ("1", 2**40)
+    assert vpa.created == make.NOW - timedelta(days=30)
+    assert vpa.deleted == make.NOW
+    assert vpa.annotations == {"a": "b"}
+    assert vpa.target is not None
+    assert vpa.target.key == ObjectKey("", "StatefulSet", "web")
+    assert str(vpa.selector) == "tier=front"
+    assert vpa.update_policy == UpdatePolicy(
+        "Recreate",
+        3,
+        (
+            EvictionRequirement(("cpu", "memory"), "TargetHigherThanRequests"),
+            EvictionRequirement((), ""),
+        ),
+        60,
+    )
+    assert vpa.policies is not None
+    assert vpa.policies[0] == ContainerPolicy(
+        container="app",
+        mode="Auto",
+        min_allowed=make.quantities(cpu="10m"),
+        max_allowed=make.quantities(memory="1Gi"),
+        controlled_resources=("cpu",),
+        controlled_values="RequestsOnly",
+        oom_bump_up_ratio=make.quantity("1.5"),
+        oom_min_bump_up=make.quantity("100Mi"),
+        memory_interval_seconds=60,
+        memory_interval_count=2**40,
+        startup_boost=StartupBoost(
+            CpuBoost("Quantity", quantity=make.quantity("1"), duration_seconds=30)
+        ),
+    )
+    assert vpa.startup_boost == StartupBoost(CpuBoost("Factor", factor=2, duration="15s"))
+    assert vpa.recommenders == ("mine",)
+    assert [(each.type, each.status) for each in vpa.conditions] == [
+        ("RecommendationProvided", "True")
+    ]
+    assert vpa.observed_generation == 4
+
+
+def test_an_empty_vpa() -> None:
+    """Nothing at all is a VPA that asks for nothing."""
+    vpa = read_vpa({})
+    assert vpa.mode == UpdateMode.RECREATE
+    assert not vpa.is_off
+    for part in (vpa.target, vpa.selector, vpa.update_policy, vpa.policies, vpa.startup_boost):
+        assert part is None
+    assert vpa.recommendation is None
+    assert vpa.recommended("app") is None
+    assert vpa.policy("app") is None
+    assert vpa.boost("app") is None
+    assert not vpa.mentions_boost
+
+
+@pytest.mark.parametrize(
+    ("update_policy", "mode"),
+    [
+        (None, "Recreate"),
+        ({}, "Recreate"),
+        ({"updateMode": None}, "Recreate"),
+        ({"updateMode": ""}, "Recreate"),
+        ({"updateMode": "Off"}, "Off"),
+        ({"updateMode": "Odd"}, "Odd"),
+    ],
+)
+def test_mode(update_policy: dict[str, object] | None, mode: str) -> None:
+    """What is not said means Recreate; what is unknown stays what it is."""
+    vpa = make.vpa(spec={"updatePolicy": update_policy})
+    assert vpa.mode == mode
+    assert vpa.is_off is (mode == "Off")
+
+
+@pytest.mark.parametrize(
+    ("policies", "container", "expected"),
+    [
+        pytest.param([], "app", None, id="none"),
+        pytest.param(["other"], "app", None, id="another one's"),
+        pytest.param(["*"], "app", "*", id="wildcard"),
+        pytest.param(["*", "app"], "app", "app", id="its own behind a wildcard"),
+        pytest.param(["app", "*"], "app", "app", id="its own before a wildcard"),
+    ],
+)
+def test_policy(policies: list[str], container: str, expected: str | None) -> None:
+    """A container's own policy outranks the wildcard, wherever it stands."""
+    found = make.vpa(policies=[make.policy_json(name) for name in policies]).policy(container)
+    assert (found and found.container) == expected
+
+
+def test_the_last_wildcard_counts() -> None:
+    """Of several wildcards the last one holds."""
+    vpa = make.vpa(policies=[make.policy_json(mode="Auto"), make.policy_json(mode="Off")])
+    policy = vpa.policy("app")
+    assert policy is not None
+    assert policy.is_off
+
+
+def test_questions_to_a_policy() -> None:
+    """Off and RequestsOnly are asked for by name; nothing said is neither."""
+    assert make.policy(values="RequestsOnly").requests_only
+    assert make.policy(mode="Off").is_off
+    assert not DEFAULT_POLICY.requests_only
+    assert not DEFAULT_POLICY.is_off
+
+
+@pytest.mark.parametrize(
+    ("vpa", "factor", "mentions"),
+    [
+        pytest.param(make.vpa(), None, False, id="none"),
+        pytest.param(make.vpa(boost=BOOST), 2, True, id="of the VPA"),
+        pytest.param(make.vpa(boost={}), None, True, id="an empty one of the VPA"),
+        pytest.param(
+            make.vpa(boost=BOOST, policies=[make.policy_json(boost=make.boost_json(factor=5))]),
+            5,
+            True,
+            id="of the policy",
+        ),
+        pytest.param(
+            make.vpa(boost=BOOST, policies=[make.policy_json(boost={})]),
+            None,
+            True,
+            id="an empty one of the policy says no boost here",
+        ),
+        pytest.param(
+            make.vpa(boost=BOOST, policies=[make.policy_json()]), 2, True, id="policy without one"
+        ),
+        pytest.param(
+            make.vpa(policies=[make.policy_json("other", boost=BOOST)]),
+            None,
+            True,
+            id="of another container",
+        ),
+    ],
+)
+def test_boost(vpa: Vpa, factor: int | None, mentions: bool) -> None:
+    """A policy that mentions a boost outranks the VPA's; an empty one switches it off."""
+    boost = vpa.boost("app")
+    assert (boost and boost.factor) == factor
+    assert vpa.mentions_boost is mentions
+
+
+@pytest.mark.parametrize(
+    ("boost", "lasts"),
+    [
+        (CpuBoost(), None),
+        (CpuBoost(duration="1m30s"), timedelta(seconds=90)),
+        (CpuBoost(duration_seconds=0), timedelta(0)),
+        (CpuBoost(duration_seconds=7), timedelta(seconds=7)),
+        (CpuBoost(duration="soon"), None),
+        (CpuBoost(duration="10s", duration_seconds=7), timedelta(seconds=10)),
+    ],
+)
+def test_duration_of_a_boost(boost: CpuBoost, lasts: timedelta | None) -> None:
+    """Both ways to tell a duration are understood; one that cannot be read is not said."""
+    assert boost.lasts == lasts
+
+
+def test_recommendations() -> None:
+    """A recommendation is found by its container's name."""
+    found = read_vpa(FULL).recommended("app")
+    assert found is not None
+    assert found.target == make.quantities(cpu="250m", memory="200Mi")
+    assert found.lower_bound == make.quantities(cpu="1m")
+    assert found.upper_bound == make.quantities(cpu="2")
+    assert found.uncapped_target == make.quantities(cpu="3")
+    assert read_vpa(FULL).recommended("other") is None
+
+
+def test_without_bounds() -> None:
+    """Whoever needs targets alone does not keep the bounds, but still has them checked."""
+    found = read_vpa(FULL, with_bounds=False).recommended("app")
+    assert found is not None
+    assert found.target
+    assert not found.lower_bound
+    assert not found.uncapped_target
+    wrong = make.with_value(
+        FULL, "status.recommendation.containerRecommendations[0].lowerBound[cpu]", "?"
+    )
+    with pytest.raises(BadQuantity):
+        read_vpa(wrong, with_bounds=False)
+
+
+def test_no_recommendation_differs_from_an_empty_one() -> None:
+    """A recommendation without containers is there."""
+    assert make.vpa().recommendation is None
+    assert make.vpa(recommendations=[]).recommendation == ()
+
+
+def test_strength() -> None:
+    """The oldest is the strongest, then the first by name; an unknown age is the youngest."""
+    vpas = [
+        make.vpa("a", created=None),
+        make.vpa("d", created=timedelta(days=1)),
+        make.vpa("c", created=timedelta(days=2)),
+        make.vpa("b", created=timedelta(days=2)),
+    ]
+    assert [vpa.name for vpa in sorted(vpas, key=lambda vpa: vpa.strength)] == [*"bcda"]
+
+
+POLICY = "spec.resourcePolicy.containerPolicies[0]"
+STATUS = "status.recommendation.containerRecommendations"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata", 1),
+        ("metadata.name", 1),
+        ("metadata.generation", "1"),
+        ("metadata.creationTimestamp", "x"),
+        ("metadata.annotations[a]", 1),
+        ("spec", "x"),
+        ("spec.targetRef", []),
+        ("spec.targetRef.apiVersion", 1),
+        ("spec.targetRef.kind", 1),
+        ("spec.targetRef.name", {}),
+        ("spec.selector", "x"),
+        ("spec.selector.matchLabels[tier]", 1),
+        ("spec.updatePolicy", "Off"),
+        ("spec.updatePolicy.updateMode", 1),
+        ("spec.updatePolicy.minReplicas", 2**31),
+        ("spec.updatePolicy.evictAfterOOMSeconds", "60"),
+        ("spec.updatePolicy.evictionRequirements", {}),
+        ("spec.updatePolicy.evictionRequirements[0].resources", "cpu"),
+        ("spec.updatePolicy.evictionRequirements[0].resources[1]", 1),
+        ("spec.updatePolicy.evictionRequirements[1].changeRequirement", 1),
+        ("spec.resourcePolicy", []),
+        ("spec.resourcePolicy.containerPolicies", {}),
+        (f"{POLICY}.containerName", 1),
+        (f"{POLICY}.mode", 1),
+        (f"{POLICY}.minAllowed", "x"),
+        (f"{POLICY}.minAllowed[requests]", {"cpu": "50m"}),
+        (f"{POLICY}.maxAllowed[memory]", "1 Gi"),
+        (f"{POLICY}.controlledResources", "cpu"),
+        (f"{POLICY}.controlledValues", 1),
+        (f"{POLICY}.oomBumpUpRatio", "x"),
+        (f"{POLICY}.oomMinBumpUp", []),
+        (f"{POLICY}.memoryAggregationIntervalSeconds", 2**31),
+        (f"{POLICY}.memoryAggregationIntervalCount", 2**63),
+        (f"{POLICY}.startupBoost", 1),
+        (f"{POLICY}.startupBoost.cpu", 1),
+        (f"{POLICY}.startupBoost.cpu.quantity", "x"),
+        ("spec.startupBoost.cpu.type", 1),
+        ("spec.startupBoost.cpu.factor", 1.5),
+        ("spec.startupBoost.cpu.duration", 15),
+        ("spec.startupBoost.cpu.durationSeconds", "15"),
+        ("spec.recommenders", "mine"),
+        ("spec.recommenders[0].name", 1),
+        ("status", []),
+        ("status.recommendation", []),
+        (STATUS, {}),
+        (f"{STATUS}[0].containerName", 1),
+        (f"{STATUS}[0].target", []),
+        (f"{STATUS}[0].target[cpu]", "x"),
+        (f"{STATUS}[0].upperBound[cpu]", "x"),
+        ("status.conditions", {}),
+        ("status.observedGeneration", "1"),
+    ],
+)
+def test_wrong_values(path: str, value: object) -> None:
+    """What is wrong is told with its path."""
+    with pytest.raises(BadObject) as caught:
+        read_vpa(make.with_value(FULL, path, value))
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["type", "status", "reason", "message", "lastTransitionTime", "observedGeneration"],
+)
+def test_wrong_conditions(field: str) -> None:
+    """A condition's field is told as one of the conditions'."""
+    with pytest.raises(BadObject) as caught:
+        read_vpa(make.with_value(FULL, f"status.conditions[0].{field}", []))
+    assert caught.value.path == f"status.conditions.{field}"
+
+
+def test_a_bad_status_can_be_left_out() -> None:
+    """A VPA whose status is garbage can be read without it."""
+    garbage = {**FULL, "status": "?"}
+    vpa = read_vpa(without_status(garbage))
+    assert vpa.recommendation is None
+    assert vpa.policies is not None
+    with pytest.raises(BadObject):
+        without_status([])
+
+
+@given(objects_like(FULL))
+def test_anything_is_read_or_refused(item: make.Json) -> None:
+    """Whatever is sent as a VPA, it is a VPA or a bad object."""
+    try:
+        vpa = read_vpa(item)
+    except BadObject:
+        return
+    assert vpa.strength
+    boost = vpa.boost("app")
+    assert boost is None or boost.lasts is None or boost.lasts >= timedelta(days=-(10**6))
