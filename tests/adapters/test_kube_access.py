@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -277,3 +278,21 @@ def test_a_pod_without_authority(tmp_path: Path) -> None:
 
     with pytest.raises(BadSetting, match=f"service account {tmp_path}"):
         load(Origin(environ=environ, service_account=tmp_path))
+
+
+def test_a_watch_behind_tls_ends_when_closed(
+    server: ApiServer, certificate: Path, tmp_path: Path
+) -> None:
+    """Closing ends a thread that waits for a watch, also behind TLS."""
+    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
+    cluster = connect(origin=Origin(write(tmp_path / "config", config)))
+    server.put(PODS, "web-0")
+    events = cluster.watch(PODS, resource_version="100")
+    next(events)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(list, events)
+        cluster.close()
+
+        with pytest.raises(Unavailable):
+            waiting.result()
