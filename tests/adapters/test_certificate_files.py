@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 import pytest
 
@@ -97,6 +97,25 @@ def test_half_written_set(tmp_path: Path) -> None:
     assert served(files) == ONE
     (tmp_path / "serverKey.pem").write_text(TWO.key_pem)
     (tmp_path / "caCert.pem").write_text(TWO.ca_pem)
+    assert served(files) == TWO
+
+
+class RestlessPath(PosixPath):
+    """A file whose folder is swapped as soon as it has been read."""
+
+    def read_bytes(self) -> bytes:
+        """Read, and be replaced together with its neighbours."""
+        found = super().read_bytes()
+        put(Path(self.parent), TWO)
+        return found
+
+
+def test_swap_during_a_reading(tmp_path: Path) -> None:
+    """A CA of one set and a pair of another are not taken for a set, however they fit."""
+    put(tmp_path, ONE)
+    given = CertificatePaths.in_folder(tmp_path)
+    files = CertificateFiles(replace(given, ca=RestlessPath(given.ca)))
+    assert files.poll() is None
     assert served(files) == TWO
 
 

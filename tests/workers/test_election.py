@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.ports import LEASES, Json
@@ -189,6 +189,7 @@ MOVES = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(MOVES, max_size=60))
 def test_at_most_one_leader(moves: list[tuple[int, float, str]]) -> None:
     """Whatever happens, two never lead at a time, and calm ends in one leader."""
