@@ -1,0 +1,1 @@
+"""Benchmarks: each prints ratios of things measured in the same run."""

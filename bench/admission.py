@@ -1,0 +1,517 @@
+"""The webhook under load, beside a plain TLS echo on the same server in the same run.
+
+Strategy: real TLS, keep-alive, a well-known load generator in a process of its own. What is
+printed first is ratios: they hold on noisy machines where rates do not. Reviews are of about
+2.8 KB and differ, so that no cache of one answer shines.
+
+    python -m bench.admission [--seconds 8] [--connections 32] [--workers 2]
+
+Needs `wrk` (Debian: apt-get install wrk); with `go` it also builds `vegeta`, for latencies at a
+fixed rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+NAMESPACE = "load"
+REVIEWS = 1000
+WORKLOADS = 200
+_VEGETA = "github.com/tsenart/vegeta/v12@v12.12.0"
+
+
+class Load(NamedTuple):
+    """What a load generator saw."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
+
+
+def objects(vpas_here: int, vpas_elsewhere: int, owners: int) -> Iterator[dict[str, object]]:
+    """Yield VPAs in the namespace and elsewhere, and owners for all of them."""
+    for index in range(max(vpas_here, 1)):
+        yield from _workload(NAMESPACE, f"app-{index}", with_vpa=index < vpas_here)
+    for index in range(vpas_here, WORKLOADS):
+        yield from _workload(NAMESPACE, f"app-{index}", with_vpa=False)
+    for index in range(vpas_elsewhere):
+        yield from _workload(f"ns-{index % 100}", f"app-{index}", with_vpa=True)
+    for index in range(owners):
+        name = f"old-{index}"
+        yield from _workload(f"ns-{index % 100}", name, with_vpa=False, with_deployment=False)
+
+
+def _workload(
+    namespace: str, name: str, *, with_vpa: bool, with_deployment: bool = True
+) -> Iterator[dict[str, object]]:
+    selector = {"matchLabels": {"app": name}}
+    template = {"metadata": {"labels": {"app": name}}}
+    if with_deployment:
+        yield {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": namespace, "uid": f"d-{name}"},
+            "spec": {"replicas": 3, "selector": selector, "template": template},
+        }
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"d-{name}"}
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{name}-5d8f",
+            "namespace": namespace,
+            "uid": f"r-{name}",
+            "ownerReferences": [owner | {"controller": True}] if with_deployment else [],
+        },
+        "spec": {"replicas": 3, "selector": selector, "template": template},
+    }
+    if with_vpa:
+        yield _vpa(namespace, name)
+
+
+def _vpa(namespace: str, name: str) -> dict[str, object]:
+    def amounts(cpu: str, memory: str) -> dict[str, str]:
+        return {"cpu": cpu, "memory": memory}
+
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"v-{name}",
+            "creationTimestamp": "2026-01-05T10:00:00Z",
+        },
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "updatePolicy": {"updateMode": "Recreate"},
+            "resourcePolicy": {
+                "containerPolicies": [
+                    {"containerName": "*", "maxAllowed": amounts("4", "8Gi")},
+                ]
+            },
+        },
+        "status": {
+            "recommendation": {
+                "containerRecommendations": [
+                    {
+                        "containerName": "server",
+                        "target": amounts("350m", "629145600"),
+                        "lowerBound": amounts("200m", "400Mi"),
+                        "upperBound": amounts("700m", "900Mi"),
+                        "uncappedTarget": amounts("350m", "629145600"),
+                    }
+                ]
+            }
+        },
+    }
+
+
+def review(index: int, workloads: int) -> dict[str, object]:
+    """Return a review of a pod as a ReplicaSet makes it, of about 2.8 KB."""
+    name = f"app-{index % workloads}"
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    mounts = [
+        {
+            "name": "kube-api-access",
+            "readOnly": True,
+            "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+        }
+    ]
+    environment = [{"name": f"SETTING_{n}", "value": f"value-{index}-{n}"} for n in range(12)]
+    probe = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10}
+    return {
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": f"705ab4f5-6393-11e8-b7cc-{index:012d}",
+            "kind": kind,
+            "resource": resource,
+            "requestKind": kind,
+            "requestResource": resource,
+            "namespace": NAMESPACE,
+            "operation": "CREATE",
+            "userInfo": {
+                "username": "system:serviceaccount:kube-system:replicaset-controller",
+                "uid": "a7e0ab33-5f29-11e8-8a3c-36e6bb280816",
+                "groups": ["system:serviceaccounts", "system:authenticated"],
+            },
+            "object": {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "metadata": {
+                    "generateName": f"{name}-5d8f-",
+                    "creationTimestamp": None,
+                    "labels": {"app": name, "pod-template-hash": "5d8f"},
+                    "annotations": {"prometheus.io/scrape": "true"},
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "apps/v1",
+                            "kind": "ReplicaSet",
+                            "name": f"{name}-5d8f",
+                            "uid": f"r-{name}",
+                            "controller": True,
+                            "blockOwnerDeletion": True,
+                        }
+                    ],
+                },
+                "spec": {
+                    "volumes": [{"name": "kube-api-access", "projected": {"defaultMode": 420}}],
+                    "containers": [
+                        {
+                            "name": "server",
+                            "image": f"registry.example.com/{name}:v1.{index}",
+                            "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+                            "env": environment,
+                            "resources": {
+                                "limits": {"cpu": "500m", "memory": "512Mi"},
+                                "requests": {"cpu": f"{100 + index % 50}m", "memory": "256Mi"},
+                            },
+                            "volumeMounts": mounts,
+                            "livenessProbe": probe,
+                            "readinessProbe": probe,
+                            "terminationMessagePath": "/dev/termination-log",
+                            "imagePullPolicy": "IfNotPresent",
+                        }
+                    ],
+                    "restartPolicy": "Always",
+                    "terminationGracePeriodSeconds": 30,
+                    "dnsPolicy": "ClusterFirst",
+                    "serviceAccountName": "default",
+                    "securityContext": {},
+                    "schedulerName": "default-scheduler",
+                    "tolerations": [
+                        {
+                            "key": f"node.kubernetes.io/{word}",
+                            "operator": "Exists",
+                            "effect": "NoExecute",
+                            "tolerationSeconds": 300,
+                        }
+                        for word in ("not-ready", "unreachable")
+                    ],
+                    "priority": 0,
+                    "enableServiceLinks": True,
+                },
+                "status": {},
+            },
+            "oldObject": None,
+            "dryRun": False,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    }
+
+
+_LUA = """
+local bodies = {{}}
+for line in io.lines("{path}") do bodies[#bodies + 1] = line end
+local headers = {{["Content-Type"] = "application/json"}}
+function init(args) math.randomseed(os.time() + tonumber(tostring({{}}):sub(8), 16) % 1000) end
+function request()
+  return wrk.format("POST", "{url}?timeout=5s", headers, bodies[math.random(#bodies)])
+end
+"""
+
+
+def wrk(folder: Path, port: int, bodies: Path, seconds: int, connections: int) -> Load:
+    """Load a port as fast as it answers."""
+    script = folder / "post.lua"
+    script.write_text(_LUA.format(path=bodies, url="/mutate"))
+    command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script)]
+    done = subprocess.run(
+        [*command, f"https://127.0.0.1:{port}"], capture_output=True, text=True, check=True
+    )
+    text = done.stdout
+    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    return Load(
+        rate=float(_found(r"Requests/sec:\s+([\d.]+)", text)),
+        p50_ms=_milliseconds(_found(r"50%\s+(\S+)", text)),
+        p99_ms=_milliseconds(_found(r"99%\s+(\S+)", text)),
+        failed=int(bad[1]) if bad else 0,
+    )
+
+
+def vegeta(binary: str, folder: Path, port: int, bodies: Path, rate: int, seconds: int) -> Load:
+    """Load a port at a fixed rate."""
+    targets = folder / "targets.json"
+    with targets.open("wb") as file:
+        for line in bodies.read_bytes().splitlines():
+            target = {
+                "method": "POST",
+                "url": f"https://127.0.0.1:{port}/mutate?timeout=5s",
+                "header": {"Content-Type": ["application/json"]},
+                "body": _base64(line),
+            }
+            file.write(orjson.dumps(target) + b"\n")
+    attack = [
+        binary, "attack", "-format=json", f"-targets={targets}", f"-rate={rate}",
+        f"-duration={seconds}s", "-insecure", "-http2=false", "-max-workers=64",
+    ]  # fmt: skip
+    results = subprocess.run(attack, capture_output=True, check=True).stdout
+    report = subprocess.run(
+        [binary, "report", "-type=json"], input=results, capture_output=True, check=True
+    )
+    found = orjson.loads(report.stdout)
+    return Load(
+        rate=found["rate"],
+        p50_ms=found["latencies"]["50th"] / 1e6,
+        p99_ms=found["latencies"]["99th"] / 1e6,
+        failed=sum(count for code, count in found["status_codes"].items() if code != "200"),
+    )
+
+
+def _base64(body: bytes) -> str:
+    from base64 import b64encode
+
+    return b64encode(body).decode()
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    if match is None:
+        raise SystemExit(f"the load generator said something unexpected:\n{text}")
+    return match[1]
+
+
+def _milliseconds(text: str) -> float:
+    for unit, factor in (("us", 1e-3), ("ms", 1.0), ("s", 1e3), ("m", 6e4)):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    raise SystemExit(f"not a duration: {text}")
+
+
+ECHO = '''
+import sys
+size = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+'''
+
+
+@contextmanager
+def webhook(folder: Path, found: Path, workers: int) -> Iterator[tuple[int, int]]:
+    """Run the webhook on files; yields its port and the port of its health."""
+    port, health = _free_port(), _free_port()
+    command = [
+        sys.executable, "-m", "app", "admission", "--objects", str(found), f"--port={port}",
+        f"--address=127.0.0.1:{health}", f"--workers={workers}", "--host=127.0.0.1",
+        f"--certs-dir={folder / 'certs'}",
+    ]  # fmt: skip
+    with _running(command), _quiet():
+        _wait_for(f"http://127.0.0.1:{health}/readyz")
+        yield port, health
+
+
+@contextmanager
+def echo(folder: Path, workers: int, size: int) -> Iterator[int]:
+    """Run a plain uvicorn that answers each POST with so many bytes, over the same TLS."""
+    port = _free_port()
+    command = [
+        sys.executable, "-m", "uvicorn", "bench.echo:app", "--host=127.0.0.1", f"--port={port}",
+        f"--workers={workers}", "--http=httptools", "--loop=uvloop", "--lifespan=off",
+        "--no-access-log", "--log-level=error", f"--ssl-certfile={folder / 'certs/serverCert.pem'}",
+        f"--ssl-keyfile={folder / 'certs/serverKey.pem'}",
+    ]  # fmt: skip
+    with _running(command, PLUMBLINE_ECHO_BYTES=str(size)):
+        _wait_for_port(port)
+        yield port
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _running(command: list[str], **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        command,
+        env=os.environ | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(url: str, seconds: float = 300) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise SystemExit(f"{url} did not become ready")
+
+
+def _wait_for_port(port: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _rss_mb(port: int) -> float:
+    """Return the memory of the largest process that serves a port."""
+    del port
+    sizes = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            command = (status.parent / "cmdline").read_bytes()
+            text = status.read_text()
+        except OSError:
+            continue
+        if b"multiprocessing.spawn" in command or b"multiprocessing-fork" in command:
+            sizes.append(int(_found(r"VmRSS:\s+(\d+)", text)) / 1024)
+    return max(sizes, default=0.0)
+
+
+def _written(path: Path, items: Iterator[dict[str, object]]) -> Path:
+    with path.open("wb") as file:
+        for item in items:
+            file.write(orjson.dumps(item) + b"\n")
+    return path
+
+
+def _vegeta_binary(folder: Path) -> str | None:
+    if found := shutil.which("vegeta"):
+        return found
+    if not shutil.which("go"):
+        return None
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "plumbline/bin"
+    if not (cache / "vegeta").exists():
+        done = subprocess.run(
+            ["go", "install", _VEGETA],
+            env=os.environ | {"GOBIN": str(cache)},
+            capture_output=True,
+            cwd=folder,
+        )
+        if done.returncode:
+            return None
+    return str(cache / "vegeta")
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if not shutil.which("wrk"):
+        raise SystemExit("wrk is missing: install it with 'sudo apt-get install wrk'")
+    with tempfile.TemporaryDirectory() as name:
+        measure(Path(name), options)
+
+
+SCENES = {"1 VPA": (1, 0, 0), "100 VPAs": (100, 0, 0), "2,000 VPAs": (2000, 18_000, 10_000)}
+
+
+def measure(folder: Path, options: argparse.Namespace) -> None:
+    """Run all scenes by turns and print rates as ratios of the echo's."""
+    random.seed(1)
+    subprocess.run(
+        [sys.executable, "-m", "app", "certs", "--certs-dir", str(folder / "certs")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    found: dict[str, list[Load]] = {}
+    memory: dict[str, float] = {}
+    bodies = {}
+    files = {}
+    for scene, counts in SCENES.items():
+        here = min(counts[0], WORKLOADS)
+        files[scene] = _written(folder / f"{counts[0]}.jsonl", objects(*counts))
+        reviews = (review(index, here) for index in range(REVIEWS))
+        bodies[scene] = _written(folder / f"{counts[0]}-reviews.jsonl", reviews)
+    size = len(orjson.dumps(review(0, 1)))
+    print(f"reviews of {size} bytes, {options.connections} connections, {options.workers} workers")
+    for turn in range(options.rounds):
+        with echo(folder, options.workers, 1100) as port:
+            load = wrk(folder, port, bodies["1 VPA"], options.seconds, options.connections)
+            found.setdefault("TLS echo", []).append(load)
+        for scene in SCENES:
+            with webhook(folder, files[scene], options.workers) as (port, _):
+                load = wrk(folder, port, bodies[scene], options.seconds, options.connections)
+                memory[scene] = _rss_mb(port)
+                found.setdefault(scene, []).append(load)
+        print(f"round {turn + 1} of {options.rounds} done", flush=True)
+    _table(found, memory)
+    _at_half_load(folder, options, found, files["2,000 VPAs"], bodies["2,000 VPAs"])
+
+
+def _median(loads: list[Load]) -> Load:
+    return sorted(loads)[len(loads) // 2]
+
+
+def _table(found: dict[str, list[Load]], memory: dict[str, float]) -> None:
+    base = _median(found["TLS echo"]).rate
+    print(f"\n{'':14}{'rate/s':>10}{'of echo':>9}{'p50 ms':>9}{'p99 ms':>9}{'failed':>8}{'MB':>7}")
+    for scene, loads in found.items():
+        load = _median(loads)
+        row = f"{load.rate:10.0f}{load.rate / base:9.2f}{load.p50_ms:9.2f}{load.p99_ms:9.2f}"
+        print(f"{scene:14}{row}{load.failed:8}{memory.get(scene, 0):7.0f}")
+    many, one = _median(found["2,000 VPAs"]).rate, _median(found["1 VPA"]).rate
+    print(f"\n2,000 VPAs beside 1 VPA: {many / one:.2f}")
+
+
+def _at_half_load(
+    folder: Path,
+    options: argparse.Namespace,
+    found: dict[str, list[Load]],
+    file: Path,
+    bodies: Path,
+) -> None:
+    binary = _vegeta_binary(folder)
+    if binary is None:
+        print("no vegeta and no go to build it: latency at half load not measured")
+        return
+    rate = int(_median(found["2,000 VPAs"]).rate / 2)
+    with webhook(folder, file, options.workers) as (port, _):
+        vegeta(binary, folder, port, bodies, max(rate // 4, 1), 2)
+        load = vegeta(binary, folder, port, bodies, rate, options.seconds)
+    print(
+        f"at half load ({rate}/s): p50 {load.p50_ms:.2f} ms, p99 {load.p99_ms:.2f} ms, "
+        f"failed {load.failed}"
+    )
+
+
+if __name__ == "__main__":
+    main()
