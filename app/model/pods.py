@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.model.conditions import Condition, read_conditions
 from app.model.fields import (
     Object,
     flag_at,
@@ -26,6 +27,7 @@ from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.quantity import Quantity
 
 Quantities = Mapping[str, Quantity]
+PodCondition = Condition
 
 BOOST_ANNOTATION = "vpaCpuStartupBoost/"
 OBSERVED_ANNOTATION = "vpaObservedContainers"
@@ -87,18 +89,6 @@ class ContainerStatus:
     last_terminated: Termination | None
     resources: Resources | None  # None where the kubelet does not report them
     allocated: Quantities | None  # requests that the node has set aside
-
-
-@dataclass(frozen=True, slots=True)
-class PodCondition:
-    """A condition of a pod's status."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    last_transition: datetime | None
-    observed_generation: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +176,7 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         started=time_at(status, "startTime", "status"),
         qos_class=text_at(status, "qosClass", "status"),
         observed_generation=integer_at(status, "observedGeneration", "status", most=2**63 - 1),
-        conditions=_conditions(status),
+        conditions=read_conditions(status),
         statuses=_statuses(status),
     )
 
@@ -231,21 +221,6 @@ def _resources(parent: Object, path: str) -> Resources:
         requests=quantities_at(found, "requests", at),
         limits=quantities_at(found, "limits", at),
         has_other=any(key not in ("requests", "limits") for key in found),
-    )
-
-
-def _conditions(status: Object) -> tuple[PodCondition, ...]:
-    path = "status.conditions"
-    return tuple(
-        PodCondition(
-            type=text_at(item, "type", path),
-            status=text_at(item, "status", path),
-            reason=text_at(item, "reason", path),
-            message=text_at(item, "message", path),
-            last_transition=time_at(item, "lastTransitionTime", path),
-            observed_generation=integer_at(item, "observedGeneration", path, most=2**63 - 1),
-        )
-        for item in objects_at(status, "conditions", "status")
     )
 
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
 
+from app.model.conditions import Condition, read_conditions
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import (
@@ -183,18 +184,6 @@ Recommendation = tuple[ContainerRecommendation, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class VpaCondition:
-    """A condition of a VPA's status."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition: datetime | None = None
-    observed_generation: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Vpa:
     """A VerticalPodAutoscaler."""
 
@@ -213,7 +202,7 @@ class Vpa:
     startup_boost: StartupBoost | None
     recommenders: tuple[str, ...]
     recommendation: Recommendation | None  # None: not there, which differs from empty
-    conditions: tuple[VpaCondition, ...]
+    conditions: tuple[Condition, ...]
     observed_generation: int | None
 
     @property
@@ -288,7 +277,7 @@ def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
             for index, entry in enumerate(objects_at(spec, "recommenders", "spec"))
         ),
         recommendation=_recommendation(status, with_bounds=with_bounds),
-        conditions=_conditions(status),
+        conditions=read_conditions(status),
         observed_generation=integer_at(status, "observedGeneration", "status", most=_INT64),
     )
 
@@ -398,21 +387,6 @@ _NO_AMOUNTS: Quantities = {}
 def _amounts(entry: Object, key: str, path: str, *, keep: bool = True) -> Quantities:
     amounts = quantities_at(entry, key, path)
     return amounts if amounts and keep else _NO_AMOUNTS
-
-
-def _conditions(status: Object) -> tuple[VpaCondition, ...]:
-    path = "status.conditions"
-    return tuple(
-        VpaCondition(
-            type=text_at(item, "type", path),
-            status=text_at(item, "status", path),
-            reason=text_at(item, "reason", path),
-            message=text_at(item, "message", path),
-            last_transition=time_at(item, "lastTransitionTime", path),
-            observed_generation=integer_at(item, "observedGeneration", path, most=_INT64),
-        )
-        for item in objects_at(status, "conditions", "status")
-    )
 
 
 def without_status(item: object) -> Object:

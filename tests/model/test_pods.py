@@ -220,14 +220,6 @@ def test_wrong_values(path: str, value: object) -> None:
     assert caught.value.path == path
 
 
-@pytest.mark.parametrize("field", ["type", "status", "reason", "message", "lastTransitionTime"])
-def test_wrong_conditions(field: str) -> None:
-    """A condition's field is told as one of the conditions'."""
-    with pytest.raises(BadObject) as caught:
-        read_pod(make.with_value(FULL, f"status.conditions[0].{field}", 1))
-    assert caught.value.path == f"status.conditions.{field}"
-
-
 @pytest.mark.parametrize("field", ["reason", "exitCode", "startedAt", "finishedAt"])
 def test_wrong_terminations(field: str) -> None:
     """How a container ended is read with the same care."""

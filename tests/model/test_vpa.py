@@ -348,17 +348,6 @@ def test_wrong_values(path: str, value: object) -> None:
     assert caught.value.path == path
 
 
-@pytest.mark.parametrize(
-    "field",
-    ["type", "status", "reason", "message", "lastTransitionTime", "observedGeneration"],
-)
-def test_wrong_conditions(field: str) -> None:
-    """A condition's field is told as one of the conditions'."""
-    with pytest.raises(BadObject) as caught:
-        read_vpa(make.with_value(FULL, f"status.conditions[0].{field}", []))
-    assert caught.value.path == f"status.conditions.{field}"
-
-
 def test_a_bad_status_can_be_left_out() -> None:
     """A VPA whose status is garbage can be read without it."""
     garbage = {**FULL, "status": "?"}
