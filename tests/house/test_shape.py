@@ -1,0 +1,172 @@
+"""The house keeps its shape: what imports and linters cannot see.
+
+A breach is listed by file and line. If a rule is in the way, argue in a decision record.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+APP: Final = ROOT / "app"
+MODULES: Final = sorted(APP.rglob("*.py"))
+PURE: Final = [path for path in MODULES if path.relative_to(APP).parts[0] in {"core", "model"}]
+TESTS: Final = sorted((ROOT / "tests").rglob("*.py"))
+
+LONGEST_PURPOSE: Final = 88  # characters
+LONGEST_FUNCTION: Final = 60  # lines
+LONGEST_MODULE: Final = 400  # lines
+
+DOORS: Final = {"breakpoint", "eval", "exec", "input", "open", "print"}
+CLOCKS: Final = {"fromtimestamp", "now", "today", "utcnow"}
+
+TEXTS: Final = {"", ".cfg", ".ini", ".json", ".lock", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
+ROOMS: Final = (".ci", "app", "bench", "deploy", "docs", "tests")
+# The project speaks of itself, not of how it came to be.
+STRANGE: Final = re.compile(
+    r"/work/|\bissues? \#?\d|\bshared/(?:spec|design)"
+    r"|\bspec(?:ification)? (?:section|chapter|row)\b|\b(?:admission|recommender|updater)\.md\b"
+    r"|\bthe (?:architect|assistant|brief|sub-?agent)\b"
+    r"|\b(?:anthropic|chatgpt|claude|copilot|llm)\b",
+    re.IGNORECASE,
+)
+
+
+@lru_cache
+def tree(path: Path) -> ast.Module:
+    """Return a module's syntax tree."""
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def shown(path: Path, line: int = 0) -> str:
+    """Return a place for people."""
+    name = str(path.relative_to(ROOT))
+    return f"{name}:{line}" if line else name
+
+
+def nothing(offenders: Iterator[str]) -> None:
+    """Fail with the list of offenders, if there are any."""
+    found = "\n".join(offenders)
+    assert not found, f"\n{found}"
+
+
+def test_modules_say_what_they_are_for() -> None:
+    """Every module begins with a line that tells its purpose."""
+
+    def offenders() -> Iterator[str]:
+        for path in MODULES:
+            purpose = (ast.get_docstring(tree(path)) or "").partition("\n")[0]
+            if not 0 < len(purpose) <= LONGEST_PURPOSE or purpose[-1] not in ".:!?":
+                yield f"{shown(path)} has no purpose line of at most {LONGEST_PURPOSE} characters"
+
+    nothing(offenders())
+
+
+def test_modules_are_short() -> None:
+    """A module is read in one sitting."""
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    nothing(
+        f"{shown(path)} has {lines} lines, {LONGEST_MODULE} are allowed"
+        for path, lines in lengths.items()
+        if lines > LONGEST_MODULE
+    )
+
+
+def test_functions_are_short() -> None:
+    """A function fits a screen or two."""
+    nothing(
+        f"{shown(path, node.lineno)} {node.name} has {lines} lines, {LONGEST_FUNCTION} are allowed"
+        for path in MODULES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
+    )
+
+
+def test_one_colour() -> None:
+    """Only web and wiring are asynchronous; what runs side by side elsewhere runs in threads."""
+    nothing(
+        f"{shown(path, node.lineno)} async def {node.name}"
+        for path in MODULES
+        if path.relative_to(APP).parts[0] not in {"web", "wiring"}
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.AsyncFunctionDef)
+    )
+
+
+def test_model_and_core_are_pure() -> None:
+    """Model and core open nothing, print nothing, ask no clock and share no variable."""
+
+    def offence(node: ast.AST) -> str:
+        match node:
+            case ast.Global() | ast.Nonlocal():
+                return f"shares {', '.join(node.names)}"
+            case ast.Call(func=ast.Name(id=name)) if name in DOORS:
+                return f"calls {name}"
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=whose), attr=name)) if (
+                whose in {"date", "datetime"} and name in CLOCKS
+            ):
+                return f"calls {whose}.{name}"
+        return ""
+
+    nothing(
+        f"{shown(path, getattr(node, 'lineno', 0))} {found}"
+        for path in PURE
+        for node in ast.walk(tree(path))
+        if (found := offence(node))
+    )
+
+
+def does_something(path: Path) -> bool:
+    """Whether a module holds more than words and values."""
+    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree(path)))
+
+
+@pytest.mark.parametrize("room", ["model", "core"])
+def test_tests_mirror_modules(room: str) -> None:
+    """A module of model or core that does something has its test file; none tests another's."""
+    modules = {
+        path.relative_to(APP).with_name(f"test_{path.name}"): does_something(path)
+        for path in PURE
+        if path.relative_to(APP).parts[0] == room
+    }
+    needed = {path for path, does in modules.items() if does}
+    tests = {path.relative_to(ROOT / "tests") for path in TESTS if path.name.startswith("test_")}
+    tests = {path for path in tests if path.parts[0] == room}
+    nothing(f"tests/{path} is missing" for path in sorted(needed - tests))
+    nothing(f"tests/{path} mirrors no module" for path in sorted(tests - set(modules)))
+
+
+def test_tests_do_not_sleep() -> None:
+    """A test steps its clock; it neither waits for the world's nor fakes what it tests."""
+    nothing(
+        f"{shown(path, node.lineno)} calls {ast.unparse(node.func)}"
+        for path in TESTS
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"sleep", "time.sleep"}
+    )
+
+
+def test_the_project_speaks_of_itself() -> None:
+    """No file tells how, where or by whom it was written."""
+
+    def texts() -> Iterator[Path]:
+        yield from (path for path in ROOT.glob("[!.]*") if path.is_file() and path.suffix in TEXTS)
+        for room in ROOMS:
+            for path in sorted((ROOT / room).rglob("*")):
+                if path.is_file() and path.suffix in TEXTS and path != Path(__file__):
+                    yield path
+
+    nothing(
+        f"{shown(path, number)} says {found[0]!r}"
+        for path in texts()
+        for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1)
+        if (found := STRANGE.search(line))
+    )
