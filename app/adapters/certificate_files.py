@@ -1,4 +1,4 @@
-"""Certificates in files: given ones, watched for change, and ones that we make for a folder.
+"""Certificates in files: given ones, watched for change, and ones made for a folder.
 
 Strategy: contents are compared, not events: a mounted Secret changes by swapping a link, and a
 poll sees that on every system. A set counts only when two readings agree and the key fits, so
