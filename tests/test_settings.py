@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
 from app.model.gates import Gate, Gates
 from app.model.quantity import Quantity
-from app.settings.admission import AdmissionSettings, AdmitSettings, Disjointness
+from app.settings.admission import AdmissionSettings, AdmitSettings
 from app.settings.command_line import asks_for_help, parse, schema
 from app.settings.flags import Address, Flag, PrometheusDuration, WebhookLabels
 from app.settings.pages import PURPOSES, flags_page, help_text
@@ -122,7 +123,7 @@ def test_flags_and_defaults_are_upstreams(settings: type) -> None:
     assert set(ours) == set(OURS[settings].split())
 
 
-@pytest.mark.parametrize("settings", [*UPSTREAM, AdmitSettings])
+@pytest.mark.parametrize("settings", [settings for settings, _ in PURPOSES.values()])
 def test_every_setting_has_the_type_it_says(settings: type) -> None:
     """What a flag's text becomes is what the field is annotated with."""
     for hint, flag in annotated(settings):

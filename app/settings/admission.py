@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
+from app.core.admission.overlap import Disjointness
 from app.model.gates import Gates
 from app.model.quantity import Quantity
 from app.settings.flags import (
@@ -32,15 +32,6 @@ from app.settings.flags import (
     whole,
 )
 from app.settings.shared import OWN_NAMESPACE, Cluster, Logging, Offline, Profiling, Scope
-
-
-class Disjointness(StrEnum):
-    """What happens to a VPA whose pods another VPA claims as well."""
-
-    ENFORCE = "enforce"
-    WARN = "warn"
-    OFF = "off"
-
 
 _MOUNTED: Final = "/etc/tls-certs"
 
