@@ -49,7 +49,10 @@ class Workload:
 def read_workload(
     item: Object, *, kind: str = "", api_version: str = "", with_template: bool = True
 ) -> Workload:
-    """Read a built-in controller; lists of an API server do not repeat kind and apiVersion."""
+    """Read a built-in controller; lists of an API server do not repeat kind and apiVersion.
+
+    Without its template it is equal for as long as nothing changes but its status.
+    """
     kind = kind or text_at(item, "kind", "")
     api_version = api_version or text_at(item, "apiVersion", "")
     metadata = object_at(item, "metadata", "")
@@ -61,7 +64,7 @@ def read_workload(
         key=owner_key(api_version, kind, text_at(metadata, "name", "metadata")),
         api_version=api_version,
         uid=text_at(metadata, "uid", "metadata"),
-        resource_version=text_at(metadata, "resourceVersion", "metadata"),
+        resource_version=text_at(metadata, "resourceVersion", "metadata") if with_template else "",
         owner=next((owner for owner in read_owners(metadata) if owner.controller), None),
         selector=_selector(kind, spec, template, template_path),
         replicas=integer_at(spec, "replicas", "spec"),

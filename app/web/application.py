@@ -1,33 +1,43 @@
 """The webhook's FastAPI application.
 
-Strategy: FastAPI is the frame; the three review paths are ASGI endpoints inside it, so that a
-review passes no validation layer that it does not need.
+Strategy: FastAPI is the frame. The three review paths are ASGI endpoints that never raise, so
+they are called before its middleware, which would take a fifth of the time of a review.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fastapi import FastAPI, Response
-from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.admission.validate import Phase
 from app.web.endpoints import ReviewEndpoint
 from app.web.reviews import Reviewer
 
 
+class Webhook(FastAPI):
+    """A FastAPI application with endpoints that stand before everything else."""
+
+    def __init__(self, endpoints: Mapping[str, ASGIApp], title: str) -> None:
+        super().__init__(title=title, docs_url=None, redoc_url=None)
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, a review first."""
+        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        await (endpoint or super().__call__)(scope, receive, send)
+
+
 def webhook(reviewer: Reviewer) -> FastAPI:
     """Return the application behind the HTTPS port."""
-    app = FastAPI(title="Plumbline admission webhook", docs_url=None, redoc_url=None)
     mutate = ReviewEndpoint(reviewer, Phase.MUTATING)
-    app.router.routes[:] = [
-        Route("/mutate", mutate),
-        Route("/validate", ReviewEndpoint(reviewer, Phase.VALIDATING)),
-        # Upstream's configuration names no path.
-        Route("/", mutate),
-        *app.router.routes,
-    ]
-    return app
+    endpoints: dict[str, ASGIApp] = {
+        "/mutate": mutate,
+        "/validate": ReviewEndpoint(reviewer, Phase.VALIDATING),
+        "/": mutate,  # upstream's configuration names no path
+    }
+    return Webhook(endpoints, "Plumbline admission webhook")
 
 
 Check = Callable[[], str]  # empty: fine, else what is wrong

@@ -130,15 +130,11 @@ class Keeper:
         if self._cluster is None:
             return []
         beat = settings.heartbeat
-        rules = HeartbeatRules(
-            beat.lease_namespace,
-            beat.lease_name,
-            socket.gethostname(),
-            beat.interval.total_seconds(),
-        )
-        return [
-            Loop("heartbeat", Heartbeat(self._cluster, rules, self._reachable, clock).tick, clock)
-        ]
+        seconds = beat.interval.total_seconds()
+        holder = socket.gethostname()
+        rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, holder, seconds)
+        heartbeat = Heartbeat(self._cluster, rules, self._reachable, clock)
+        return [Loop("heartbeat", heartbeat.tick, clock, longest_retry_seconds=seconds)]
 
     def _reachable(self) -> str:
         """Say why API servers do not get answers from us; empty if they do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +29,7 @@ from app.wiring.clock import SystemClock
 log = logging.getLogger(__name__)
 
 _MOST_STALE_SECONDS = 300.0
+_OWNER_SECONDS = 3.0
 
 
 class Knowledge(Protocol):
@@ -72,12 +73,14 @@ class RecordedKnowledge:
 class LiveKnowledge:
     """A cluster behind an API server, mirrored."""
 
-    def __init__(self, cluster: KubeCluster, scope: Scope, clock: Clock) -> None:
+    def __init__(self, connect: Callable[[], KubeCluster], scope: Scope, clock: Clock) -> None:
         self._clock = clock
+        cluster = connect()
         sources = [_source(resource, scope.namespace) for resource in (VPAS, LIMIT_RANGES)]
         sources += [_source(resource, scope.namespace) for resource in WORKLOADS]
         self._mirror = Mirror(cluster, clock, sources, jitter=random.random)
-        owners = LiveOwners(cluster, clock)
+        # Reviews wait for these; they do not queue behind lists, and give up soon.
+        owners = LiveOwners(connect().within(_OWNER_SECONDS), clock)
         siblings = ListedSiblings(cluster)
         self.sources = Sources(lambda: self._mirror.snapshot, owners, siblings, clock)
         self._mirror.start()

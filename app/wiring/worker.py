@@ -10,15 +10,17 @@ import gc
 import signal
 import socket
 import threading
+from functools import partial
 from multiprocessing.connection import Connection
 
 from prometheus_client import CollectorRegistry
 
-from app.adapters.kube import connect
+from app.adapters.kube import KubeCluster, connect
 from app.adapters.logs import start_logging
 from app.adapters.tls import ServerTls
 from app.model.certificates import CertificateSet
 from app.settings.admission import AdmissionSettings
+from app.settings.shared import Cluster as Reach
 from app.telemetry.admission import AdmissionMetrics
 from app.web.application import webhook
 from app.web.reviews import Reviewer
@@ -33,9 +35,12 @@ def knowledge(settings: AdmissionSettings) -> Knowledge:
     """Return what a worker answers from."""
     if settings.offline.objects:
         return RecordedKnowledge(settings.offline.objects)
-    reach = settings.cluster
-    cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
-    return LiveKnowledge(cluster, settings.scope, SystemClock())
+    return LiveKnowledge(partial(connected, settings.cluster), settings.scope, SystemClock())
+
+
+def connected(reach: Reach) -> KubeCluster:
+    """Return a connection to the API server with a budget of requests of its own."""
+    return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
 
 
 def work(
@@ -47,6 +52,7 @@ def work(
     """Serve until the keeper says so, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C; the keeper tells us
     start_logging(settings.logging.verbosity)
+    gc.disable()  # what is read now stays; `_tidy` turns it on again
     known = knowledge(settings)
     metrics = AdmissionMetrics(CollectorRegistry())
     reviewer = Reviewer(known.sources, review_rules(settings.decisions), metrics)
@@ -96,3 +102,4 @@ def _tidy() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    gc.enable()

@@ -1,0 +1,84 @@
+"""Serves an ASGI application on a socket that somebody else has bound."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from app.model.errors import BadSetting
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+# API servers keep idle connections for 90 s; who closes first should be they.
+_KEEP_ALIVE_SECONDS = 120
+_DRAIN_SECONDS = 10
+
+
+class Server:
+    """One application on one socket; `run` blocks until `stop` or a signal."""
+
+    def __init__(
+        self, app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            backlog=2048,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+        )
+        self._server = uvicorn.Server(config)
+        self._listener = listener
+
+    def run(self) -> None:
+        """Serve; in the main thread SIGTERM and SIGINT end it after open requests are answered."""
+        self._server.run(sockets=[self._listener])
+
+    def start(self, name: str) -> threading.Thread:
+        """Serve in a thread of its own."""
+        thread = threading.Thread(target=self.run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def stop(self) -> None:
+        """Accept no more connections, answer what is open, and end."""
+        self._server.should_exit = True
+
+
+def bound(host: str, port: int, flag: str, *, shared: bool = False) -> socket.socket:
+    """Return a listening socket; several may share a port.
+
+    Raises:
+        BadSetting: the port is taken or the address is not ours.
+    """
+    is_v6 = ":" in host or (not host and socket.has_dualstack_ipv6())
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6 and not host:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        shown = f"{host or '*'}:{port}"
+        raise BadSetting(f"{flag}: cannot listen on {shown}: {error.strerror}") from None
+    listener.listen(2048)
+    return listener
