@@ -1,4 +1,4 @@
-"""Objects that a decision needs and the snapshot does not hold, and what was found of them."""
+"""Objects that a decision needs and no snapshot holds, and what was found of them."""
 
 from __future__ import annotations
 
