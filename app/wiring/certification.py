@@ -107,6 +107,8 @@ def given_paths(settings: AdmissionSettings) -> CertificatePaths | None:
 def registration_of(settings: AdmissionSettings) -> webhooks.Registration:
     """Return how the API server finds us."""
     asked, scope = settings.registration, settings.scope
+    if asked.labels.problem:
+        log.error("webhook labels not used", extra={"problem": asked.labels.problem})
     return webhooks.Registration(
         service=asked.service,
         namespace=settings.cluster.namespace,

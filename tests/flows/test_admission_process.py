@@ -1,0 +1,209 @@
+"""The admission process as it is started, on objects from files."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from tests import make
+from tests.waiting import eventually
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """A running process."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    health: str
+    context: ssl.SSLContext
+    log: Path
+
+    def client(self) -> httpx.Client:
+        """Return a client that trusts the process's CA."""
+        return httpx.Client(base_url=self.url, verify=self.context, timeout=10)
+
+    def is_ready(self) -> bool:
+        """Whether it says that it answers."""
+        try:
+            return httpx.get(f"{self.health}/readyz", timeout=2).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def workers(self) -> list[int]:
+        """Return the processes that answer."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [
+            int(child)
+            for children in threads
+            for child in children.read_text().split()
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(folder: Path, *flags: str) -> Iterator[Webhook]:
+    """Start the process; end it, and all its workers with it."""
+    objects = folder / "objects.jsonl"
+    found = [make.vpa_json(cpu="250m", memory="200Mi"), make.workload_json()]
+    objects.write_bytes(b"\n".join(orjson.dumps(item) for item in found))
+    port, health = free_port(), free_port()
+    command = [
+        sys.executable, "-m", "app", "admission", f"--objects={objects}", f"--port={port}",
+        f"--address=127.0.0.1:{health}", "--host=127.0.0.1", f"--certs-dir={folder}/certs", *flags,
+    ]  # fmt: skip
+    log = folder / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stderr=file, start_new_session=True)
+    try:
+        ca = folder / "certs/caCert.pem"
+        assert eventually(ca.exists), log.read_text()
+        context = ssl.create_default_context(cafile=str(ca))
+        webhook = Webhook(
+            process, f"https://localhost:{port}", f"http://127.0.0.1:{health}", context, log
+        )
+        assert eventually(webhook.is_ready), log.read_text()
+        yield webhook
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    """A process with two workers."""
+    with running(tmp_path_factory.mktemp("webhook"), "--workers=2") as found:
+        yield found
+
+
+def review() -> bytes:
+    """Return a review of a pod that the VPA controls."""
+    return orjson.dumps(make.review_json(make.pod_json(cpu="100m", memory="100Mi")))
+
+
+JSON = {"content-type": "application/json"}
+
+
+def test_pod_is_patched_over_tls(webhook: Webhook) -> None:
+    """A pod gets its recommendation from a process that files describe the cluster to."""
+    with webhook.client() as client:
+        answer = client.post("/mutate", content=review(), headers=JSON).json()
+
+    patch = orjson.loads(b64decode(answer["response"]["patch"]))
+    values = {operation["path"]: operation["value"] for operation in patch}
+    assert values["/spec/containers/0/resources/requests/cpu"] == "250m"
+
+
+def test_metrics_add_up_over_workers(webhook: Webhook) -> None:
+    """A scrape counts what all workers did."""
+
+    def applied() -> float:
+        text = httpx.get(f"{webhook.health}/metrics").text
+        found = re.search(r'admission_pods_total\{applied="true"\} (\S+)', text)
+        return float(found[1]) if found else 0.0
+
+    before = applied()
+    for _ in range(20):  # a new connection each, so that both workers get some
+        with webhook.client() as client:
+            client.post("/mutate", content=review(), headers=JSON).raise_for_status()
+
+    assert eventually(lambda: applied() == before + 20)
+
+
+def test_killed_worker_comes_back(webhook: Webhook) -> None:
+    """A worker that dies is missed by readiness and started again."""
+    before = webhook.workers()
+    os.kill(before[0], signal.SIGKILL)
+
+    assert eventually(lambda: not webhook.is_ready())
+    assert eventually(webhook.is_ready)
+    after = webhook.workers()
+    assert len(after) == len(before)
+    assert before[0] not in after
+
+
+def ask_until_nobody_listens(webhook: Webhook, answered: threading.Event) -> str:
+    """Ask again and again on one connection; return what went wrong before it was closed."""
+    with webhook.client() as client:
+        while True:
+            try:
+                client.post("/mutate", content=review(), headers=JSON).raise_for_status()
+            except (httpx.ConnectError, httpx.RemoteProtocolError):
+                return ""  # refused, or closed between two reviews
+            except httpx.HTTPError as error:
+                return repr(error)
+            answered.set()
+
+
+def test_sigterm_ends_all_without_breaking_open_reviews(tmp_path: Path) -> None:
+    """Reviews that are on their way when the process is told to end are answered."""
+    answered = threading.Event()
+    with running(tmp_path, "--workers=1") as webhook, ThreadPoolExecutor() as pool:
+        asking = pool.submit(ask_until_nobody_listens, webhook, answered)
+        assert answered.wait(10)
+        workers = webhook.workers()
+        webhook.process.terminate()
+        assert webhook.process.wait(20) == 0
+
+        assert asking.result(20) == ""
+    assert all(not Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+@pytest.mark.parametrize(
+    ("flag", "wrong"),
+    [
+        pytest.param("--port", "--port", id="TLS port"),
+        pytest.param("--address=127.0.0.1", "--address", id="health port"),
+    ],
+)
+def test_taken_port_is_named(tmp_path: Path, flag: str, wrong: str) -> None:
+    """A port that is taken is told with the flag that changes it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        value = f"{flag}:{port}" if "=" in flag else f"{flag}={port}"
+        other = f"--port={free_port()}" if "=" in flag else f"--address=127.0.0.1:{free_port()}"
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "app", "admission", "--host=127.0.0.1", "--workers=1",
+                f"--objects={tmp_path}", f"--certs-dir={tmp_path}/certs", value, other,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )  # fmt: skip
+
+    assert done.returncode == 2
+    assert wrong in done.stderr
+    assert str(port) in done.stderr
+    assert "Traceback" not in done.stderr
