@@ -7,17 +7,22 @@ refuse is not asked for: LimitRanges and the pod's own resources are the ceiling
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
+
+import orjson
 
 from app.core.capping import request_at
-from app.core.scaling import CPU, SIZED, proportional_limit
+from app.core.scaling import CPU, SIZED, limits_follow, proportional_limit, scale
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import BOOST_ANNOTATION, Container, Pod
 from app.model.quantity import ZERO, Quantity
-from app.model.vpa import BoostType, ControlledValues, CpuBoost, Vpa
+from app.model.vpa import BoostType, CpuBoost, Vpa
+
+_ONE_MILLI = Quantity.of_milli(1)
+_UNLIMITED = Limits()
 
 
 class Refusal(StrEnum):
@@ -28,14 +33,26 @@ class Refusal(StrEnum):
     NO_RISE = "BoostWouldNotRaise"
 
 
+class Ceiling(StrEnum):
+    """What holds a boost down, or leaves no room for any."""
+
+    FLAG = "MaxAllowedCpuBoost"
+    OWN_LIMIT = "ContainerLimit"
+    CONTAINER_LIMIT_RANGE = "ContainerLimitRange"
+    POD_LIMIT_RANGE = "PodLimitRange"
+    POD_RESOURCES = "PodResources"
+
+
 @dataclass(frozen=True, slots=True)
 class Boosted:
     """The CPU of a boosted container, and what its author had asked for."""
 
     container: str
     base: Quantity  # without the boost
+    wanted: Quantity  # without ceilings
     request: Quantity
     limit: Quantity | None  # None: as it is
+    ceiling: Ceiling | None  # what keeps it below `wanted`
     original: str  # the annotation's value
 
     @property
@@ -59,7 +76,7 @@ def boosts(
     limits: NamespaceLimits,
     unboosted: Sequence[Unboosted],
     most: Quantity | None,
-) -> tuple[Mapping[str, Boosted], Mapping[str, Refusal]]:
+) -> tuple[Mapping[str, Boosted], Mapping[str, Refusal | Ceiling]]:
     """Return the boost of each container that gets one, and why others do not.
 
     Args:
@@ -69,33 +86,54 @@ def boosts(
         unboosted: every container with the CPU it would have without a boost.
         most: the highest request that a boost may reach, None for any.
     """
+    bounds: list[tuple[Quantity, Ceiling]] = []
+    if limits.container is not None:
+        bounds.append((limits.container.most(CPU), Ceiling.CONTAINER_LIMIT_RANGE))
+    if pod.pod_resources is not None:
+        bounds.append((pod.pod_resources.limit(CPU) or ZERO, Ceiling.POD_RESOURCES))
     found: dict[str, Boosted] = {}
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, Refusal | Ceiling] = {}
     for plain in unboosted:
-        asked = vpa.boost(plain.container.name)
+        name = plain.container.name
+        asked = vpa.boost(name)
         if asked is None:
             continue
-        outcome = _boost(plain, vpa, asked, _ceiling(plain, pod, limits, vpa, most))
+        outcome = _boost(plain, vpa, asked, most or ZERO, bounds)
         if isinstance(outcome, Boosted):
-            found[plain.container.name] = outcome
+            found[name] = outcome
         else:
-            refused[plain.container.name] = outcome
-    return _within_pod(pod, vpa, limits.pod, unboosted, found), refused
+            refused[name] = outcome
+    if found and (limits.pod is not None or pod.pod_resources is not None):
+        _share(pod, vpa, limits.pod or _UNLIMITED, unboosted, found, refused)
+    return found, refused
 
 
 def _boost(
-    plain: Unboosted, vpa: Vpa, asked: CpuBoost, ceiling: Quantity | None
-) -> Boosted | Refusal:
+    plain: Unboosted,
+    vpa: Vpa,
+    asked: CpuBoost,
+    most: Quantity,
+    bounds: Sequence[tuple[Quantity, Ceiling]],
+) -> Boosted | Refusal | Ceiling:
     milli = _wanted_milli(plain.request, asked)
     if milli is None:
         return Refusal.UNKNOWN_TYPE
-    if milli == 0 and plain.request.is_zero:
-        return Refusal.NOTHING_TO_BOOST
-    if ceiling is not None:
-        milli = min(milli, ceiling.nano // 10**6)
-    if milli <= plain.request.milli:
-        return Refusal.NO_RISE
-    return _with_limit(plain, vpa, Quantity.of_milli(milli))
+    base = plain.request.milli
+    if milli <= base:
+        return Refusal.NO_RISE if base else Refusal.NOTHING_TO_BOOST
+    wanted = Quantity.of_milli(milli)
+    request, ceiling = _below_ceilings(wanted, plain, vpa, most, bounds)
+    if ceiling is not None and request <= plain.request:
+        return ceiling
+    return Boosted(
+        container=plain.container.name,
+        base=plain.request,
+        wanted=wanted,
+        request=request,
+        limit=_limit(plain, vpa, request),
+        ceiling=ceiling,
+        original=original_resources(plain.container),
+    )
 
 
 def _wanted_milli(base: Quantity, asked: CpuBoost) -> int | None:
@@ -109,97 +147,119 @@ def _wanted_milli(base: Quantity, asked: CpuBoost) -> int | None:
             return None
 
 
-def _with_limit(plain: Unboosted, vpa: Vpa, request: Quantity) -> Boosted:
-    container = plain.container
-    policy = vpa.policy(container.name)
-    values = policy.controlled_values if policy else None
-    limit = None
-    if values in (None, "", ControlledValues.REQUESTS_AND_LIMITS):
-        spec = container.resources
-        if (spec.limit(CPU) or ZERO).is_zero:
-            base_limit, base = plain.limit, plain.request
-        else:
-            base_limit, base = spec.limit(CPU) or ZERO, spec.request(CPU) or ZERO
-        follows = proportional_limit(CPU, base_limit, base, request).amount
-        limit = None if follows is None else max(follows, plain.limit)
-    return Boosted(container.name, plain.request, request, limit, original_resources(container))
-
-
-def _ceiling(
-    plain: Unboosted, pod: Pod, limits: NamespaceLimits, vpa: Vpa, most: Quantity | None
-) -> Quantity | None:
-    """Return the highest boosted request that one container may have, None for any."""
+def _below_ceilings(
+    request: Quantity,
+    plain: Unboosted,
+    vpa: Vpa,
+    most: Quantity,
+    bounds: Sequence[tuple[Quantity, Ceiling]],
+) -> tuple[Quantity, Ceiling | None]:
+    """Return the highest request up to a wanted one, and what keeps it from being that."""
+    ceiling: Ceiling | None = None
+    if not most.is_zero and request > most:
+        request, ceiling = most, Ceiling.FLAG
     policy = vpa.policy(plain.container.name)
-    spec = plain.container.resources
-    limit = spec.limit(CPU) or ZERO
-    ceilings = [most] if most is not None and not most.is_zero else []
     if policy is not None and policy.requests_only:
-        # One millicore below the limit, so that the pod stays Burstable.
-        if not limit.is_zero:
-            ceilings.append(Quantity.of_milli(max(limit.milli - 1, 1)))
-        return min(ceilings, default=None)
-    bounds = [limits.container.most(CPU)] if limits.container else []
-    if pod.pod_resources is not None:
-        bounds.append(pod.pod_resources.limit(CPU) or ZERO)
-    for bound in bounds:
-        if not bound.is_zero:
-            follows = request_at(CPU, spec, limits.container or Limits(), bound)
-            ceilings.append(bound if follows.is_zero else min(bound, follows))
-    return min(ceilings, default=None)
+        limit = plain.container.resources.limit(CPU)
+        if limit is not None and request.milli > limit.milli:
+            # One millicore of distance, so that the pod stays Burstable.
+            is_wide = limit > _ONE_MILLI
+            request = replace(limit, nano=limit.nano - 10**6, spelling="") if is_wide else limit
+            ceiling = Ceiling.OWN_LIMIT
+        return request, ceiling
+    for bound, name in bounds:
+        highest = _highest(plain, bound) if limits_follow(policy) else bound
+        if not bound.is_zero and request > highest:
+            request, ceiling = highest, name
+    return request, ceiling
 
 
-def _within_pod(
+def _highest(plain: Unboosted, bound: Quantity) -> Quantity:
+    """Return the highest request that stays, with the limit that follows, within a bound."""
+    spec = plain.container.resources
+    follows = request_at(CPU, spec, _UNLIMITED, bound)
+    if not follows.is_zero:
+        return Quantity.of_milli(min(follows, bound).nano // 10**6)
+    if plain.limit.is_zero:
+        return bound
+    # A usual limit stays until the request would outgrow it.
+    grown = scale(CPU, plain.request, plain.limit, bound)
+    return Quantity.of_milli(min(max(grown, plain.limit), bound).nano // 10**6)
+
+
+def _limit(plain: Unboosted, vpa: Vpa, request: Quantity) -> Quantity | None:
+    """Return the limit that goes with a boosted request, None if it stays; it never falls."""
+    if not limits_follow(vpa.policy(plain.container.name)):
+        return None
+    spec = plain.container.resources
+    follows = proportional_limit(CPU, spec.limit(CPU), spec.request(CPU), request).amount
+    if follows is None and ZERO < plain.limit < request:
+        follows = proportional_limit(CPU, plain.limit, plain.request, request).amount
+    return None if follows is None else max(follows, plain.limit)
+
+
+def _share(
     pod: Pod,
     vpa: Vpa,
-    limits: Limits | None,
+    limits: Limits,
     unboosted: Sequence[Unboosted],
     found: dict[str, Boosted],
-) -> dict[str, Boosted]:
-    """Share what a pod as a whole may have: each boost gives up the same part of its rise."""
-    most = limits.most(CPU) if limits else ZERO
-    part = (1, 1)
-    if found and not most.is_zero:
-        used = sum(plain.limit.nano for plain in unboosted)
-        rise = sum(
-            (found[plain.container.name].limit or plain.limit).nano - plain.limit.nano
-            for plain in unboosted
-            if plain.container.name in found
-        )
-        part = _smaller(part, most.nano - used, rise)
-    wanted = pod.pod_resources.request(CPU) if pod.pod_resources else None
-    if found and wanted is not None:
-        used = sum(plain.request.nano for plain in unboosted)
-        rise = sum(boost.request.nano - boost.base.nano for boost in found.values())
-        part = _smaller(part, wanted.nano - used, rise)
-    if part == (1, 1):
-        return found
-    shared: dict[str, Boosted] = {}
+    refused: dict[str, Refusal | Ceiling],
+) -> None:
+    """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
+    parts = _parts(pod, limits, unboosted, found)
+    if not parts:
+        return
+    part, ceiling = min(parts)
+    if part >= 1:
+        return
     for plain in unboosted:
         boost = found.get(plain.container.name)
         if boost is None:
             continue
-        rise = boost.request.milli - boost.base.milli
-        milli = boost.base.milli + rise * part[0] // part[1]
-        if milli > boost.base.milli:
-            shared[boost.container] = _with_limit(plain, vpa, Quantity.of_milli(milli))
-    return shared
+        rise = int((boost.request.milli - boost.base.milli) * max(part, Fraction(0)))
+        if rise > 0:
+            request = Quantity.of_milli(boost.base.milli + rise)
+            limit = _limit(plain, vpa, request)
+            shared = replace(boost, request=request, limit=limit, ceiling=ceiling)
+            found[boost.container] = shared
+        else:
+            refused[boost.container] = ceiling
+            del found[boost.container]
 
 
-def _smaller(part: tuple[int, int], room: int, rise: int) -> tuple[int, int]:
-    """Return the smaller of a part and what room leaves of a rise, as numerator, denominator."""
-    if rise <= 0 or rise <= room:
-        return part
-    room = max(room, 0)
-    return (room, rise) if room * part[1] < part[0] * rise else part
+def _parts(
+    pod: Pod, limits: Limits, unboosted: Sequence[Unboosted], found: Mapping[str, Boosted]
+) -> list[tuple[Fraction, Ceiling]]:
+    """Return what part of the rise of limits and of requests there is room for."""
+    sidecars = [c.resources for c in pod.init_containers if c.restart_policy == "Always"]
+    parts: list[tuple[Fraction, Ceiling]] = []
+    most = limits.most(CPU)
+    if not most.is_zero:
+        used = sum(plain.limit.nano for plain in unboosted)
+        used += sum((sidecar.limit(CPU) or ZERO).nano for sidecar in sidecars)
+        rise = sum(
+            boost.limit.nano - plain.limit.nano
+            for plain in unboosted
+            if (boost := found.get(plain.container.name)) and boost.limit is not None
+        )
+        if rise > 0:
+            parts.append((Fraction(most.nano - used, rise), Ceiling.POD_LIMIT_RANGE))
+    wanted = pod.pod_resources.request(CPU) if pod.pod_resources is not None else None
+    if wanted is not None:
+        used = sum(plain.request.nano for plain in unboosted)
+        used += sum((sidecar.request(CPU) or ZERO).nano for sidecar in sidecars)
+        rise = sum(boost.request.nano - boost.base.nano for boost in found.values())
+        parts.append((Fraction(wanted.nano - used, rise), Ceiling.POD_RESOURCES))
+    return parts
 
 
 def original_resources(container: Container) -> str:
     """Return what a container's author asked for, as the boost annotation keeps it."""
     spec = container.resources
-    return json.dumps(
+    return orjson.dumps(
         {
             "requests": {name: str(found) for name in SIZED if (found := spec.request(name))},
             "limits": {name: str(found) for name in SIZED if (found := spec.limit(name))},
-        },
-        separators=(",", ":"),
-    )
+        }
+    ).decode()

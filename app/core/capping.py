@@ -8,9 +8,10 @@ maximum comes after its minimum and wins.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from app.core.scaling import SIZED, scale
+from app.core.scaling import CPU, SIZED, scale
 from app.model.limits import Limits
 from app.model.pods import Container, Resources
 from app.model.quantity import ZERO, Quantity
@@ -23,10 +24,19 @@ Quantities = Mapping[str, Quantity]
 class SizingRules:
     """Where sizing differs from the upstream autoscaler; all False is exactly upstream."""
 
-    spares_off_containers: bool = True  # mode Off: never resized, not even to make room
+    spares_off_containers: bool = True  # what a VPA does not size only gives room; see fitting
     keeps_fixed_limits: bool = True  # RequestsOnly: LimitRanges judge the limit as it stays
     orders_bounds: bool = True  # lower <= target <= upper also after caps
     fits_pod_resources: bool = True  # containers stay within spec.resources of the pod
+
+
+class Cap(NamedTuple):
+    """A step that changed an amount."""
+
+    resource: str
+    by: str
+    amount: Quantity  # after the step
+    is_noted: bool = True  # in the pod's annotation
 
 
 @dataclass(slots=True)
@@ -36,11 +46,10 @@ class Draft:
     container: Container
     current: Resources
     policy: ContainerPolicy | None
-    lists: dict[str, dict[str, Quantity]]  # by target, lower, upper; empty: no recommendation
-    recommended: Quantities
-    notes: list[str]
-    is_own: bool
-    is_fixed: bool  # never changed, though it takes its share
+    recommended: Quantities | None  # None: nothing was recommended
+    lists: dict[str, dict[str, Quantity]]  # by target, lower, upper; all in order of resources
+    is_fixed: bool = False  # never changed, though it takes its share
+    caps: list[Cap] = field(default_factory=list)  # of the target
 
     @property
     def requests_only(self) -> bool:
@@ -51,13 +60,13 @@ class Draft:
 def cap_container(draft: Draft, limits: Limits | None, rules: SizingRules) -> None:
     """Apply all caps of one container to each of its lists."""
     for word, amounts in draft.lists.items():
-        notes = draft.notes if word == "target" else []
+        caps = draft.caps if word == "target" else []
         if limits is not None:
-            _cap_to_limit_range(draft, amounts, limits, rules, notes)
+            _cap_to_limit_range(draft, amounts, limits, rules, caps)
         if draft.policy is not None:
-            _cap_to_policy(draft.policy, amounts, notes)
-        if draft.requests_only:
-            _cap_to_own_limit(draft.current, amounts, notes)
+            _cap_to_policy(draft.policy, amounts, caps)
+            if draft.policy.requests_only:
+                _cap_to_own_limit(draft.current, amounts, caps)
 
 
 def _cap_to_limit_range(
@@ -65,56 +74,77 @@ def _cap_to_limit_range(
     amounts: dict[str, Quantity],
     limits: Limits,
     rules: SizingRules,
-    notes: list[str],
+    caps: list[Cap],
 ) -> None:
-    stays = rules.keeps_fixed_limits and draft.requests_only
-    for resource in _in_order(amounts):
+    current, stays = draft.current, rules.keeps_fixed_limits and draft.requests_only
+    for resource, amount in amounts.items():
         if resource not in SIZED:
             continue
-        least, most = limits.least(resource), limits.most(resource)
-        floor = max(least, request_at(resource, draft.current, limits, least, stays=stays))
-        ceiling = request_at(resource, draft.current, limits, most, stays=stays)
-        if not floor.is_zero and amounts[resource] < floor:
-            amounts[resource] = floor
-            notes.append(f"{resource} capped to fit Min in container LimitRange")
-        if not ceiling.is_zero and amounts[resource] > ceiling:
-            amounts[resource] = ceiling
-            notes.append(f"{resource} capped to fit Max in container LimitRange")
+        # Of equals the first is taken, and with it the way it is written.
+        least = limits.least(resource)
+        floor = max(request_at(resource, current, limits, least, stays=stays), least)
+        if floor.nano > 0 and amount < floor:
+            _cap(amounts, caps, Cap(resource, "capped to fit Min in container LimitRange", floor))
+        if stays:
+            _keep_ratio(resource, current, limits, amounts, caps)
+        ceiling = request_at(resource, current, limits, limits.most(resource), stays=stays)
+        if ceiling.nano > 0 and amounts[resource] > ceiling:
+            _cap(amounts, caps, Cap(resource, "capped to fit Max in container LimitRange", ceiling))
+
+
+def _keep_ratio(
+    resource: str,
+    current: Resources,
+    limits: Limits,
+    amounts: dict[str, Quantity],
+    caps: list[Cap],
+) -> None:
+    """Keep a request high enough beside a limit that does not go down with it."""
+    ratio, limit = limits.most_ratio(resource), _limit(resource, current, limits)
+    if ratio.is_zero or limit.is_zero:
+        return
+    whole = 10**6 if resource == CPU else 10**9  # nano in a millicore, in a byte
+    steps = -(-limit.nano * 10**9 // (ratio.nano * whole))
+    floor = min(limit, Quantity(steps * whole, limit.format))
+    if amounts[resource] < floor:
+        by = "capped to fit maxLimitRequestRatio in container LimitRange"
+        _cap(amounts, caps, Cap(resource, by, floor))
+
+
+def _limit(resource: str, current: Resources, limits: Limits) -> Quantity:
+    """Return the limit of a container, the usual one if it has none."""
+    limit = current.limit(resource)
+    return limits.usual(resource) if limit is None or limit.is_zero else limit
 
 
 def request_at(
     resource: str, current: Resources, limits: Limits, bound: Quantity, *, stays: bool = False
 ) -> Quantity:
     """Return the request whose limit just meets a bound, zero if no limit would follow."""
-    limit = current.limit(resource) or ZERO
-    if limit.is_zero:
-        limit = limits.usual(resource)
+    limit = _limit(resource, current, limits)
     if limit.is_zero:
         return ZERO
-    request = current.request(resource) or ZERO
-    if request.is_zero or stays:
+    request = current.request(resource)
+    if stays or request is None or request.is_zero:
         return bound
     return scale(resource, request, limit, bound)
 
 
-def _cap_to_policy(policy: ContainerPolicy, amounts: dict[str, Quantity], notes: list[str]) -> None:
-    for resource in _in_order(amounts):
-        least = (policy.min_allowed or {}).get(resource, ZERO)
-        most = (policy.max_allowed or {}).get(resource, ZERO)
-        if not least.is_zero and amounts[resource] < least:
-            amounts[resource] = least
-            notes.append(f"{resource} capped to minAllowed")
-        if not most.is_zero and amounts[resource] > most:
-            amounts[resource] = most
-            notes.append(f"{resource} capped to maxAllowed")
+def _cap_to_policy(policy: ContainerPolicy, amounts: dict[str, Quantity], caps: list[Cap]) -> None:
+    least, most = policy.min_allowed or {}, policy.max_allowed or {}
+    for resource, amount in amounts.items():
+        floor, ceiling = least.get(resource, ZERO), most.get(resource, ZERO)
+        if floor.nano > 0 and amount < floor:
+            _cap(amounts, caps, Cap(resource, "capped to minAllowed", floor))
+        if ceiling.nano > 0 and amounts[resource] > ceiling:
+            _cap(amounts, caps, Cap(resource, "capped to maxAllowed", ceiling))
 
 
-def _cap_to_own_limit(current: Resources, amounts: dict[str, Quantity], notes: list[str]) -> None:
-    for resource in _in_order(amounts):
+def _cap_to_own_limit(current: Resources, amounts: dict[str, Quantity], caps: list[Cap]) -> None:
+    for resource, amount in amounts.items():
         limit = current.limit(resource)
-        if limit is not None and _milli64(amounts[resource]) > _milli64(limit):
-            amounts[resource] = limit
-            notes.append(f"{resource} capped to container limit")
+        if limit is not None and _milli64(amount) > _milli64(limit):
+            _cap(amounts, caps, Cap(resource, "capped to container limit", limit))
 
 
 def _milli64(amount: Quantity) -> int:
@@ -125,11 +155,6 @@ def _milli64(amount: Quantity) -> int:
     return (amount.milli + 2**63) % 2**64 - 2**63
 
 
-def _in_order(amounts: Quantities) -> list[str]:
-    """Return cpu, memory, then others by name."""
-    if len(amounts) <= 2:
-        return [resource for resource in SIZED if resource in amounts] + [
-            resource for resource in amounts if resource not in SIZED
-        ]
-    others = sorted(resource for resource in amounts if resource not in SIZED)
-    return [resource for resource in SIZED if resource in amounts] + others
+def _cap(amounts: dict[str, Quantity], caps: list[Cap], cap: Cap) -> None:
+    amounts[cap.resource] = cap.amount
+    caps.append(cap)

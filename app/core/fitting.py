@@ -13,8 +13,8 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from app.core.capping import Draft, SizingRules
-from app.core.scaling import SIZED, proportional_limit, scale
+from app.core.capping import Cap, Draft, SizingRules
+from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit, scale
 from app.model.limits import Limits
 from app.model.pods import Resources
 from app.model.quantity import ZERO, Quantity
@@ -28,12 +28,15 @@ def fit_pod_limits(
     """Scale recommendations so that their sums meet the LimitRange for pods."""
     _let_others_make_room(drafts, rules)
     words = {word: None for draft in drafts for word in draft.lists}
-    for word in words:
-        for resource in SIZED:
-            shares = [_share(draft, word, resource, limits, rules) for draft in drafts]
-            if rules.spares_off_containers:
-                shares += [_fixed(current, resource) for current in sidecars]
-            _fit(resource, shares, limits)
+    for word, resource in product(words, SIZED):
+        shares = [_share(draft, word, resource, limits, rules) for draft in drafts]
+        if rules.spares_off_containers:
+            shares += [_fixed(current, resource) for current in sidecars]
+        before = _targets(drafts, resource)
+        _fit(resource, shares, limits)
+        # The annotation does not tell of it, as in upstream.
+        by = "scaled to fit the LimitRange for pods"
+        _tell_changes(drafts, before, resource, by, is_noted=False)
 
 
 def _let_others_make_room(drafts: Sequence[Draft], rules: SizingRules) -> None:
@@ -42,8 +45,8 @@ def _let_others_make_room(drafts: Sequence[Draft], rules: SizingRules) -> None:
         if draft.lists or draft.is_fixed or not requests:
             continue
         draft.lists["target"] = {
-            name: amount
-            for name, amount in requests.items()
+            name: requests[name]
+            for name in in_order(requests)
             if name in SIZED or not rules.spares_off_containers
         }
 
@@ -58,17 +61,21 @@ class Share(NamedTuple):
 
 
 def _share(draft: Draft, word: str, resource: str, limits: Limits, rules: SizingRules) -> Share:
-    amounts = draft.lists.get(word)
-    if draft.is_fixed or amounts is None:
+    if draft.is_fixed:
         return _fixed(draft.current, resource)
-    request = amounts.get(resource, ZERO)
-    keeps_limit = rules.keeps_fixed_limits and draft.requests_only
+    amounts = draft.lists.get(word)
+    if amounts is not None:
+        request = amounts.get(resource, ZERO)
+    elif draft.lists and not rules.spares_off_containers:
+        request = ZERO  # makes room, but has no bounds
+    else:
+        request = draft.current.request(resource) or ZERO
     limit = draft.current.limit(resource)
+    keeps_limit = rules.keeps_fixed_limits and draft.requests_only
     if not keeps_limit:
-        before = draft.current.request(resource)
-        usual = limits.usual(resource)
+        before, usual = draft.current.request(resource), limits.usual(resource)
         limit = proportional_limit(resource, limit, before, request, usual).amount
-    write = partial(amounts.__setitem__, resource) if resource in amounts else None
+    write = partial(amounts.__setitem__, resource) if amounts and resource in amounts else None
     return Share(request, limit or ZERO, write, keeps_limit)
 
 
@@ -116,43 +123,53 @@ def _scale_by_limits(resource: str, shares: Sequence[Share], wanted: Quantity) -
 
 
 def fit_pod_resources(
-    drafts: Sequence[Draft], pod: Resources, sidecars: Sequence[Resources]
+    drafts: Sequence[Draft], pod: Resources, limits: Limits, sidecars: Sequence[Resources]
 ) -> None:
     """Keep each limit below the pod's, and all requests together within the pod's."""
     words = {word: None for draft in drafts for word in draft.lists}
     for word, resource in product(words, SIZED):
-        before = [draft.lists.get(word, {}).get(resource) for draft in drafts]
+        before = _targets(drafts, resource)
         if (most := pod.limit(resource)) is not None:
             for draft in drafts:
-                _keep_below(draft, word, resource, most)
+                _keep_below(draft, word, resource, most, limits.usual(resource))
         if (wanted := pod.request(resource)) is not None:
-            shares = [_share(draft, word, resource, Limits(), _OURS) for draft in drafts]
+            shares = [_share(draft, word, resource, limits, _OURS) for draft in drafts]
             shares += [_fixed(current, resource) for current in sidecars]
             if _sum(share.request for share in shares) > wanted:
                 _scale_requests(resource, shares, wanted)
-        if word == "target":
-            _note_changes(drafts, before, resource)
+        _tell_changes(drafts, before, resource, "capped to fit the pod's own resources")
 
 
-def _keep_below(draft: Draft, word: str, resource: str, most: Quantity) -> None:
+def _keep_below(draft: Draft, word: str, resource: str, most: Quantity, usual: Quantity) -> None:
     amounts = draft.lists.get(word, {})
     target = amounts.get(resource)
     if target is None:
         return
-    limit, request = draft.current.limit(resource), draft.current.request(resource)
-    follows = None if draft.requests_only else proportional_limit(resource, limit, request, target)
-    if follows is not None and follows.amount is not None and follows.amount > most:
-        amounts[resource] = scale(resource, target, follows.amount, most)
+    follows: Quantity | None = None
+    if limits_follow(draft.policy):
+        limit, request = draft.current.limit(resource), draft.current.request(resource)
+        follows = proportional_limit(resource, limit, request, target, usual).amount
+    if follows is not None and follows > most:
+        amounts[resource] = scale(resource, target, follows, most)
     elif target > most:
         amounts[resource] = most
 
 
-def _note_changes(
-    drafts: Sequence[Draft], before: Sequence[Quantity | None], resource: str
+def _targets(drafts: Sequence[Draft], resource: str) -> list[Quantity | None]:
+    return [draft.lists.get("target", {}).get(resource) for draft in drafts]
+
+
+def _tell_changes(
+    drafts: Sequence[Draft],
+    before: Sequence[Quantity | None],
+    resource: str,
+    by: str,
+    *,
+    is_noted: bool = True,
 ) -> None:
-    for draft, amount in zip(drafts, before, strict=True):
-        if amount is not None and draft.lists["target"][resource] != amount:
-            draft.notes.append(f"{resource} capped to fit the pod's own resources")
+    for draft, was, now in zip(drafts, before, _targets(drafts, resource), strict=True):
+        if now is not None and now != was:
+            draft.caps.append(Cap(resource, by, now, is_noted))
 
 
 def _sum(amounts: Iterable[Quantity]) -> Quantity:

@@ -10,11 +10,11 @@ object to look up, and the caller asks again with what it found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from app.model.kinds import ObjectKey, OwnerReference
+from app.model.lookups import Absent, Failed, LookedUp, Lookup
 from app.model.pods import Pod
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
@@ -36,33 +36,6 @@ class MatchReason(StrEnum):
     MODE_OFF = "ModeOff"
     NO_TARGET_SELECTOR_MATCH = "NoTargetSelectorMatch"
     NO_VPA_SELECTOR_MATCH = "NoVPASelectorMatch"
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """An object that the snapshot does not hold and the decision needs."""
-
-    namespace: str
-    api_version: str
-    kind: str
-    name: str
-    key: ObjectKey
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """A looked-up object that does not exist or cannot be scaled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A look-up that gave no answer, and why."""
-
-    message: str
-
-
-Found = Workload | Absent | Failed
-LookedUp = Mapping[ObjectKey, Found]
 
 
 @dataclass(frozen=True, slots=True)

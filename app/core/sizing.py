@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.capping import Draft, SizingRules, cap_container
+from app.core.capping import Cap, Draft, SizingRules, cap_container
 from app.core.fitting import fit_pod_limits, fit_pod_resources
-from app.core.scaling import SIZED, proportional_limit
-from app.model.limits import NamespaceLimits
+from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit
+from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
 from app.model.quantity import ZERO, Quantity
 from app.model.vpa import Vpa
@@ -26,6 +26,8 @@ from app.model.vpa import Vpa
 Quantities = Mapping[str, Quantity]
 
 OURS = SizingRules()
+
+_UNLIMITED = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,13 @@ class Amounts:
     lower_bound: Quantities
     upper_bound: Quantities
     recommended: Quantities  # the target before the caps
-    notes: tuple[str, ...]  # what capped the target, in order
+    caps: tuple[Cap, ...]  # what changed the target, in order
     is_own: bool  # False: nothing was recommended; the container only makes room for others
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What capped the target, in words."""
+        return tuple(f"{cap.resource} {cap.by}" for cap in self.caps if cap.is_noted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,10 @@ def capped(
     if limits.pod is not None:
         fit_pod_limits(drafts, limits.pod, _sidecars(pod), rules)
     for draft in drafts:
-        if draft.lists:
-            cap_container(draft, limits.container, rules)
+        cap_container(draft, limits.container, rules)
     if rules.fits_pod_resources and pod.pod_resources is not None:
-        fit_pod_resources(drafts, pod.pod_resources, _sidecars(pod))
+        usual = limits.container or _UNLIMITED
+        fit_pod_resources(drafts, pod.pod_resources, usual, _sidecars(pod))
     if rules.orders_bounds and with_bounds:
         _order_bounds(drafts)
     return {draft.container.name: _amounts(draft) for draft in drafts if draft.lists}
@@ -94,24 +101,20 @@ def _draft(
     container: Container, vpa: Vpa, current: Resources, rules: SizingRules, *, with_bounds: bool
 ) -> Draft:
     policy = vpa.policy(container.name)
-    is_off = rules.spares_off_containers and policy is not None and policy.is_off
-    found = None if is_off else vpa.recommended(container.name)
-    lists: dict[str, dict[str, Quantity]] = {}
-    if found is not None:
-        lists["target"] = dict(found.target)
-        if with_bounds:
-            lists["lower"] = dict(found.lower_bound)
-            lists["upper"] = dict(found.upper_bound)
-    return Draft(
-        container=container,
-        current=current,
-        policy=policy,
-        lists=lists,
-        recommended=found.target if found else {},
-        notes=[],
-        is_own=found is not None,
-        is_fixed=is_off,
-    )
+    if rules.spares_off_containers and policy is not None and policy.is_off:
+        return Draft(container, current, policy, None, {}, is_fixed=True)
+    found = vpa.recommended(container.name)
+    if found is None:
+        return Draft(container, current, policy, None, {})
+    lists = {"target": _ordered(found.target)}
+    if with_bounds:
+        lists["lower"] = _ordered(found.lower_bound)
+        lists["upper"] = _ordered(found.upper_bound)
+    return Draft(container, current, policy, found.target, lists)
+
+
+def _ordered(amounts: Quantities) -> dict[str, Quantity]:
+    return {resource: amounts[resource] for resource in in_order(amounts)}
 
 
 def _sidecars(pod: Pod) -> Sequence[Resources]:
@@ -140,21 +143,20 @@ def _amounts(draft: Draft) -> Amounts:
         target=draft.lists["target"],
         lower_bound=draft.lists.get("lower", {}),
         upper_bound=draft.lists.get("upper", {}),
-        recommended=draft.recommended,
-        notes=tuple(draft.notes),
-        is_own=draft.is_own,
+        recommended=draft.recommended or {},
+        caps=tuple(draft.caps),
+        is_own=draft.recommended is not None,
     )
 
 
 def sizes(amounts: Amounts, current: Resources, vpa: Vpa, limits: NamespaceLimits) -> Sizes:
     """Return the requests and limits that a container receives."""
-    policy = vpa.policy(amounts.container)
     if not amounts.is_own and all(
         current.request(resource) == amount for resource, amount in amounts.target.items()
     ):
         return NO_SIZES
     requests = {name: amount for name, amount in amounts.target.items() if name}
-    if policy is not None and policy.requests_only:
+    if not limits_follow(vpa.policy(amounts.container)):
         return Sizes(requests, {}, amounts.notes)
     found: dict[str, Quantity] = {}
     notes: list[str] = []

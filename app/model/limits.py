@@ -7,7 +7,7 @@ clusters give equal answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
@@ -26,6 +26,7 @@ class Limits:
     minimum: Quantities = field(default_factory=dict)
     maximum: Quantities = field(default_factory=dict)
     default: Quantities = field(default_factory=dict)
+    ratio: Quantities = field(default_factory=dict)  # most that a limit may be, in requests
 
     def least(self, resource: str) -> Quantity:
         """Return the minimum, zero if unset."""
@@ -38,6 +39,10 @@ class Limits:
     def usual(self, resource: str) -> Quantity:
         """Return the default limit, zero if unset."""
         return self.default.get(resource, ZERO)
+
+    def most_ratio(self, resource: str) -> Quantity:
+        """Return how often a request may go into its limit at most, zero if unset."""
+        return self.ratio.get(resource, ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ def read_limit_range(item: Object) -> LimitRange:
                     quantities_at(entry, "min", f"spec.limits[{index}]") or {},
                     quantities_at(entry, "max", f"spec.limits[{index}]") or {},
                     quantities_at(entry, "default", f"spec.limits[{index}]") or {},
+                    quantities_at(entry, "maxLimitRequestRatio", f"spec.limits[{index}]") or {},
                 ),
             )
             for index, entry in enumerate(objects_at(spec, "limits", "spec"))
@@ -90,21 +96,28 @@ def together(ranges: Iterable[LimitRange]) -> NamespaceLimits:
 def _together(ranges: list[LimitRange], kind: str) -> Limits | None:
     spoken = [
         limits
-        for found in ranges
-        for type_, limits in found.items
-        if type_ == kind and (limits.minimum or limits.maximum or limits.default)
+        for found in reversed(ranges)  # of equals the last one is taken
+        for type_, limits in reversed(found.items)
+        if type_ == kind and (limits.minimum or limits.maximum or limits.default or limits.ratio)
     ]
     if not spoken:
         return None
-    minimum: dict[str, Quantity] = {}
-    maximum: dict[str, Quantity] = {}
-    for resource in _SIZED:
-        if leasts := [limits.minimum[resource] for limits in spoken if resource in limits.minimum]:
-            minimum[resource] = max(leasts)
-        if mosts := [limits.maximum[resource] for limits in spoken if resource in limits.maximum]:
-            maximum[resource] = min(mosts)
-    default = next((limits.default for limits in reversed(spoken) if limits.default), {})
-    return Limits(minimum, maximum, default)
+    return Limits(
+        _strictest([limits.minimum for limits in spoken], max),
+        _strictest([limits.maximum for limits in spoken], min),
+        next((limits.default for limits in spoken if limits.default), {}),
+        _strictest([limits.ratio for limits in spoken], min),
+    )
+
+
+def _strictest(
+    bounds: list[Quantities], choose: Callable[[Iterable[Quantity]], Quantity]
+) -> dict[str, Quantity]:
+    return {
+        resource: choose(named)
+        for resource in _SIZED
+        if (named := [bound[resource] for bound in bounds if resource in bound])
+    }
 
 
 @dataclass(frozen=True, slots=True)

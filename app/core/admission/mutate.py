@@ -8,18 +8,19 @@ claims in the status is not trusted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.admission.patching import PatchedContainer, pod_patch
-from app.core.boost import Boosted, Refusal, Unboosted, boosts
-from app.core.matching import LookedUp, Match, Unknown, match_pod
+from app.core.admission.patching import pod_patch
+from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
+from app.core.matching import Match, Unknown, match_pod
 from app.core.scaling import CPU
 from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
 from app.model.errors import BadObject
 from app.model.fields import as_object
 from app.model.gates import Gate, Gates
 from app.model.limits import NamespaceLimits
+from app.model.lookups import LookedUp
 from app.model.pods import Container, Pod, read_pod
 from app.model.quantity import ZERO, Quantity
 from app.model.review import Request
@@ -42,8 +43,8 @@ class ContainerVerdict:
     container: str
     amounts: Amounts | None  # None: nothing was recommended, or it does not count here
     sizes: Sizes
-    boost: Boosted | None
-    boost_refusal: Refusal | None
+    boost: Boosted | None = None
+    boost_refusal: Refusal | Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +88,8 @@ def admit_pod(
         return match
     if match.vpa is None:
         return PodVerdict(match.reason, match.message, pod, match)
-    return _sized(pod, match, match.vpa, view.limits, rules)
-
-
-def _sized(
-    pod: Pod, match: Match, vpa: Vpa, limits: NamespaceLimits, rules: PodRules
-) -> PodVerdict:
-    containers = size_containers(pod, vpa, limits, rules)
-    patch = pod_patch(
-        pod,
-        vpa.name,
-        [PatchedContainer(verdict.sizes, verdict.boost) for verdict in containers],
-    )
+    containers = size_containers(pod, match.vpa, view.limits, rules)
+    patch = pod_patch(pod, match.vpa.name, containers)
     is_sized = any(
         verdict.sizes.requests or verdict.sizes.limits or verdict.boost for verdict in containers
     )
@@ -111,36 +102,36 @@ def size_containers(
 ) -> tuple[ContainerVerdict, ...]:
     """Return what each container of a pod gets from the VPA that controls it."""
     amounts: Mapping[str, Amounts] = {}
-    if not vpa.is_off and vpa.recommendation is not None:
+    if not vpa.is_off:
         current = {container.name: container.resources for container in pod.containers}
         amounts = capped(pod, vpa, limits, current, with_bounds=False)
-    plain = {
-        container.name: sizes(found, container.resources, vpa, limits)
-        if (found := amounts.get(container.name))
-        else NO_SIZES
-        for container in pod.containers
-    }
-    boosted: Mapping[str, Boosted] = {}
-    refused: Mapping[str, Refusal] = {}
-    if Gate.CPU_STARTUP_BOOST in rules.gates and vpa.mentions_boost:
-        unboosted = [_unboosted(container, plain) for container in pod.containers]
-        boosted, refused = boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
+    plain = [_unboosted_verdict(container, amounts, vpa, limits) for container in pod.containers]
+    if not vpa.mentions_boost or Gate.CPU_STARTUP_BOOST not in rules.gates:
+        return tuple(plain)
+    unboosted = [_unboosted(*pair) for pair in zip(pod.containers, plain, strict=True)]
+    boosted, refused = boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
     return tuple(
-        ContainerVerdict(
-            container.name,
-            amounts.get(container.name),
-            plain[container.name],
-            boosted.get(container.name),
-            refused.get(container.name),
+        replace(
+            verdict,
+            boost=boosted.get(verdict.container),
+            boost_refusal=refused.get(verdict.container),
         )
-        for container in pod.containers
+        for verdict in plain
     )
 
 
-def _unboosted(container: Container, plain: Mapping[str, Sizes]) -> Unboosted:
-    found = plain[container.name]
-    request = found.requests.get(CPU, ZERO)
-    if request.is_zero:
-        request = container.resources.request(CPU) or ZERO
-    limit = found.limits.get(CPU) or container.resources.limit(CPU) or ZERO
-    return Unboosted(container, request, limit)
+def _unboosted_verdict(
+    container: Container, amounts: Mapping[str, Amounts], vpa: Vpa, limits: NamespaceLimits
+) -> ContainerVerdict:
+    found = amounts.get(container.name)
+    if found is None:
+        return ContainerVerdict(container.name, None, NO_SIZES)
+    return ContainerVerdict(container.name, found, sizes(found, container.resources, vpa, limits))
+
+
+def _unboosted(container: Container, verdict: ContainerVerdict) -> Unboosted:
+    found, spec = verdict.sizes, container.resources
+    request = found.requests.get(CPU)
+    if request is None or request.is_zero:
+        request = spec.request(CPU) or ZERO
+    return Unboosted(container, request, found.limits.get(CPU) or spec.limit(CPU) or ZERO)

@@ -8,28 +8,34 @@ never replaced, for it may hold more than requests and limits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from app.core.boost import Boosted
-from app.core.scaling import CPU, MEMORY
+from app.core.scaling import CPU, in_order
 from app.core.sizing import Sizes
 from app.model.patches import add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
-from app.model.quantity import Quantity
 
 Operation = Mapping[str, Any]
 
+_PLAIN_NAMES = {"cpu": "/cpu", "memory": "/memory"}
 
-@dataclass(frozen=True, slots=True)
-class PatchedContainer:
+
+class Patched(Protocol):
     """What one container gets."""
 
-    sizes: Sizes
-    boost: Boosted | None = None
+    @property
+    def sizes(self) -> Sizes:
+        """Its requests and limits without a boost."""
+        ...
+
+    @property
+    def boost(self) -> Boosted | None:
+        """Its boost, if it gets one."""
+        ...
 
 
-def pod_patch(pod: Pod, vpa: str, containers: Sequence[PatchedContainer]) -> list[Operation]:
+def pod_patch(pod: Pod, vpa: str, containers: Sequence[Patched]) -> list[Operation]:
     """Return the operations for a pod that a VPA controls; containers in the pod's order."""
     operations: list[Operation] = []
     if pod.annotations is None:
@@ -52,13 +58,13 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[PatchedContainer]) -> lis
 
 
 def _container_patch(
-    index: int, container: Container, patched: PatchedContainer
+    index: int, container: Container, patched: Patched
 ) -> tuple[list[Operation], list[str]]:
-    requests, limits = dict(patched.sizes.requests), dict(patched.sizes.limits)
+    requests, limits = patched.sizes.requests, patched.sizes.limits
     if patched.boost is not None:
-        requests[CPU] = patched.boost.request
+        requests = {**requests, CPU: patched.boost.request}
         if patched.boost.limit is not None:
-            limits[CPU] = patched.boost.limit
+            limits = {**limits, CPU: patched.boost.limit}
     if not requests and not limits:
         return [], []
     path = f"/spec/containers/{index}/resources"
@@ -73,27 +79,11 @@ def _container_patch(
     ):
         if not amounts:
             continue
+        at = f"{path}/{kind}s"
         if present is None:
-            operations.append(add(f"{path}/{kind}s", {}))
-        for resource in sorted(amounts, key=_rank):
-            operations.append(add(_resource_path(path, kind, resource), _text(amounts[resource])))
+            operations.append(add(at, {}))
+        for resource in in_order(amounts):
+            name = _PLAIN_NAMES.get(resource) or pointer(resource)
+            operations.append(add(at + name, str(amounts[resource])))
             words.append(f"{resource} {kind}")
     return operations, words
-
-
-def _resource_path(path: str, kind: str, resource: str) -> str:
-    if resource in _RANKS:
-        return f"{path}/{kind}s/{resource}"
-    return f"{path}/{kind}s{pointer(resource)}"
-
-
-_RANKS = {CPU: 0, MEMORY: 1}
-
-
-def _rank(resource: str) -> tuple[int, str]:
-    """Sort cpu first, then memory, then others by name."""
-    return (_RANKS.get(resource, 2), resource)
-
-
-def _text(amount: Quantity) -> str:
-    return str(amount)
