@@ -45,19 +45,27 @@ class Bank:
         references[:had] = self.references
         self.weights, self.totals, self.references = weights, totals, references
 
+    def copy(self, rows: Rows) -> Bank:
+        """Return a bank with copies of some rows, in their order."""
+        found = Bank(self.half_life_ns)
+        found.weights, found.totals = self.weights[rows], self.totals[rows]
+        found.references = self.references[rows]
+        return found
+
     def clear(self, rows: Rows) -> None:
         """Forget everything in some rows."""
         self.weights[rows] = 0.0
         self.totals[rows] = 0.0
         self.references[rows] = UNSET
 
-    def add(self, rows: Rows, buckets: Buckets, times: Times, weight: float | Weights) -> None:
-        """Add samples of a weight, one per entry."""
+    def add(self, rows: Rows, buckets: Buckets, times: Times, weight: float) -> Weights:
+        """Add samples of a weight, one per entry; return what they weigh now."""
         scaled = self._scaled(rows, times, weight)
         np.add.at(self.weights, (rows, buckets), scaled)
         np.add.at(self.totals, rows, scaled)
+        return scaled
 
-    def subtract(self, rows: Rows, buckets: Buckets, times: Times, weight: float | Weights) -> None:
+    def subtract(self, rows: Rows, buckets: Buckets, times: Times, weight: float) -> None:
         """Take samples away that were added; what is left below epsilon becomes nothing."""
         scaled = self._scaled(rows, times, weight)
         np.subtract.at(self.weights, (rows, buckets), scaled)
@@ -66,10 +74,6 @@ class Bank:
         self.weights[rows, buckets] = np.where(left < EPSILON, 0.0, left)
         left = self.totals[rows]
         self.totals[rows] = np.where(left < EPSILON, 0.0, left)
-
-    def scaled(self, rows: Rows, times: Times, weight: float) -> Weights:
-        """Return what samples at these times weigh in rows that hold them already."""
-        return weight * decay.factor(times, self.references[rows], self.half_life_ns)
 
     def shift(self, rows: Rows, times: Times) -> None:
         """Move the reference of some rows, each given once, next to a time."""
@@ -133,7 +137,7 @@ class Bank:
         found[~filled.any(axis=1)] = EMPTY
         return found
 
-    def _scaled(self, rows: Rows, times: Times, weight: float | Weights) -> Weights:
+    def _scaled(self, rows: Rows, times: Times, weight: float) -> Weights:
         self._keep_up(rows, times)
         return weight * decay.factor(times, self.references[rows], self.half_life_ns)
 

@@ -23,6 +23,7 @@ from app.core.recommendation.moments import (
     EARLIEST,
     SECOND,
     UNSET,
+    bounded,
     moment,
     nanoseconds,
 )
@@ -64,7 +65,7 @@ class OpenWindow:
     """The running interval of one pod's container."""
 
     pod: str
-    end_s: int
+    end_ns: int
     usage_bytes: int
     oom_bytes: int
 
@@ -82,6 +83,7 @@ class Checkpoint:
     first_ns: int = UNSET  # of the CPU samples
     last_ns: int = UNSET
     count: int = 0
+    updated_ns: int = UNSET  # when it was written
     windows: tuple[OpenWindow, ...] = ()
     kills: tuple[tuple[str, int], ...] = ()  # (pod, second), the newest counted kill of each
 
@@ -110,7 +112,7 @@ def decode(stored: StoredHistogram) -> tuple[Weights, float]:
     return weights, stored.total
 
 
-def to_json(checkpoint: Checkpoint, now_ns: int) -> Json:
+def to_json(checkpoint: Checkpoint) -> Json:
     """Write a checkpoint as an object of the API."""
     annotations = _annotations(checkpoint)
     metadata: Json = {"namespace": checkpoint.namespace, "name": checkpoint.name}
@@ -120,7 +122,7 @@ def to_json(checkpoint: Checkpoint, now_ns: int) -> Json:
         "metadata": metadata | ({"annotations": annotations} if annotations else {}),
         "spec": {"vpaObjectName": checkpoint.vpa, "containerName": checkpoint.container},
         "status": {
-            "lastUpdateTime": _time(now_ns),
+            "lastUpdateTime": _time(checkpoint.updated_ns),
             "version": VERSION,
             "cpuHistogram": _histogram_json(checkpoint.cpu),
             "memoryHistogram": _histogram_json(checkpoint.memory),
@@ -169,6 +171,7 @@ def read_checkpoint(item: Object) -> Checkpoint:
         first_ns=_read_time(status, "firstSampleStart", "status"),
         last_ns=_read_time(status, "lastSampleStart", "status"),
         count=count or 0,
+        updated_ns=_read_time(status, "lastUpdateTime", "status"),
         windows=_read_windows(annotations),
         kills=_read_kills(annotations),
     )
@@ -177,7 +180,8 @@ def read_checkpoint(item: Object) -> Checkpoint:
 def _annotations(checkpoint: Checkpoint) -> dict[str, str]:
     found: dict[str, Sequence[Sequence[object]]] = {
         WINDOWS_ANNOTATION: [
-            (one.pod, one.end_s, one.usage_bytes, one.oom_bytes) for one in checkpoint.windows
+            (one.pod, one.end_ns // SECOND, one.usage_bytes, one.oom_bytes)
+            for one in checkpoint.windows
         ],
         KILLS_ANNOTATION: checkpoint.kills,
     }
@@ -248,7 +252,7 @@ def _read_total(item: Object, path: str) -> float:
 def _read_windows(annotations: Object) -> tuple[OpenWindow, ...]:
     """Read the open windows; senseless ones are left out, for they are worth a day at most."""
     return tuple(
-        OpenWindow(pod, end_s, usage_bytes, oom_bytes)
+        OpenWindow(pod, bounded(end_s * SECOND), usage_bytes, oom_bytes)
         for pod, end_s, usage_bytes, oom_bytes in _entries(annotations, WINDOWS_ANNOTATION, 4)
         if max(usage_bytes, oom_bytes) <= _MOST_BYTES
     )

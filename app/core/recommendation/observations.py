@@ -14,11 +14,14 @@ import numpy as np
 
 from app.core.recommendation.decay import Times
 from app.core.recommendation.grid import Amounts
+from app.model.kinds import ObjectKey
 from app.model.selectors import Selector
 from app.model.vpa import Vpa
 
 ABSENT: Final = -1  # this resource was not told
 REFUSED: Final = -2  # this resource was told, but cannot be
+
+NO_OWNER: Final = ObjectKey("", "", "")  # of a pod that no controller owns
 
 VpaKey = tuple[str, str]  # namespace and name
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from app.core.recommendation.estimators import MOST
 from app.core.recommendation.moments import EARLIEST, nanoseconds
-from app.core.recommendation.policy import MEMORY, Aggregation
+from app.core.recommendation.policy import MEMORY
 from app.model.errors import BadObject, BadQuantity
 from app.model.fields import Object, labels_at, object_at, text_at, time_at
 from app.model.pods import ContainerStatus, Pod, Termination
@@ -37,11 +37,10 @@ class OomRecord:
     uid: str = ""  # of the pod, where it is known
 
 
-def needed_memory(record_bytes: int, peak_bytes: int, aggregation: Aggregation) -> int:
+def needed_memory(record_bytes: int, peak_bytes: int, *, ratio: float, bump_bytes: float) -> int:
     """Return how much memory would have been enough, as far as one can tell."""
     used = max(record_bytes, peak_bytes)
-    bumped = used + int(aggregation.min_bump_up_bytes)
-    return max(bumped, int(min(max(used * aggregation.bump_up_ratio, 0.0), MOST)))
+    return max(used + int(bump_bytes), int(min(max(used * ratio, 0.0), MOST)))
 
 
 def kills(before: Pod | None, after: Pod) -> list[OomRecord]:

@@ -74,6 +74,9 @@ class ContainerRules:
     aggregation: Aggregation
 
 
+NO_RULES: Final = ContainerRules(True, (), Cap(), Cap(), False, Aggregation(1, 0, 0.0, 0.0))
+
+
 def container_rules(vpa: Vpa, container: str, rules: RecommenderRules) -> ContainerRules:
     """Read what applies to a container of a VPA."""
     policy = vpa.policy(container)

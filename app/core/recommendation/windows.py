@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.core.recommendation.bank import Bank, Rows
-from app.core.recommendation.decay import Times
+from app.core.recommendation.checkpoints import OpenWindow
+from app.core.recommendation.decay import Times, Weights
 from app.core.recommendation.grid import MEMORY, Amounts
 from app.core.recommendation.moments import UNSET
 
@@ -34,11 +35,18 @@ class Peaks:
     ends: Times  # the end of the interval, of old and new
 
 
-def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> None:
-    """Take back and add what an observation of streams, each feeding a row, asks for."""
+def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> Weights:
+    """Take back and add what an observation of streams, each feeding a row, asks for.
+
+    Returns how much weight each observation moved; a peak that stays in its bucket moves none.
+    """
     gone, new = peaks.replaced, peaks.new
-    bank.subtract(rows[gone], MEMORY.bucket(peaks.old[gone]), peaks.ends[gone], PEAK_WEIGHT)
-    bank.add(rows[new], MEMORY.bucket(amounts[new]), peaks.ends[new], PEAK_WEIGHT)
+    before, after = MEMORY.bucket(peaks.old), MEMORY.bucket(amounts)
+    moved = np.zeros(len(rows))
+    bank.subtract(rows[gone], before[gone], peaks.ends[gone], PEAK_WEIGHT)
+    moved[new] = bank.add(rows[new], after[new], peaks.ends[new], PEAK_WEIGHT)
+    moved[gone & (before == after)] = 0.0
+    return moved
 
 
 class Windows:
@@ -62,6 +70,15 @@ class Windows:
         self.ends[streams] = UNSET
         self.usage[streams] = 0
         self.oom[streams] = 0
+
+    def resume(self, stream: int, end_ns: int, usage_bytes: int, oom_bytes: int) -> None:
+        """Go on with an interval that began elsewhere."""
+        self.ends[stream], self.usage[stream], self.oom[stream] = end_ns, usage_bytes, oom_bytes
+
+    def told(self, stream: int, pod: str) -> OpenWindow:
+        """Return the interval of a stream as a checkpoint tells it."""
+        end_ns, usage, oom = self.ends[stream], self.usage[stream], self.oom[stream]
+        return OpenWindow(pod, int(end_ns), int(usage), int(oom))
 
     def peak(self, streams: Streams) -> Amounts:
         """Return the running peaks."""

@@ -129,14 +129,15 @@ CHECKPOINT = Checkpoint(
     first_ns=NOON - DAY // 2,
     last_ns=NOON + DAY // 2,
     count=1441,
-    windows=(OpenWindow("hamster-0", 1767700800, 314572800, 0),),
+    updated_ns=NOON + DAY // 2 + 3 * SECOND,
+    windows=(OpenWindow("hamster-0", 1767700800 * SECOND, 314572800, 0),),
     kills=(("hamster-0", 1767690000),),
 )
 
 
 def test_json() -> None:
     """The object holds what upstream's would, field by field."""
-    found = to_json(CHECKPOINT, NOON + DAY // 2 + 3 * SECOND)
+    found = to_json(CHECKPOINT)
 
     assert found == {
         "apiVersion": "autoscaling.k8s.io/v1",
@@ -172,7 +173,7 @@ def test_json() -> None:
 
 def test_json_of_nothing() -> None:
     """What is not known is null or left out, as upstream does."""
-    found = to_json(Checkpoint("default", "a-b", "a", "b"), NOON)
+    found = to_json(Checkpoint("default", "a-b", "a", "b", updated_ns=NOON))
 
     assert found["status"] == {
         "lastUpdateTime": "2026-01-05T12:00:00Z",
@@ -190,14 +191,14 @@ def test_json_of_nothing() -> None:
 )
 def test_read_gives_back_what_was_written(checkpoint: Checkpoint) -> None:
     """Nothing is lost on the way through JSON."""
-    text = orjson.dumps(to_json(checkpoint, NOON))
+    text = orjson.dumps(to_json(checkpoint))
 
     assert read_checkpoint(orjson.loads(text)) == checkpoint
 
 
 def altered(path: str, value: object) -> dict[str, Any]:
     """Return the checkpoint with another value at a path; None takes it out."""
-    item: dict[str, Any] = orjson.loads(orjson.dumps(to_json(CHECKPOINT, NOON)))
+    item: dict[str, Any] = orjson.loads(orjson.dumps(to_json(CHECKPOINT)))
     *parents, last = path.split("/")
     parent = item
     for key in parents:
@@ -323,7 +324,7 @@ def test_go_zero_time_is_no_time() -> None:
 
 def test_patch() -> None:
     """A patch takes only the object of this very container; upstream's does not look."""
-    item = to_json(CHECKPOINT, NOON)
+    item = to_json(CHECKPOINT)
 
     ours, upstream = patch_of(item, parity=False), patch_of(item, parity=True)
 

@@ -36,7 +36,8 @@ def test_growing_keeps_what_there_is() -> None:
     """More lines than there is room for make more room."""
     table = Table()
     for number in range(40):
-        table.count[table.take()] = number
+        line = table.take()
+        table.count[line] = number
 
     assert table.count[:40].tolist() == list(range(40))
     assert (table.place == -1).all()

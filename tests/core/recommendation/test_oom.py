@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.recommendation.moments import DAY, EARLIEST, nanoseconds
+from app.core.recommendation.moments import EARLIEST, nanoseconds
 from app.core.recommendation.oom import (
     OomRecord,
     evicted,
@@ -16,13 +16,11 @@ from app.core.recommendation.oom import (
     memory_request,
     needed_memory,
 )
-from app.core.recommendation.policy import Aggregation
 from app.model.pods import Pod, read_pod
 from tests import make
 
 MI = 2**20
 KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
-DEFAULTS = Aggregation(DAY, 8, 1.2, 100.0 * MI)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +39,9 @@ def test_needed_memory(
     request_mi: int, peak_mi: int, ratio: float, bump: int, expected: int
 ) -> None:
     """More than was there, by ratio and at least by the smallest bump."""
-    aggregation = Aggregation(DAY, 8, ratio, float(bump * MI))
+    found = needed_memory(request_mi * MI, peak_mi * MI, ratio=ratio, bump_bytes=float(bump * MI))
 
-    assert needed_memory(request_mi * MI, peak_mi * MI, aggregation) == expected * MI
+    assert found == expected * MI
 
 
 def status(
@@ -254,8 +252,3 @@ def test_eviction_record() -> None:
 
     assert dated == [OomRecord("default", "web-0", "c1", nanoseconds(KILLED_AT), 1, "u")]
     assert undated[0].time_ns == EARLIEST
-
-
-def test_defaults() -> None:
-    """The defaults are those of the flags."""
-    assert needed_memory(1000 * MI, 0, DEFAULTS) == 1200 * MI

@@ -1,0 +1,188 @@
+"""Which statuses are worth a write, and what they say.
+
+Strategy: arrays tell which VPAs may have something to say; only for those a status is made and
+compared with the one that stands. A target that changed is told at once. Bounds wait until they
+have moved far enough or the VPA's turn comes: every VPA has its own phase in the refresh cycle,
+so turns are spread evenly. What could not be learned yet never wipes out what stands published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.core.recommendation.appraisal import Appraisal, Flags, appraise, rows_in_use
+from app.core.recommendation.bank import Rows
+from app.core.recommendation.carrying import carried
+from app.core.recommendation.entries import entries_of
+from app.core.recommendation.estimators import LOWER, TARGET, UPPER
+from app.core.recommendation.moments import nanoseconds, span
+from app.core.recommendation.overlaps import Overlaps
+from app.core.recommendation.roster import Roster
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.status import (
+    Difference,
+    Standing,
+    VpaStatus,
+    conditions_for,
+    difference,
+    status_of,
+)
+from app.core.recommendation.tracked import TrackedVpa
+from app.model.vpa import ContainerRecommendation
+
+Levels = NDArray[np.int8]
+
+_TARGETS: Final = (TARGET, TARGET + 3)  # columns of cpu, then of memory
+_BOUNDS: Final = (LOWER, UPPER, LOWER + 3, UPPER + 3)
+_CANNOT_READ: Final = "Cannot read targetRef"
+_GOLDEN: Final = 0.6180339887498949  # multiples of it spread evenly
+
+
+class Why(StrEnum):
+    """Why a status is published."""
+
+    FIRST = "first recommendation"
+    KILL = "a container ran out of memory"
+    TARGET = "a target changed"
+    BOUNDS = "a bound moved"
+    CONDITIONS = "a condition changed"
+    GENERATION = "the object changed"
+    REFRESH = "the refresh is due"
+
+
+_WHY: Final = {
+    Difference.SLIGHT: Why.REFRESH,
+    Difference.BOUNDS: Why.BOUNDS,
+    Difference.TARGET: Why.TARGET,
+    Difference.CONDITIONS: Why.CONDITIONS,
+    Difference.GENERATION: Why.GENERATION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A status that shall be written."""
+
+    namespace: str
+    name: str
+    status: VpaStatus
+    why: Why
+
+
+class Announcer:
+    """Compares what is known with what stands published."""
+
+    def __init__(self, roster: Roster, rules: RecommenderRules) -> None:
+        self.overlaps = Overlaps(roster)
+        self._roster = roster
+        self._rules = rules
+        self._refresh_ns = span(rules.publish.refresh)
+
+    def announce(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
+        """Return the statuses worth a write, of all VPAs or of some lines only."""
+        now_ns, roster = nanoseconds(now), self._roster
+        if self._rules.departures.report_overlaps:
+            self.overlaps.look()
+        rows = rows_in_use(roster.rows) if only is None else _rows_of(roster, only)
+        appraisal = appraise(roster.rows, rows, now_ns, self._rules)
+        levels = self._levels(appraisal)
+        turns = self._turns(now_ns)
+        due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)
+        due |= roster.table.is_dirty | roster.table.is_urgent
+        entries = self._entries(appraisal, due)
+        lines = np.flatnonzero(due).tolist() if only is None else list(only)
+        found = [
+            publication
+            for line in lines
+            if (tracked := roster.by_line.get(line)) is not None
+            and (publication := self._publication(tracked, entries.get(line, []), turns, now))
+        ]
+        roster.table.is_dirty[lines] = False
+        roster.table.is_urgent[lines] = False
+        return found
+
+    def _levels(self, appraisal: Appraisal) -> Levels:
+        """Return for each VPA how much its numbers have moved since they were last compared."""
+        rows, amounts = self._roster.rows, appraisal.amounts
+        before = rows.published[appraisal.rows]
+        moved = np.abs(amounts - before)
+        far = moved[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
+        level = np.where(moved.any(axis=1), Difference.SLIGHT, Difference.NONE)
+        level = np.where(far.any(axis=1), Difference.BOUNDS, level)
+        other = moved[:, _TARGETS].any(axis=1) | (rows.told[appraisal.rows] != appraisal.shows)
+        level = np.where(other, Difference.TARGET, level).astype(np.int8)
+        levels = np.zeros(self._roster.table.capacity, dtype=np.int8)
+        np.maximum.at(levels, rows.vpa[appraisal.rows], level)
+        return levels
+
+    def _turns(self, now_ns: int) -> Flags:
+        """Tell for which VPAs a new turn of the refresh cycle began since they were published."""
+        table = self._roster.table
+        if not self._refresh_ns:
+            return np.ones(table.capacity, dtype=np.bool_)
+        phases = (np.arange(table.capacity) * _GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
+        past = np.maximum(table.published, 0)
+        before, after = (past + phases) // self._refresh_ns, (now_ns + phases) // self._refresh_ns
+        return np.asarray(after > before)
+
+    def _entries(
+        self, appraisal: Appraisal, due: Flags
+    ) -> Mapping[int, list[ContainerRecommendation]]:
+        rows = self._roster.rows
+        wanted = due[rows.vpa[appraisal.rows]]
+        chosen = appraisal.rows[wanted]
+        rows.published[chosen] = appraisal.amounts[wanted]
+        rows.told[chosen] = appraisal.shows[wanted]
+        return entries_of(rows, appraisal, wanted, self._rules.format).by_vpa()
+
+    def _publication(
+        self,
+        tracked: TrackedVpa,
+        entries: list[ContainerRecommendation],
+        turns: Flags,
+        now: datetime,
+    ) -> Publication | None:
+        table, line = self._roster.table, tracked.line
+        stands = tracked.sent if tracked.sent_for is tracked.observed else None
+        stands = stands or status_of(tracked.vpa)
+        new = self._status(tracked, entries, stands, now)
+        found = difference(new, stands, self._rules.publish.bound_tolerance)
+        if found is Difference.NONE or (found is Difference.SLIGHT and not turns[line]):
+            return None
+        why = Why.KILL if table.is_urgent[line] else _WHY[found]
+        if not stands.recommendation and new.recommendation:
+            why = Why.FIRST
+        tracked.sent, tracked.sent_for = new, tracked.observed
+        table.published[line] = nanoseconds(now)
+        return Publication(*tracked.key, new, why)
+
+    def _status(
+        self,
+        tracked: TrackedVpa,
+        entries: list[ContainerRecommendation],
+        stands: VpaStatus,
+        now: datetime,
+    ) -> VpaStatus:
+        observed = tracked.observed
+        recommendation = carried(tracked, self._roster.rows, entries, stands, now)
+        reports = self._rules.departures.report_overlaps
+        standing = Standing(
+            is_provided=bool(recommendation),
+            matches_pods=bool(tracked.pods),
+            problem="" if observed.selector is not None else observed.problem or _CANNOT_READ,
+            stronger=self.overlaps.stronger(tracked.line) if reports else None,
+        )
+        conditions = conditions_for(stands.conditions, standing, now)
+        return VpaStatus(recommendation, conditions, tracked.vpa.generation or None)
+
+
+def _rows_of(roster: Roster, lines: Collection[int]) -> Rows:
+    rows = [row for line in lines for row in roster.by_line[line].rows.values()]
+    return np.array(rows, dtype=np.intp)

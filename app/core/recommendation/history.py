@@ -1,0 +1,255 @@
+"""History out of and into checkpoints.
+
+Strategy: a checkpoint is due when its row has changed enough, or slightly and long ago; the
+most urgent ones go first, as many as the budget allows. Rows are stored without the peaks of
+running intervals, which go along as open windows; what is restored gets them back, so a restart
+in the middle of a day loses nothing. Checkpoints are merged into what was learned meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import numpy as np
+
+from app.core.recommendation.bank import Bank, Rows
+from app.core.recommendation.checkpoints import (
+    Checkpoint,
+    OpenWindow,
+    StoredHistogram,
+    decode,
+    encode,
+)
+from app.core.recommendation.decay import Weights
+from app.core.recommendation.grid import MEMORY
+from app.core.recommendation.killings import Killings
+from app.core.recommendation.moments import UNSET, span
+from app.core.recommendation.names import Names
+from app.core.recommendation.observations import VpaKey
+from app.core.recommendation.roster import Roster
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.tracked import TrackedVpa
+from app.core.recommendation.windows import PEAK_WEIGHT
+
+_SPREAD: Final = 0.25  # of the waiting times, so that rows do not come due all at once
+_GOLDEN: Final = 0.6180339887498949
+_LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
+
+
+class History:
+    """Stores rows as checkpoints and takes them back."""
+
+    def __init__(self, roster: Roster, killings: Killings, rules: RecommenderRules) -> None:
+        self.names = Names()
+        self._roster = roster
+        self._killings = killings
+        self._rules = rules
+        self._gone: list[tuple[str, str]] = []  # checkpoints nobody needs any more
+
+    # --- out
+
+    def due(self, now_ns: int) -> Rows:
+        """Return the rows whose checkpoints should be written, the most urgent first."""
+        rows, publish = self._roster.rows, self._rules.publish
+        dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
+        never = rows.written[dirty] == UNSET
+        ages = np.where(never, span(publish.checkpoint_age), now_ns - rows.written[dirty])
+        shares = self._moved(dirty)
+        early = 1.0 - dirty * _GOLDEN % 1.0 * _SPREAD
+        moved = (shares >= publish.checkpoint_change) & (
+            ages >= span(publish.checkpoint_pause) * early
+        )
+        wanted = never | moved | (ages >= span(publish.checkpoint_age) * early)
+        wanted &= ~self._awaiting(dirty)
+        urgency = (ages * np.maximum(shares, _LEAST_SHARE))[wanted]
+        chosen: Rows = dirty[wanted]
+        return chosen[np.argsort(-urgency, kind="stable")]
+
+    def all_changed(self) -> Rows:
+        """Return every row that differs from its checkpoint."""
+        rows = self._roster.rows
+        dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
+        return dirty[~self._awaiting(dirty)]
+
+    def store(self, rows: Rows, now_ns: int) -> list[Checkpoint]:
+        """Return the checkpoints of some rows, which count as written from now on."""
+        table, kills = self._roster.rows, self._kills()
+        memory, windows = self._without_windows(rows, now_ns)
+        found = [
+            Checkpoint(
+                *self._identity(row),
+                cpu=_encoded(table.cpu, row),
+                memory=_encoded(memory, line),
+                first_ns=int(table.first[row]),
+                last_ns=int(table.last[row]),
+                count=int(table.counts[row]),
+                updated_ns=now_ns,
+                windows=tuple(windows[row]),
+                kills=tuple(kills[row]),
+            )
+            for line, row in enumerate(rows.tolist())
+        ]
+        table.is_dirty[rows] = False
+        table.moved_cpu[rows] = table.moved_memory[rows] = 0.0
+        table.written[rows] = now_ns
+        return found
+
+    def failed(self, checkpoint: Checkpoint) -> None:
+        """Note that a checkpoint could not be written."""
+        tracked = self._roster.vpas.get((checkpoint.namespace, checkpoint.vpa))
+        row = tracked.rows.get(checkpoint.container) if tracked is not None else None
+        if row is not None:
+            self._roster.rows.is_dirty[row] = True
+            self._roster.rows.written[row] = UNSET
+
+    def abandon(self, tracked: TrackedVpa, container: str) -> None:
+        """Note that the checkpoint of a container is not needed any more."""
+        namespace, name = tracked.key
+        stored = self.names.release(namespace, (name, container))
+        if stored is not None:
+            self._gone.append((namespace, stored))
+
+    def abandoned(self) -> list[tuple[str, str]]:
+        """Return, once, the checkpoints to delete: namespace and name."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def _awaiting(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Tell which rows may still get a stored history that must not be overwritten."""
+        by_line = self._roster.by_line
+        lines = self._roster.rows.vpa[rows].tolist()
+        return np.array([by_line[line].awaits_history for line in lines], dtype=np.bool_)
+
+    def _moved(self, rows: Rows) -> Weights:
+        table = self._roster.rows
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cpu = np.nan_to_num(table.moved_cpu[rows] / table.cpu.totals[rows])
+            memory = np.nan_to_num(table.moved_memory[rows] / table.memory.totals[rows])
+        return np.minimum(np.maximum(cpu, memory), 1.0)
+
+    def _identity(self, row: int) -> tuple[str, str, str, str]:
+        """Return namespace, name, VPA and container of a row's checkpoint."""
+        table = self._roster.rows
+        namespace, vpa = self._roster.by_line[int(table.vpa[row])].key
+        container = table.names[row]
+        return namespace, self.names.of(namespace, (vpa, container)), vpa, container
+
+    def _without_windows(
+        self, rows: Rows, now_ns: int
+    ) -> tuple[Bank, defaultdict[int, list[OpenWindow]]]:
+        """Return the memory histograms without running peaks, and those by row."""
+        memory = self._roster.rows.memory.copy(rows)
+        told = self._open(rows, now_ns)
+        place = {row: line for line, row in enumerate(rows.tolist())}
+        pairs = [(place[row], window) for row, windows in told.items() for window in windows]
+        if pairs:
+            peaks = np.array([max(one.usage_bytes, one.oom_bytes) for _, one in pairs])
+            ends = np.array([one.end_ns for _, one in pairs])
+            lines = np.array([line for line, _ in pairs])
+            memory.subtract(lines, MEMORY.bucket(peaks), ends, PEAK_WEIGHT)
+        if not self._rules.departures.persist_open_windows:
+            told = defaultdict(list)
+        return memory, told
+
+    def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
+        """Return the running intervals by row, the highest peaks first, up to a limit.
+
+        What exceeds the limit stays in the histogram, as if it had ended.
+        """
+        streams, waiting = self._roster.streams, self._roster.waiting
+        found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
+        for row in rows.tolist():
+            if row in waiting:
+                found[row] += [one for one in waiting[row].values() if one.end_ns > now_ns]
+        lines = streams.of_rows(rows, self._roster.rows.capacity)
+        lines = lines[streams.windows.ends[lines] > now_ns]
+        for line in lines[np.argsort(-streams.windows.peak(lines), kind="stable")].tolist():
+            of_row = found[int(streams.table.row[line])]
+            if len(of_row) < self._limit:
+                pod = self._roster.owners[int(streams.table.instance[line])].pod.name
+                of_row.append(streams.windows.told(line, pod))
+        return found
+
+    @property
+    def _limit(self) -> float:
+        if self._rules.departures.persist_open_windows:
+            return self._rules.publish.open_windows
+        return float("inf")  # nothing is told, so everything is left out
+
+    def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
+        """Return the newest counted kill of each container, by row."""
+        found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        for (namespace, pod, container), second in self._killings.newest():
+            instance = self._roster.instances.get((namespace, pod, container))
+            streams = {} if instance is None else self._roster.streams.all_of(instance)
+            for row in streams:
+                found[row].append((pod, second))
+        return found
+
+    # --- in
+
+    def awaited(self) -> list[VpaKey]:
+        """Return the VPAs whose checkpoints have not been read yet."""
+        return [key for key, tracked in self._roster.vpas.items() if tracked.awaits_history]
+
+    def restore(
+        self, checkpoints: Iterable[Checkpoint], now_ns: int, only: Collection[VpaKey] | None
+    ) -> None:
+        """Take in all checkpoints there are, of all VPAs or of some only."""
+        best: dict[tuple[str, str, str], Checkpoint] = {}
+        for found in checkpoints:
+            key = (found.namespace, found.vpa, found.container)
+            if key not in best or best[key].count < found.count:
+                best[key] = found
+        for (namespace, vpa, container), found in best.items():
+            self.names.take(namespace, found.name, (vpa, container))
+            tracked = self._roster.vpas.get((namespace, vpa))
+            wanted = only is None or (namespace, vpa) in only
+            if tracked is not None and tracked.awaits_history and wanted:
+                self._absorb(tracked, found, now_ns)
+        for vpa_key in self.awaited() if only is None else only:
+            if (waiting := self._roster.vpas.get(vpa_key)) is not None:
+                waiting.awaits_history = False
+                self._roster.table.is_dirty[waiting.line] = True
+
+    def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
+        table = self._roster.rows
+        row = self._roster.row_of(tracked, found.container, now_ns)
+        for bank, stored in ((table.cpu, found.cpu), (table.memory, found.memory)):
+            if stored.weights:
+                bank.absorb(row, *decode(stored), stored.reference_ns)
+        if found.first_ns != UNSET:
+            known = int(table.first[row])
+            table.first[row] = found.first_ns if known == UNSET else min(known, found.first_ns)
+        table.last[row] = max(int(table.last[row]), found.last_ns)
+        table.counts[row] += found.count
+        table.written[row] = found.updated_ns
+        youngest = found.last_ns if found.last_ns != UNSET else found.updated_ns
+        table.last_any[row] = max(int(table.last_any[row]), youngest)
+        for window in found.windows:
+            self._reopen(tracked, row, window, now_ns)
+        for pod, second in found.kills:
+            self._killings.remember((found.namespace, pod, found.container), second)
+
+    def _reopen(self, tracked: TrackedVpa, row: int, window: OpenWindow, now_ns: int) -> None:
+        """Add a running peak again; its stream goes on with it, now or when its pod is seen."""
+        peak = np.array([max(window.usage_bytes, window.oom_bytes)])
+        table, streams = self._roster.rows, self._roster.streams
+        table.memory.add(
+            np.array([row]), MEMORY.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
+        )
+        if window.end_ns <= now_ns:
+            return
+        key = (tracked.key[0], window.pod, table.names[row])
+        instance = self._roster.instances.get(key)
+        stream = None if instance is None else streams.active_of(instance).get(row)
+        if stream is None:
+            self._roster.waiting.setdefault(row, {})[window.pod] = window
+        elif streams.windows.ends[stream] == UNSET:
+            streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+
+
+def _encoded(bank: Bank, line: int) -> StoredHistogram:
+    return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))

@@ -1,0 +1,119 @@
+"""Counts OOM kills: each once, for the rows its pod belonged to at the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from app.core.recommendation.intake import Intake
+from app.core.recommendation.moments import SECOND, UNSET
+from app.core.recommendation.oom import OomRecord, needed_memory
+from app.core.recommendation.roster import Roster
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.tracked import TrackedPod
+
+_MEMORY_TARGET = 3  # the column of what was published
+_Container = tuple[str, str, str]  # namespace, pod, container
+
+
+class Killings:
+    """The kills that were counted, and counting more."""
+
+    def __init__(self, roster: Roster, intake: Intake, rules: RecommenderRules) -> None:
+        self._roster = roster
+        self._intake = intake
+        self._rules = rules
+        self._counted: dict[_Container, set[int]] = {}  # seconds
+        self._held: list[OomRecord] = []  # until it is known which kills history holds already
+        self._synthetic: dict[int, int] = {}  # bytes, the last peak made for an instance
+
+    def newest(self) -> list[tuple[_Container, int]]:
+        """Return containers and the second of their newest counted kill."""
+        return [(container, max(seconds)) for container, seconds in self._counted.items()]
+
+    def remember(self, container: _Container, second: int) -> None:
+        """Note a kill that history holds already."""
+        self._counted.setdefault(container, set()).add(second)
+
+    def forget_missing(self) -> None:
+        """Forget the kills of containers that are gone."""
+        for container in [one for one in self._counted if one not in self._roster.instances]:
+            del self._counted[container]
+        for instance in [one for one in self._synthetic if one not in self._roster.owners]:
+            del self._synthetic[instance]
+
+    def count(self, records: Iterable[OomRecord], now_ns: int) -> None:
+        """Count kills, the VPAs concerned become urgent."""
+        for record in records:
+            self._count(record, now_ns)
+
+    def count_held(self, now_ns: int) -> None:
+        """Count what was held back."""
+        held, self._held = self._held, []
+        for record in held:
+            self._count(record, now_ns, holds=False)
+
+    def _count(self, record: OomRecord, now_ns: int, *, holds: bool = True) -> None:
+        tally = self._intake.tally
+        container = (record.namespace, record.pod, record.container)
+        instance = self._roster.instances.get(container)
+        pod = self._roster.pods.get(container[:2])
+        if instance is None or pod is None or record.uid not in {"", pod.pod.uid}:
+            tally.kills_unknown += 1
+        elif record.time_ns // SECOND in self._counted.get(container, ()):
+            tally.kills_repeated += 1
+        elif holds and self._awaits_history(pod):
+            self._held.append(record)
+        elif self._file(record, pod, instance, now_ns):
+            self.remember(container, record.time_ns // SECOND)
+            tally.kills += 1
+
+    def _awaits_history(self, pod: TrackedPod) -> bool:
+        return any(self._roster.by_line[line].awaits_history for line in pod.vpas)
+
+    def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
+        """Turn a kill into memory observations; tell whether it counted."""
+        roster, rows = self._roster, self._roster.rows
+        last = int(roster.streams.instances.last_memory[instance])
+        youngest = now_ns if last == UNSET else last
+        counted = False
+        for stream in roster.streams_at(pod, instance, record.time_ns):
+            row = int(roster.streams.table.row[stream])
+            if record.time_ns < youngest - int(rows.interval_ns[row]):
+                self._intake.tally.kills_late += 1
+                continue
+            counted = True
+            needed = self._needed(record, row, stream)
+            if self._is_repetition(instance, row, needed):
+                self._intake.tally.kills_equal += 1
+                continue
+            self._synthetic[instance] = needed
+            at, times = np.array([stream]), np.array([record.time_ns])
+            self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
+            roster.table.is_urgent[rows.vpa[row]] = True
+        if counted:
+            roster.streams.instances.last_memory[instance] = record.time_ns
+        return counted
+
+    def _needed(self, record: OomRecord, row: int, stream: int) -> int:
+        windows, rows = self._roster.streams.windows, self._roster.rows
+        peak = int(windows.usage[stream])
+        if self._rules.departures.repeat_oom_bump:
+            peak = max(peak, int(windows.oom[stream]))
+        return needed_memory(
+            record.memory_bytes,
+            peak,
+            ratio=float(rows.bump_up_ratio[row]),
+            bump_bytes=float(rows.min_bump_up_bytes[row]),
+        )
+
+    def _is_repetition(self, instance: int, row: int, needed: int) -> bool:
+        """Whether this very peak was made before, and what is published honours it still.
+
+        A container that is held at its maxAllowed is killed again and again for the same reason.
+        """
+        if not self._rules.departures.skip_equal_oom_peaks:
+            return False
+        published = int(self._roster.rows.published[row, _MEMORY_TARGET])
+        return needed <= self._synthetic.get(instance, 0) and needed <= published

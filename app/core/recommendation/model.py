@@ -1,0 +1,162 @@
+"""The recommender's model: told what happens, asked what to publish and what to store.
+
+    model = Model(rules)
+    model.vpa_seen(ObservedVpa(vpa, selector_of_target, problem), now)
+    model.restore(checkpoints, now)          # all there are; or `only` of some VPAs
+    model.pod_seen(pod, now, top=topmost)    # kills are found by comparing with the pod before
+    model.usage(read_metrics(body).batch)
+    model.killed(evicted(event, share_resource=True), now)
+    for publication in model.tick(now): ...  # and `urgent(now)` in between, after kills
+    for checkpoint in model.checkpoints(now, budget=300): ...
+    model.explain("default", "web", "app", now)
+
+Strategy: it may be told things in any order and at any time; only `tick`, `urgent` and
+`checkpoints` answer. What they answer counts as done unless `not_published` or `not_stored`
+says otherwise. It keeps no clock, no lock and no file: whoever owns it calls it from one thread
+at a time. Exactly upstream's behaviour, weaknesses included, is another model with the same
+face, `upstream.UpstreamModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+import numpy as np
+
+from app.core.recommendation.announcing import Announcer, Publication
+from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.explaining import Explanation, explain
+from app.core.recommendation.history import History
+from app.core.recommendation.intake import Intake, Tally
+from app.core.recommendation.killings import Killings
+from app.core.recommendation.moments import HOUR, UNSET, nanoseconds
+from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
+from app.core.recommendation.oom import OomRecord, kills, kills_by_transition
+from app.core.recommendation.roster import Roster
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.upkeep import Upkeep
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+
+
+class Model:
+    """History per VPA and container, and all that follows from it."""
+
+    def __init__(self, rules: RecommenderRules) -> None:
+        self.rules = rules
+        self._roster = Roster(rules)
+        self._intake = Intake(self._roster, rules)
+        self._killings = Killings(self._roster, self._intake, rules)
+        self._history = History(self._roster, self._killings, rules)
+        self._upkeep = Upkeep(self._roster, self._history, self._killings)
+        self._announcer = Announcer(self._roster, rules)
+        self._tidied_ns = UNSET
+
+    # --- telling
+
+    def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
+        """Take a VPA as it is now, or as its target has turned out to be."""
+        self._roster.see_vpa(observed, nanoseconds(now))
+
+    def vpa_gone(self, key: VpaKey, now: datetime) -> None:
+        """Let a VPA go."""
+        self._roster.lose_vpa(key, nanoseconds(now))
+
+    def pod_seen(self, pod: Pod, now: datetime, *, top: ObjectKey | None = None) -> None:
+        """Take a pod as it is now; `top` is its topmost controller, None if not known."""
+        before = self._roster.pods.get((pod.namespace, pod.name))
+        old = before.pod if before is not None and before.pod.uid == pod.uid else None
+        if self._roster.see_pod(pod, top, nanoseconds(now)) is None or old is pod:
+            return
+        inspects = self.rules.departures.inspect_known_kills
+        found = kills(old, pod) if inspects else kills_by_transition(old, pod)
+        if found:
+            self.killed(found, now)
+
+    def pod_gone(self, namespace: str, name: str) -> None:
+        """Let a pod go at the next tick; until then kills are still counted for it."""
+        self._roster.lose_pod((namespace, name))
+
+    def usage(self, batch: UsageBatch) -> None:
+        """Count usage samples."""
+        self._intake.take(batch)
+
+    def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
+        """Count OOM kills."""
+        self._killings.count(records, nanoseconds(now))
+
+    def awaited(self) -> list[VpaKey]:
+        """Return the VPAs for which `restore` has not been called yet."""
+        return self._history.awaited()
+
+    def restore(
+        self,
+        checkpoints: Iterable[Checkpoint],
+        now: datetime,
+        *,
+        only: Collection[VpaKey] | None = None,
+    ) -> None:
+        """Take in every checkpoint there is, of all VPAs or of some only."""
+        self._history.restore(checkpoints, nanoseconds(now), only)
+        self._killings.count_held(nanoseconds(now))
+
+    def not_published(self, namespace: str, name: str) -> None:
+        """Note that a publication failed; it will come again."""
+        tracked = self._roster.vpas.get((namespace, name))
+        if tracked is not None:
+            tracked.sent = tracked.sent_for = None
+            self._roster.table.is_dirty[tracked.line] = True
+
+    def not_stored(self, checkpoint: Checkpoint) -> None:
+        """Note that a checkpoint could not be written; it will come again."""
+        self._history.failed(checkpoint)
+
+    # --- asking
+
+    def tick(self, now: datetime) -> list[Publication]:
+        """Return the statuses that are worth a write."""
+        now_ns = nanoseconds(now)
+        self._killings.count_held(now_ns)
+        self._roster.give_up_broken(now_ns)
+        self._roster.forget_lost_pods(now_ns)
+        if self._tidied_ns == UNSET or now_ns - self._tidied_ns >= HOUR:
+            self._upkeep.tidy(now_ns)
+            self._tidied_ns = now_ns
+        return self._announcer.announce(now)
+
+    def urgent(self, now: datetime) -> list[Publication]:
+        """Return the statuses that kills since the last tick have made worth a write."""
+        lines = np.flatnonzero(self._roster.table.is_urgent).tolist()
+        return self._announcer.announce(now, lines) if lines else []
+
+    def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
+        """Return the most urgent checkpoints, or with no budget all that changed at all."""
+        due = self._history.all_changed()
+        if budget is not None:
+            due = self._history.due(nanoseconds(now))[:budget]
+        return self._history.store(due, nanoseconds(now))
+
+    def abandoned(self) -> list[tuple[str, str]]:
+        """Return, once, namespace and name of checkpoints to delete."""
+        return self._history.abandoned()
+
+    def explain(
+        self, namespace: str, vpa: str, container: str, now: datetime
+    ) -> Explanation | None:
+        """Derive a recommendation step by step, None for a container without history."""
+        return explain(self._roster, (namespace, vpa), container, now, self.rules)
+
+    @property
+    def tally(self) -> Tally:
+        """What became of all samples and kills so far."""
+        return self._intake.tally
+
+    @property
+    def row_count(self) -> int:
+        """How many histories are kept."""
+        return len(self._roster.rows)
+
+    def overlapping_pods(self) -> dict[str, int]:
+        """Return, by namespace, how many pods several VPAs claim by selectors."""
+        return dict(self._announcer.overlaps.pods)

@@ -1,0 +1,27 @@
+"""The table of VPAs: what is known of each as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.core.recommendation.columns import Columns, Fill
+from app.core.recommendation.decay import Times
+from app.core.recommendation.moments import UNSET
+
+
+class VpaTable(Columns):
+    """One line per VPA."""
+
+    FILLS: ClassVar[Mapping[str, Fill]] = {
+        "published": (np.int64, UNSET),
+        "is_dirty": (np.bool_, False),
+        "is_urgent": (np.bool_, False),
+    }
+
+    published: Times  # when its status was last worth a write
+    is_dirty: NDArray[np.bool_]  # something beside its history has changed
+    is_urgent: NDArray[np.bool_]  # a kill was counted since the last estimate
