@@ -1,0 +1,241 @@
+"""The port `Cluster` over objects in memory.
+
+The oath: this promises only what the cases of tests/contract prove, which run unchanged against
+a real API server too. What has no case there, it does not offer. In particular: versions
+conflict, watches resume or are told that they cannot, eviction respects budgets, resize is a
+subresource, status does not touch spec and spec not status. It does not offer server-side apply,
+strategic merge patches, quotas, rights or other versions of a kind than the one that is stored.
+Only one thing has its proof in tests/sandbox alone, for no test can make a real server do it at
+will: that a list which goes on too late is told so.
+
+Strategy: every verb finds its kind, then reads from the store or goes the one way of a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from app.model import patches
+from app.model.errors import Invalid
+from app.ports import (
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    Json,
+    Page,
+    PatchKind,
+    Resource,
+    WatchEvent,
+)
+from app.sandbox import discovery
+from app.sandbox.clock import SandboxClock
+from app.sandbox.eviction import SUCCESS, Evictions
+from app.sandbox.kinds import Catalogue, Kind
+from app.sandbox.objects import Key, copied, taken
+from app.sandbox.paging import check_version, page
+from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
+from app.sandbox.resizing import resized
+from app.sandbox.scaling import scale_of, scaled
+from app.sandbox.selecting import selection
+from app.sandbox.store import Store
+from app.sandbox.watches import Watches
+from app.sandbox.writes import Edit, Writes
+
+
+class SandboxCluster:
+    """A Kubernetes API in memory; safe to use from many threads."""
+
+    def __init__(
+        self, store: Store, catalogue: Catalogue, writes: Writes, clock: SandboxClock
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._writes = writes
+        self._evictions = Evictions(
+            store, writes, clock, catalogue.find(PODS), catalogue.find(POD_DISRUPTION_BUDGETS)
+        )
+        self.watches = Watches(store, clock)
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page:
+        """Return one page of objects, in the order of their names."""
+        kind = self._catalogue.find(resource)
+        matches = selection(kind.collection, label_selector, field_selector)
+        if resource_version:
+            check_version(self._store, resource, resource_version)
+        return page(self._store, kind.collection, namespace, matches, limit, continue_token)
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> Iterator[WatchEvent]:
+        """Yield changes after a version, with bookmarks; ends in silence when its time is over."""
+        kind = self._catalogue.find(resource)
+        matches = selection(kind.collection, label_selector, field_selector)
+        version = check_version(self._store, resource, resource_version or "0")
+        yield from self.watches.open(
+            resource, kind.collection, namespace, matches, version, timeout_seconds
+        )
+
+    def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
+        """Return one object as it is now."""
+        kind = self._catalogue.find(resource)
+        found = self._store.read(kind.collection, _key(resource, namespace, name))
+        if found is None:
+            raise not_found(kind.collection, name)
+        if subresource == "scale" and kind.scale:
+            return scale_of(found, kind.scale)
+        if subresource and subresource not in kind.subresources:
+            raise unknown_resource()
+        if subresource in ("eviction", "binding"):
+            raise not_allowed()
+        return copied(found)
+
+    def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Json,
+        *,
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Json:
+        """Create an object, or post to the subresource of one."""
+        kind = self._catalogue.find(resource)
+        item = taken(body)
+        if not subresource:
+            return self._writes.create(kind, namespace, item, dry_run=dry_run)
+        if subresource not in kind.more:
+            raise unknown_resource()
+        key = _key(resource, namespace, name)
+        match subresource:
+            case "eviction":
+                return self._evict(key, item, dry_run=dry_run)
+            case "binding":
+                return self._bind(kind, key, item, dry_run=dry_run)
+            case _:
+                raise not_allowed()
+
+    def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
+        """Put a whole object; its resourceVersion must be current when given."""
+        kind = self._catalogue.find(resource)
+        item = taken(body)
+        key = _key(resource, namespace, name)
+        return self._writes.change(kind, key, lambda _old: copied(item), is_patch=False)
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: object,
+        *,
+        kind: PatchKind = PatchKind.JSON,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Json:
+        """Change an object; returns it as changed."""
+        served = self._catalogue.find(resource)
+        if subresource and subresource not in served.subresources:
+            raise unknown_resource()
+        edit = _edit(body, kind)
+        if subresource == "scale":
+            edit = _scale_edit(served, edit)
+        elif subresource == "resize":
+            edit = _resize_edit(edit)
+        elif subresource not in ("", "status"):
+            raise not_allowed()
+        found = self._writes.change(
+            served,
+            _key(resource, namespace, name),
+            edit,
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+        if subresource == "scale" and served.scale:
+            return scale_of(found, served.scale)
+        return found
+
+    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
+        """Delete an object, only if it still has this uid when one is given."""
+        kind = self._catalogue.find(resource)
+        self._writes.delete(kind, _key(resource, namespace, name), uid=uid)
+
+    def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
+        """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
+        self._evictions.evict(Key(namespace, name), {"uid": uid}, dry_run=dry_run)
+
+    def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
+        """Send a plain request, for paths that are no resource (discovery, version)."""
+        del query  # nothing that is offered here takes one
+        return discovery.answer(self._catalogue, method, path)
+
+    def close(self) -> None:
+        """End all watches and refuse new ones, as a closed connection does."""
+        self.watches.close()
+
+    def _evict(self, key: Key, body: Json, *, dry_run: bool) -> Json:
+        named = (body.get("metadata") or {}).get("name") or key.name
+        if named != key.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        options = body.get("deleteOptions") or {}
+        dry_run = dry_run or options.get("dryRun") == ["All"]
+        return self._evictions.evict(key, options.get("preconditions") or {}, dry_run=dry_run)
+
+    def _bind(self, kind: Kind, key: Key, body: Json, *, dry_run: bool) -> Json:
+        node = (body.get("target") or {}).get("name") or ""
+
+        def assign(pod: Json) -> Json:
+            pod["spec"]["nodeName"] = node
+            return pod
+
+        self._writes.change(kind, key, assign, subresource="binding", dry_run=dry_run)
+        return SUCCESS
+
+
+def _key(resource: Resource, namespace: str, name: str) -> Key:
+    return Key(namespace if resource.namespaced else "", name)
+
+
+def _edit(body: object, kind: PatchKind) -> Edit:
+    """Return what a patch does to an object."""
+    match kind, body:
+        case PatchKind.JSON, list():
+            return lambda item: taken(patches.apply(item, body))
+        case PatchKind.JSON, _:
+            raise bad_request("a JSON patch is a list of operations")
+        case PatchKind.MERGE, dict():
+            return lambda item: taken(patches.merge(item, body))
+        case PatchKind.MERGE, _:
+            raise bad_request("a merge patch is an object")
+        case _:
+            message = f"the sandbox takes no {kind.value}"
+            raise Invalid(message, status=415, reason="UnsupportedMediaType")
+
+
+def _scale_edit(kind: Kind, edit: Edit) -> Edit:
+    paths = kind.scale
+    assert paths is not None
+    return lambda item: scaled(item, paths, edit(scale_of(item, paths)))
+
+
+def _resize_edit(edit: Edit) -> Edit:
+    def change(pod: Json) -> Json:
+        return resized(pod, edit(copied(pod)))
+
+    return change

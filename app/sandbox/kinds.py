@@ -1,0 +1,269 @@
+"""The kinds of objects that the sandbox serves, and how they differ from one another.
+
+Strategy: what an API server does for every kind alike is written once, elsewhere; a kind is a
+row of differences. Definitions of custom resources add rows while the sandbox runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from app import ports
+from app.ports import Json, Resource
+from app.sandbox import pod_rules, workload_rules
+from app.sandbox.cel import NotUnderstood, compile_cel
+from app.sandbox.refusals import Problem, unknown_resource, wrong
+from app.sandbox.schema import check_rules, fill, prune, schema_problems
+
+Fill = Callable[[Json], None]
+Check = Callable[[Json, Json | None], Iterator[Problem]]
+
+
+def _leave(_item: Json) -> None:
+    return
+
+
+def _accept(_item: Json, _old: Json | None) -> Iterator[Problem]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an object keeps what its scale subresource shows."""
+
+    replicas: str = "spec.replicas"
+    status_replicas: str = "status.replicas"
+    selector: str = ""  # of a text; empty: worked out from spec.selector
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A resource that is served."""
+
+    resource: Resource
+    fill: Fill = field(default=_leave)  # before admission, also of changes
+    begin: Fill = field(default=_leave)  # of new objects that have their name and uid
+    check: Check = field(default=_accept)
+    has_status: bool = True
+    has_generation: bool = True
+    is_custom: bool = False
+    needs_version: bool = False  # to be replaced
+    orphans: bool = False  # what it owns stays behind when it is deleted
+    scale: ScalePaths | None = None
+    more: tuple[str, ...] = ()  # subresources beside status and scale
+
+    @property
+    def collection(self) -> str:
+        """The name as errors tell it, `deployments.apps`."""
+        return _dotted(self.resource.plural, self.resource.group)
+
+    @property
+    def word(self) -> str:
+        """The kind as errors tell it, `Deployment.apps`."""
+        return _dotted(self.resource.kind, self.resource.group)
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """All subresources."""
+        status = ("status",) if self.has_status else ()
+        return (*status, *(("scale",) if self.scale else ()), *self.more)
+
+
+class Catalogue:
+    """The kinds that are served now."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str, str], Kind] = {}
+        for kind in _built_in():
+            self.add(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(tuple(self._kinds.values()))
+
+    def find(self, resource: Resource) -> Kind:
+        """Return a kind.
+
+        Raises:
+            NotFound: it is not served.
+        """
+        found = self._kinds.get(_place(resource))
+        if found is None:
+            raise unknown_resource()
+        return found
+
+    def by_kind(self, api_version: str, kind: str) -> Kind | None:
+        """Return a kind by what objects carry, None if it is not served."""
+        for found in self:
+            if (found.resource.api_version, found.resource.kind) == (api_version, kind):
+                return found
+        return None
+
+    def by_collection(self, collection: str) -> Kind | None:
+        """Return a kind by its collection, None if it is not served."""
+        return next((found for found in self if found.collection == collection), None)
+
+    def add(self, kind: Kind) -> None:
+        """Serve a kind."""
+        self._kinds[_place(kind.resource)] = kind
+
+    def remove(self, kind: Kind) -> None:
+        """Serve a kind no longer."""
+        self._kinds.pop(_place(kind.resource), None)
+
+
+def custom_kinds(definition: Json) -> Iterator[Kind]:
+    """Yield the kinds that a definition of a custom resource makes."""
+    spec = definition["spec"]
+    names = spec["names"]
+    for version in spec.get("versions") or ():
+        if not version.get("served"):
+            continue
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        subresources = version.get("subresources") or {}
+        scale = subresources.get("scale")
+        yield Kind(
+            Resource(
+                spec["group"],
+                version["name"],
+                names["plural"],
+                names["kind"],
+                namespaced=spec.get("scope") == "Namespaced",
+            ),
+            fill=partial(_fill_custom, schema),
+            check=partial(schema_problems, schema),
+            has_status="status" in subresources,
+            is_custom=True,
+            needs_version=True,
+            scale=scale and _custom_scale(scale),
+        )
+
+
+def _fill_custom(schema: Json, item: Json) -> None:
+    prune(schema, item)
+    fill(schema, item)
+
+
+def _custom_scale(scale: Json) -> ScalePaths:
+    return ScalePaths(
+        scale["specReplicasPath"].lstrip("."),
+        scale["statusReplicasPath"].lstrip("."),
+        scale.get("labelSelectorPath", "").lstrip(".") or "-",
+    )
+
+
+def _definition_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
+    spec = item.get("spec") or {}
+    wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
+    if item["metadata"]["name"] != wanted:
+        detail = f'must be spec.names.plural+"."+spec.group: "{wanted}"'
+        yield wrong("metadata.name", item["metadata"]["name"], detail)
+    try:
+        check_rules([version.get("schema") for version in spec.get("versions") or ()])
+    except NotUnderstood as error:
+        yield wrong("spec.versions", "object", str(error))
+
+
+def _webhook_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
+    for index, webhook in enumerate(item.get("webhooks") or ()):
+        for position, condition in enumerate(webhook.get("matchConditions") or ()):
+            path = f"webhooks[{index}].matchConditions[{position}].expression"
+            try:
+                compile_cel(str(condition.get("expression")))
+            except NotUnderstood as error:
+                yield wrong(path, condition.get("expression"), f"compilation failed: {error}")
+
+
+def _fill_webhooks(item: Json) -> None:
+    for webhook in item.get("webhooks") or ():
+        usual = {"failurePolicy": "Fail", "timeoutSeconds": 10, "matchPolicy": "Equivalent"}
+        usual |= {"namespaceSelector": {}, "objectSelector": {}}
+        if item["kind"].startswith("Mutating"):
+            usual["reinvocationPolicy"] = "Never"
+        for key, value in usual.items():
+            if webhook.get(key) is None:
+                webhook[key] = value
+        for rule in webhook.get("rules") or ():
+            rule.setdefault("scope", "*")
+        service = (webhook.get("clientConfig") or {}).get("service")
+        if service:
+            service.setdefault("port", 443)
+
+
+def _fill_secret(item: Json) -> None:
+    item.setdefault("type", "Opaque")
+
+
+def _begin_definition(item: Json) -> None:
+    spec = item["spec"]
+    established = {"status": "True", "lastTransitionTime": item["metadata"]["creationTimestamp"]}
+    item["status"] = {
+        "acceptedNames": spec["names"],
+        "storedVersions": [found["name"] for found in spec["versions"] if found.get("storage")],
+        "conditions": [
+            {"type": "NamesAccepted", "reason": "NoConflicts", **established},
+            {"type": "Established", "reason": "InitialNamesAccepted", **established},
+        ],
+    }
+
+
+def _begin_namespace(item: Json) -> None:
+    labels = {"kubernetes.io/metadata.name": item["metadata"]["name"]}
+    item["metadata"]["labels"] = {**(item["metadata"].get("labels") or {}), **labels}
+    item.setdefault("spec", {})["finalizers"] = ["kubernetes"]
+    item["status"] = {"phase": "Active"}
+
+
+def _built_in() -> Iterator[Kind]:
+    rules, scale = workload_rules, ScalePaths()
+    long_lived = rules.controller_problems
+    yield Kind(
+        ports.PODS,
+        pod_rules.fill_pod,
+        pod_rules.begin_pod,
+        pod_rules.pod_problems,
+        more=("eviction", "resize", "binding"),
+    )
+    yield Kind(ports.DEPLOYMENTS, rules.fill_deployment, check=long_lived, scale=scale)
+    yield Kind(ports.REPLICA_SETS, rules.fill_replica_set, check=long_lived, scale=scale)
+    yield Kind(ports.STATEFUL_SETS, rules.fill_stateful_set, check=long_lived, scale=scale)
+    yield Kind(
+        ports.REPLICATION_CONTROLLERS,
+        rules.fill_replication_controller,
+        check=long_lived,
+        scale=scale,
+        orphans=True,
+    )
+    yield Kind(ports.DAEMON_SETS, rules.fill_daemon_set, check=long_lived)
+    yield Kind(ports.JOBS, rules.fill_job, rules.begin_job, check=rules.job_problems, orphans=True)
+    yield Kind(ports.CRON_JOBS, rules.fill_cron_job, check=rules.cron_job_problems)
+    yield Kind(ports.POD_DISRUPTION_BUDGETS, check=rules.budget_problems, needs_version=True)
+    yield Kind(ports.NAMESPACES, begin=_begin_namespace, has_generation=False)
+    yield Kind(ports.NODES, has_generation=False)
+    yield Kind(
+        ports.CUSTOM_RESOURCE_DEFINITIONS,
+        begin=_begin_definition,
+        check=_definition_problems,
+        needs_version=True,
+    )
+    for resource in (ports.MUTATING_WEBHOOKS, ports.VALIDATING_WEBHOOKS):
+        yield Kind(
+            resource, _fill_webhooks, check=_webhook_problems, has_status=False, needs_version=True
+        )
+    yield _plain(ports.LIMIT_RANGES, fill=rules.fill_limit_range)
+    yield _plain(ports.LEASES, needs_version=True)
+    yield _plain(ports.SECRETS, fill=_fill_secret)
+    yield _plain(ports.EVENTS)
+
+
+def _plain(resource: Resource, *, fill: Fill = _leave, needs_version: bool = False) -> Kind:
+    return Kind(resource, fill, has_status=False, has_generation=False, needs_version=needs_version)
+
+
+def _dotted(word: str, group: str) -> str:
+    return f"{word}.{group}" if group else word
+
+
+def _place(resource: Resource) -> tuple[str, str, str]:
+    return resource.group, resource.version, resource.plural

@@ -1,0 +1,146 @@
+"""Small questions to objects of the API, which are plain JSON here.
+
+Strategy: an object in the store is never changed in place. Whoever wants to change one takes a
+copy, and a copy is made by writing and reading it, which also proves that it is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from app.model.errors import BadObject
+from app.model.fields import time_at
+from app.model.selectors import NOTHING, Selector
+from app.ports import Json, Resource
+from app.sandbox.refusals import bad_request
+
+JsonValue = Any  # whatever JSON can say
+
+
+class Key(NamedTuple):
+    """What identifies an object inside its collection."""
+
+    namespace: str
+    name: str
+
+
+def copied(item: Json) -> Json:
+    """Return a copy that shares nothing with the original."""
+    found: Json = orjson.loads(orjson.dumps(item))
+    return found
+
+
+def taken(body: object) -> Json:
+    """Copy what a caller brought.
+
+    Raises:
+        Invalid: it is no JSON object.
+    """
+    try:
+        found = orjson.loads(orjson.dumps(body))
+    except (TypeError, orjson.JSONEncodeError) as error:
+        raise bad_request(f"the body is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise bad_request("the body is no JSON object")
+    return found
+
+
+def key_of(item: Json) -> Key:
+    """Return the key of an object."""
+    metadata = item["metadata"]
+    return Key(metadata.get("namespace", ""), metadata["name"])
+
+
+def uid_of(item: Json) -> str:
+    """Return the uid of an object."""
+    return str(item["metadata"]["uid"])
+
+
+def labels_of(item: Json) -> Mapping[str, str]:
+    """Return the labels of an object."""
+    return item["metadata"].get("labels") or {}
+
+
+def is_deleted(item: Json) -> bool:
+    """Whether deletion was asked for."""
+    return bool(item["metadata"].get("deletionTimestamp"))
+
+
+def stamp(moment: datetime) -> str:
+    """Write a time as an API server does, in whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def fine_stamp(moment: datetime) -> str:
+    """Write a time with microseconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds_since(item: Mapping[str, Any], key: str, now: datetime) -> float:
+    """Return how long ago a time of an object was; 0 if it is not there."""
+    moment = time_at(item, key, "")
+    return (now - moment).total_seconds() if moment else 0.0
+
+
+def member(item: JsonValue, path: str) -> JsonValue:
+    """Return what is at a path such as `spec.replicas`, None if it is not there."""
+    for part in path.split("."):
+        if not isinstance(item, dict):
+            return None
+        item = item.get(part)
+    return item
+
+
+def set_member(item: Json, path: str, value: object) -> None:
+    """Put something at a path such as `spec.replicas`."""
+    *parents, last = path.split(".")
+    for part in parents:
+        item = item.setdefault(part, {})
+    item[last] = value
+
+
+def selector_of(item: Json, path: str = "spec.selector") -> Selector:
+    """Return the label selector of an object; one that cannot be read selects nothing."""
+    try:
+        return Selector.read(member(item, path), path)
+    except BadObject:
+        return NOTHING
+
+
+def controller_of(item: Json) -> Json | None:
+    """Return the reference to the owner that controls an object."""
+    references = item["metadata"].get("ownerReferences") or ()
+    return next((found for found in references if found.get("controller")), None)
+
+
+def owner_reference(resource: Resource, owner: Json) -> Json:
+    """Return a reference that makes an owner the controller."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def containers_of(spec: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the containers of a pod spec with their paths, init containers last."""
+    for key in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(key) or ()):
+            yield f"{key}[{index}]", container
+
+
+def is_active(pod: Json) -> bool:
+    """Whether a pod has not ended and is not about to."""
+    return not is_deleted(pod) and not has_ended(pod)
+
+
+def has_ended(pod: Json) -> bool:
+    """Whether all containers of a pod have ended for good."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -1,0 +1,190 @@
+"""What the sandbox says when it refuses, in the words and codes of an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from app.model.errors import (
+    ClusterError,
+    Conflict,
+    Gone,
+    Invalid,
+    NotFound,
+    Refused,
+    TooMany,
+    Unavailable,
+)
+
+Causes = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One field that cannot be accepted; `message` begins with the kind of the problem."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+def required(field: str, detail: str = "") -> Problem:
+    """A field that must be there."""
+    return Problem("FieldValueRequired", field, _with("Required value", detail))
+
+
+def wrong(field: str, value: object, detail: str) -> Problem:
+    """A value that cannot be."""
+    return Problem("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+
+
+def forbidden_field(field: str, detail: str) -> Problem:
+    """A field that may not be there, or not change."""
+    return Problem("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def unsupported(field: str, value: object, choices: Iterable[str]) -> Problem:
+    """A word that is none of those known."""
+    known = ", ".join(f'"{choice}"' for choice in choices)
+    message = f"Unsupported value: {shown(value)}: supported values: {known}"
+    return Problem("FieldValueNotSupported", field, message)
+
+
+def wrong_kind(field: str, value: object, wanted: str) -> Problem:
+    """A value of another type than the schema's."""
+    detail = f"{field} in body must be of type {wanted}: {shown(_kind_of(value))}"
+    message = f"Invalid value: {shown(_kind_of(value))}: {detail}"
+    return Problem("FieldValueTypeInvalid", field, message)
+
+
+def duplicate(field: str, value: object) -> Problem:
+    """A value that stands there already."""
+    return Problem("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+
+
+def immutable(field: str, value: object) -> Problem:
+    """A field that can never change."""
+    return wrong(field, value, "field is immutable")
+
+
+def shown(value: object) -> str:
+    """Write a value as an error shows it."""
+    return orjson.dumps(value, default=str).decode()
+
+
+def unknown_resource() -> NotFound:
+    """Nothing is served at such a path."""
+    return NotFound(
+        "the server could not find the requested resource", status=404, reason="NotFound"
+    )
+
+
+def not_found(collection: str, name: str) -> NotFound:
+    """No such object; a collection is named `deployments.apps`."""
+    return NotFound(f'{collection} "{name}" not found', status=404, reason="NotFound")
+
+
+def exists(collection: str, name: str) -> Conflict:
+    """There is one of this name."""
+    message = f'{collection} "{name}" already exists'
+    return Conflict(message, status=409, reason="AlreadyExists")
+
+
+def conflict(collection: str, name: str, why: str) -> Conflict:
+    """The object is not what the caller takes it for."""
+    message = f'Operation cannot be fulfilled on {collection} "{name}": {why}'
+    return Conflict(message, status=409, reason="Conflict")
+
+
+def modified(collection: str, name: str) -> Conflict:
+    """The object has a newer version."""
+    why = "the object has been modified; please apply your changes to the latest version"
+    return conflict(collection, name, f"{why} and try again")
+
+
+def other_uid(collection: str, name: str, wanted: str, found: str) -> Conflict:
+    """An object of this name, but another one."""
+    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    return conflict(collection, name, why)
+
+
+def bad_request(message: str) -> Invalid:
+    """A request that makes no sense."""
+    return Invalid(message, status=400, reason="BadRequest")
+
+
+def invalid(kind: str, name: str, problems: Sequence[Problem]) -> Invalid:
+    """An object with problems; a kind is named `Deployment.apps`."""
+    messages = [str(problem) for problem in problems]
+    told = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    causes = tuple((problem.reason, problem.message) for problem in problems)
+    message = f'{kind} "{name}" is invalid: {told}'
+    return Invalid(message, status=422, reason="Invalid", causes=causes)
+
+
+def forbidden(collection: str, name: str, why: str, causes: Causes = ()) -> Refused:
+    """A change that may not be made."""
+    message = f'{collection} "{name}" is forbidden: {why}'
+    return Refused(message, status=403, reason="Forbidden", causes=causes)
+
+
+def not_allowed() -> Invalid:
+    """A verb that this resource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return Invalid(message, status=405, reason="MethodNotAllowed")
+
+
+def expired(message: str) -> Gone:
+    """A version that is no longer kept."""
+    return Gone(message, status=410, reason="Expired")
+
+
+def too_many(message: str, cause: str, retry_after_seconds: float | None = None) -> TooMany:
+    """A disruption budget holds."""
+    return TooMany(
+        message,
+        status=429,
+        reason="TooManyRequests",
+        causes=(("DisruptionBudget", cause),),
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def broken(message: str) -> Unavailable:
+    """The server is at fault, or says so."""
+    text = f"Internal error occurred: {message}"
+    return Unavailable(text, status=500, reason="InternalError")
+
+
+def of_status(code: int, message: str, reason: str) -> ClusterError:
+    """The error of a status code that somebody else chose."""
+    kinds = {400: Invalid, 401: Refused, 403: Refused, 404: NotFound, 409: Conflict}
+    kinds |= {405: Invalid, 410: Gone, 413: Invalid, 422: Invalid, 429: TooMany}
+    return kinds.get(code, Unavailable)(message, status=code, reason=reason)
+
+
+def _with(kind: str, detail: str) -> str:
+    return f"{kind}: {detail}" if detail else kind
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"

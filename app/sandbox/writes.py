@@ -1,0 +1,269 @@
+"""The way of a write: filled in, admitted, checked, committed.
+
+Strategy: the order is an API server's: defaults, gates that change, validation, gates that only
+check, commit. Nothing is locked while gates are asked, for they may call others. A change is
+worked out anew from the newest object until nobody came between, so a patch never undoes what it
+did not see, and a caller who names a version gets a conflict if it is not the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from uuid import UUID
+
+from app import ports
+from app.ports import Json
+from app.sandbox import metadata as names
+from app.sandbox.attempts import Attempt, Gate, Operation
+from app.sandbox.clock import SandboxClock
+from app.sandbox.kinds import Kind
+from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, stamp, uid_of
+from app.sandbox.refusals import (
+    exists,
+    forbidden,
+    invalid,
+    modified,
+    not_found,
+    other_uid,
+)
+from app.sandbox.store import Stale, Store
+
+Edit = Callable[[Json], Json]  # gets a copy of the object, returns it as it is to be
+
+_TRIES = 5
+
+
+class Writes:
+    """Creates, changes and deletes objects."""
+
+    def __init__(self, store: Store, clock: SandboxClock, random: Random) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self.gates: Sequence[Gate] = ()
+        self.orphaned: set[str] = set()  # uids of deleted owners whose dependents stay
+
+    def create(self, kind: Kind, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
+        """Create an object and return a copy of it."""
+        item = names.place(kind, namespace, body)
+        names.forget_system(item["metadata"])
+        if kind.resource.namespaced:
+            self._check_namespace(kind, namespace, item["metadata"].get("name", ""))
+        kind.fill(item)
+        if kind.has_status and kind.resource != ports.NODES:
+            item.pop("status", None)
+            if not kind.is_custom:
+                item["status"] = {}
+        named = item["metadata"].get("name", "")
+        attempt = Attempt(Operation.CREATE, kind, namespace, named, item, dry_run=dry_run)
+        item = self._changed(attempt)
+        for _ in range(_TRIES):
+            ready = self._born(kind, copied(item))
+            self._validate(attempt, kind, ready, None)
+            try:
+                return self._insert(kind, ready, dry_run=dry_run)
+            except Stale:
+                if named:
+                    break
+        raise exists(kind.collection, ready["metadata"]["name"])
+
+    def change(
+        self,
+        kind: Kind,
+        key: Key,
+        edit: Edit,
+        *,
+        subresource: str = "",
+        is_patch: bool = True,
+        dry_run: bool = False,
+    ) -> Json:
+        """Change an object and return a copy of it."""
+        for _ in range(_TRIES):
+            old = self._store.read(kind.collection, key)
+            if old is None:
+                raise not_found(kind.collection, key.name)
+            new = self._edited(kind, old, edit, subresource, is_patch=is_patch)
+            attempt = Attempt(
+                Operation.UPDATE, kind, key.namespace, key.name, new, old, subresource, dry_run
+            )
+            new = self._changed(attempt)
+            names.restore_system(new, old)
+            if kind.has_generation and _content(new) != _content(old):
+                new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+            self._validate(attempt, kind, new, old)
+            if dry_run or new == old:
+                return copied(new)
+            try:
+                return self._commit(kind, old, new)
+            except Stale:
+                continue
+        raise modified(kind.collection, key.name)
+
+    def delete(
+        self,
+        kind: Kind,
+        key: Key,
+        *,
+        uid: str = "",
+        grace_seconds: float | None = None,
+        orphan: bool | None = None,
+    ) -> None:
+        """Delete an object, or begin to; None stands for what is usual for its kind."""
+        for _ in range(_TRIES):
+            old = self._store.read(kind.collection, key)
+            if old is None:
+                raise not_found(kind.collection, key.name)
+            if uid and uid != uid_of(old):
+                raise other_uid(kind.collection, key.name, uid, uid_of(old))
+            self._check(Attempt(Operation.DELETE, kind, *key, None, old))
+            if kind.orphans if orphan is None else orphan:
+                self.orphaned.add(uid_of(old))
+            grace = _grace(kind, old) if grace_seconds is None else grace_seconds
+            if self._is_gone(kind, old, grace):
+                return
+        raise modified(kind.collection, key.name)
+
+    def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+        found = self._store.read("namespaces", Key("", namespace))
+        if found is None:
+            raise not_found("namespaces", namespace)
+        if is_deleted(found):
+            why = f"unable to create new content in namespace {namespace}"
+            cause = ("NamespaceTerminating", f"namespace {namespace} is being terminated")
+            full = f"{why} because it is being terminated"
+            raise forbidden(kind.collection, name, full, (cause,))
+
+    def _born(self, kind: Kind, item: Json) -> Json:
+        metadata = item["metadata"]
+        base = metadata.get("generateName")
+        if base and not metadata.get("name"):
+            metadata["name"] = names.generated_name(base, self._numbers())
+        metadata["uid"] = str(UUID(int=self._random.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = stamp(self._clock.now())
+        if kind.has_generation:
+            metadata["generation"] = 1
+        if metadata.get("name"):
+            kind.begin(item)
+        return item
+
+    def _numbers(self) -> Iterator[int]:
+        while True:
+            yield self._random.getrandbits(32)
+
+    def _edited(
+        self, kind: Kind, old: Json, edit: Edit, subresource: str, *, is_patch: bool
+    ) -> Json:
+        new = names.place(kind, old["metadata"].get("namespace", ""), edit(copied(old)))
+        problems = names.check_identity(kind, old, new, is_patch=is_patch)
+        if problems:
+            raise invalid(kind.word, old["metadata"]["name"], problems)
+        version = new["metadata"].get("resourceVersion")
+        if version and version != old["metadata"]["resourceVersion"]:
+            raise modified(kind.collection, old["metadata"]["name"])
+        if kind.has_status:
+            new = _mixed(old, new, subresource)
+        names.restore_system(new, old)
+        kind.fill(new)
+        return new
+
+    def _changed(self, attempt: Attempt) -> Json:
+        item = attempt.item
+        assert item is not None
+        for gate in self.gates:
+            item = gate.change(_with(attempt, item))
+        if self.gates:
+            item = names.place(attempt.kind, attempt.namespace, item)
+            attempt.kind.fill(item)
+        return item
+
+    def _validate(self, attempt: Attempt, kind: Kind, item: Json, old: Json | None) -> None:
+        found = list(names.metadata_problems(item["metadata"]))
+        if old is not None:
+            found += names.added_finalizers(old, item)
+        if attempt.subresource in ("", "scale") or kind.is_custom:
+            found += kind.check(item, old)
+        if found:
+            name = item["metadata"].get("name") or item["metadata"].get("generateName", "")
+            raise invalid(kind.word, name, found)
+        self._check(_with(attempt, item))
+
+    def _check(self, attempt: Attempt) -> None:
+        for gate in self.gates:
+            gate.check(attempt)
+
+    def _insert(self, kind: Kind, item: Json, *, dry_run: bool) -> Json:
+        with self._store.lock:
+            if not dry_run:
+                return copied(self._store.insert(kind.collection, item))
+            if self._store.read(kind.collection, key_of(item)) is not None:
+                raise Stale
+            return item
+
+    def _commit(self, kind: Kind, old: Json, new: Json) -> Json:
+        if is_deleted(new) and _may_go(kind, new):
+            self._store.remove(kind.collection, old)
+            return copied(new)
+        with self._store.lock:
+            return copied(self._store.replace(kind.collection, old, new))
+
+    def _is_gone(self, kind: Kind, old: Json, grace_seconds: float) -> bool:
+        try:
+            self._depart(kind, old, grace_seconds)
+        except Stale:
+            return False
+        return True
+
+    def _depart(self, kind: Kind, old: Json, grace_seconds: float) -> None:
+        new = copied(old)
+        metadata = new["metadata"]
+        metadata["deletionGracePeriodSeconds"] = int(grace_seconds)
+        if _may_go(kind, new):
+            self._store.remove(kind.collection, old)
+            return
+        if is_deleted(old) and old["metadata"]["deletionGracePeriodSeconds"] <= grace_seconds:
+            return
+        if not is_deleted(old) and "generation" in metadata:
+            metadata["generation"] += 1
+        metadata["deletionTimestamp"] = stamp(self._clock.now() + timedelta(seconds=grace_seconds))
+        if kind.resource == ports.NAMESPACES:
+            new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
+        self._store.replace(kind.collection, old, new)
+
+
+def _mixed(old: Json, new: Json, subresource: str) -> Json:
+    """Return the object of which only the part that was asked for is new."""
+    kept, taken = (new, old) if subresource != "status" else (old, new)
+    mixed = copied(kept)
+    mixed.pop("status", None)
+    if "status" in taken:
+        mixed["status"] = taken["status"]
+    return mixed
+
+
+def _may_go(kind: Kind, item: Json) -> bool:
+    """Whether nothing holds an object any more whose deletion was asked for."""
+    if item["metadata"].get("finalizers"):
+        return False
+    if kind.resource == ports.NAMESPACES:
+        return not (item.get("spec") or {}).get("finalizers")
+    return kind.resource != ports.PODS or not item["metadata"].get("deletionGracePeriodSeconds")
+
+
+def _grace(kind: Kind, item: Json) -> float:
+    """Return how long an object may take to end; only pods on a node have something to end."""
+    if kind.resource != ports.PODS or not item["spec"].get("nodeName") or has_ended(item):
+        return 0
+    return float(item["spec"].get("terminationGracePeriodSeconds") or 0)
+
+
+def _content(item: Json) -> Json:
+    """Return the part of an object whose changes its generation counts."""
+    rest = ("apiVersion", "kind", "metadata", "status")
+    return {key: value for key, value in item.items() if key not in rest}
+
+
+def _with(attempt: Attempt, item: Json) -> Attempt:
+    return replace(attempt, name=attempt.name or item["metadata"].get("name", ""), item=item)

@@ -1,0 +1,88 @@
+"""The cluster under test: the one in memory, or a real one if CONTRACT_KUBECONFIG names it.
+
+The variable is one of its own, for a KUBECONFIG of daily use may well point at a cluster that
+nobody wants these cases to run on. All other fixtures, and all cases, are the same for both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from app.adapters.kube import connect
+from app.manifests import crd
+from app.model.errors import Conflict
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Clock, Cluster, Resource
+from app.sandbox.clock import RunningClock, SteppedClock
+from app.sandbox.sandbox import Sandbox
+from tests.contract.waiting import Eventually
+
+KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+
+World = tuple[Cluster, Clock]
+
+
+@pytest.fixture(params=["real"] if KUBECONFIG else ["sandbox"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A cluster and its time."""
+    if request.param == "real":
+        cluster = connect(KUBECONFIG, qps=0)
+        yield cluster, RunningClock()
+        cluster.close()
+    else:
+        clock = SteppedClock()
+        sandbox = Sandbox(clock)
+        yield sandbox.cluster, clock
+        sandbox.cluster.close()
+
+
+@pytest.fixture
+def cluster(world: World) -> Cluster:
+    """The cluster under test."""
+    return world[0]
+
+
+@pytest.fixture
+def clock(world: World) -> Clock:
+    """The time of the cluster."""
+    return world[1]
+
+
+@pytest.fixture
+def eventually(clock: Clock) -> Eventually:
+    """Waits until something is so."""
+    return Eventually(clock)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, eventually: Eventually) -> Iterator[str]:
+    """A namespace of the case's own, ready for pods."""
+    created = cluster.create(NAMESPACES, "", {"metadata": {"generateName": "contract-"}})
+    name = str(created["metadata"]["name"])
+    served = {found["name"] for found in cluster.request("GET", "/api/v1")["resources"]}
+    if "serviceaccounts" in served:
+        eventually(lambda: cluster.list(SERVICE_ACCOUNTS, name).items)
+    yield name
+    cluster.delete(NAMESPACES, "", name)
+
+
+@pytest.fixture
+def customs(cluster: Cluster, eventually: Eventually) -> None:
+    """The definitions of VPAs and their checkpoints, in force."""
+    for definition in crd.documents():
+        name = definition["metadata"]["name"]
+        with suppress(Conflict):  # another case made it
+            cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+
+        def is_established(name: str = name) -> bool:
+            found = cluster.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+            conditions = found.get("status", {}).get("conditions", ())
+            return any(
+                entry["type"] == "Established" and entry["status"] == "True" for entry in conditions
+            )
+
+        eventually(is_established)

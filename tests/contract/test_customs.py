@@ -1,0 +1,150 @@
+"""Custom resources: their schema, their status, their versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import Invalid
+from app.ports import VPAS, Cluster, Json, PatchKind
+from tests.contract.building import add, vpa
+
+pytestmark = pytest.mark.usefixtures("customs")
+
+MERGE = PatchKind.MERGE
+BOOST = {"type": "Factor", "factor": 2}
+
+
+def test_unknown_fields_are_pruned(cluster: Cluster, namespace: str) -> None:
+    """What the schema does not know is not kept."""
+    body = vpa(unheard={"of": 1}, updatePolicy={"updateMode": "Off", "also": 2})
+    created = cluster.create(VPAS, namespace, body | {"more": 3})
+
+    assert created["spec"].keys() == {"targetRef", "updatePolicy"}
+    assert created["spec"]["updatePolicy"] == {"updateMode": "Off"}
+    assert "more" not in created
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "message"),
+    [
+        pytest.param(
+            {"targetRef": {"kind": "Deployment"}},
+            "FieldValueRequired",
+            "spec.targetRef.name: Required",
+            id="required",
+        ),
+        pytest.param(
+            {"updatePolicy": {"updateMode": "Sometimes"}},
+            "FieldValueNotSupported",
+            'spec.updatePolicy.updateMode: Unsupported value: "Sometimes": supported values: "',
+            id="enum",
+        ),
+        pytest.param(
+            {"updatePolicy": {"minReplicas": "two"}},
+            "FieldValueTypeInvalid",
+            "spec.updatePolicy.minReplicas: Invalid value:",
+            id="type",
+        ),
+        pytest.param(
+            {"updatePolicy": {"evictAfterOOMSeconds": 0}},
+            "FieldValueInvalid",
+            "should be greater than or equal to 1",
+            id="minimum",
+        ),
+        pytest.param(
+            {"resourcePolicy": {"containerPolicies": [{"maxAllowed": {"cpu": "much"}}]}},
+            "FieldValueInvalid",
+            r"spec.resourcePolicy.containerPolicies\[0\].maxAllowed.cpu: Invalid value",
+            id="pattern",
+        ),
+        pytest.param(
+            {"startupBoost": {"cpu": {"type": "Quantity", "factor": 2}}},
+            "FieldValueInvalid",
+            "factor must be set if type is Factor, and only then",
+            id="rule",
+        ),
+    ],
+)
+def test_the_schema_refuses(
+    cluster: Cluster, namespace: str, spec: Json, reason: str, message: str
+) -> None:
+    """A value that the schema does not allow is refused with its path."""
+    with pytest.raises(Invalid, match=message) as refused:
+        cluster.create(VPAS, namespace, vpa(**spec))
+
+    assert refused.value.status == 422
+    assert reason in [cause for cause, _ in refused.value.causes]
+    assert 'VerticalPodAutoscaler.autoscaling.k8s.io "vpa" is invalid' in refused.value.message
+
+
+def test_rules_that_hold(cluster: Cluster, namespace: str) -> None:
+    """What all rules allow goes in as it is."""
+    created = cluster.create(VPAS, namespace, vpa(startupBoost={"cpu": BOOST}))
+
+    assert created["spec"]["startupBoost"] == {"cpu": BOOST}
+
+
+def test_changes_are_checked_too(cluster: Cluster, namespace: str) -> None:
+    """A patch that makes the object wrong changes nothing."""
+    created = cluster.create(VPAS, namespace, vpa())
+    wrong = {"spec": {"updatePolicy": {"updateMode": "Sometimes"}}}
+
+    with pytest.raises(Invalid, match="Unsupported value"):
+        cluster.patch(VPAS, namespace, "vpa", wrong, kind=MERGE)
+
+    assert cluster.get(VPAS, namespace, "vpa") == created
+
+
+def test_status_of_a_custom_resource(cluster: Cluster, namespace: str) -> None:
+    """Status is left out of a new object, changed by its own door, and counts no generation."""
+    conditions = [{"type": "NoPodsMatched", "status": "True"}]
+    created = cluster.create(VPAS, namespace, vpa() | {"status": {"conditions": conditions}})
+    patch = {
+        "metadata": {"labels": {"not": "here"}},
+        "spec": {"updatePolicy": {"updateMode": "Off"}},
+        "status": {"conditions": conditions},
+    }
+    patched = cluster.patch(VPAS, namespace, "vpa", patch, kind=MERGE, subresource="status")
+    operations = [add("/status/conditions/-", {"type": "LowConfidence", "status": "False"})]
+    again = cluster.patch(VPAS, namespace, "vpa", operations, subresource="status")
+
+    assert not created.get("status")
+    assert patched["spec"] == created["spec"]
+    assert "labels" not in patched["metadata"]
+    assert patched["status"] == {"conditions": conditions}
+    assert [found["type"] for found in again["status"]["conditions"]] == [
+        "NoPodsMatched",
+        "LowConfidence",
+    ]
+    assert again["metadata"]["generation"] == created["metadata"]["generation"] == 1
+
+
+def test_the_schema_holds_for_status(cluster: Cluster, namespace: str) -> None:
+    """A status that the schema does not allow is refused."""
+    cluster.create(VPAS, namespace, vpa())
+    patch = {"status": {"conditions": [{"type": "NoPodsMatched"}]}}
+
+    with pytest.raises(Invalid, match=r"status.conditions\[0\].status: Required value"):
+        cluster.patch(VPAS, namespace, "vpa", patch, kind=MERGE, subresource="status")
+
+
+def test_generations_of_a_custom_resource(cluster: Cluster, namespace: str) -> None:
+    """Only the spec counts."""
+    cluster.create(VPAS, namespace, vpa())
+    labelled = cluster.patch(VPAS, namespace, "vpa", [add("/metadata/labels", {"a": "b"})])
+    changed = cluster.patch(
+        VPAS, namespace, "vpa", [add("/spec/updatePolicy", {"updateMode": "Off"})]
+    )
+
+    assert [item["metadata"]["generation"] for item in (labelled, changed)] == [1, 2]
+
+
+def test_replacing_needs_a_version(cluster: Cluster, namespace: str) -> None:
+    """A custom resource is not replaced blindly."""
+    created = cluster.create(VPAS, namespace, vpa())
+
+    with pytest.raises(Invalid, match=r"metadata.resourceVersion: .*must be specified"):
+        cluster.replace(VPAS, namespace, "vpa", vpa())
+
+    off = vpa(updatePolicy={"updateMode": "Off"}) | {"metadata": created["metadata"]}
+    assert cluster.replace(VPAS, namespace, "vpa", off)["metadata"]["generation"] == 2

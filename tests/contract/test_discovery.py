@@ -1,0 +1,135 @@
+"""What a server tells of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import NotFound
+from app.ports import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    Cluster,
+    Json,
+    Resource,
+)
+from tests.contract.building import template, workload
+from tests.contract.waiting import Eventually
+
+GROUP = "contract.plumbline.example"
+WIDGETS = Resource(GROUP, "v1", "widgets", "Widget")
+DEFINITION: Json = {
+    "metadata": {"name": f"widgets.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+            }
+        ],
+    },
+}
+
+
+def resources(cluster: Cluster, path: str) -> dict[str, Json]:
+    """The resources of a group's version, by name."""
+    return {found["name"]: found for found in cluster.request("GET", path)["resources"]}
+
+
+def test_version(cluster: Cluster) -> None:
+    """A server tells its version."""
+    found = cluster.request("GET", "/version")
+
+    assert found["major"] == "1"
+    assert found["gitVersion"].startswith("v1.")
+
+
+def test_groups_and_resources(cluster: Cluster) -> None:
+    """Groups, their versions and the resources with their subresources can be asked for."""
+    groups = {found["name"]: found for found in cluster.request("GET", "/apis")["groups"]}
+    core, apps = resources(cluster, "/api/v1"), resources(cluster, "/apis/apps/v1")
+
+    assert groups["apps"]["preferredVersion"]["groupVersion"] == "apps/v1"
+    assert core["pods"]["kind"] == "Pod"
+    assert {"pods/eviction", "pods/resize", "pods/status"} <= core.keys()
+    assert {"get", "list", "watch", "create", "patch", "delete"} <= set(core["pods"]["verbs"])
+    assert (core["nodes"]["namespaced"], core["pods"]["namespaced"]) == (False, True)
+    assert (apps["deployments/scale"]["group"], apps["deployments/scale"]["kind"]) == (
+        "autoscaling",
+        "Scale",
+    )
+
+
+def test_unknown_groups(cluster: Cluster) -> None:
+    """A group or version that is not served is not found."""
+    for path in ("/apis/nobody.example.com/v1", "/apis/apps/v9"):
+        with pytest.raises(NotFound):
+            cluster.request("GET", path)
+
+
+def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+    """A definition makes a resource with the subresources that it asks for."""
+    cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
+    path = f"/apis/{GROUP}/v1"
+    found = eventually(lambda: resources(cluster, path))
+    body = {"metadata": {"name": "w"}, "spec": {"replicas": 3, "free": "form"}}
+    full = body | {"apiVersion": WIDGETS.api_version, "kind": "Widget"}
+    created = eventually(lambda: cluster.create(WIDGETS, namespace, full))
+    status = {"status": {"selector": "app=w", "replicas": 2}}
+    cluster.patch(
+        WIDGETS,
+        namespace,
+        "w",
+        [{"op": "add", "path": "/status", "value": status["status"]}],
+        subresource="status",
+    )
+    scale = cluster.get(WIDGETS, namespace, "w", "scale")
+    cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"])
+
+    assert {"widgets", "widgets/scale", "widgets/status"} <= found.keys()
+    assert created["spec"] == body["spec"]
+    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
+    assert (scale["spec"], scale["status"]) == (
+        {"replicas": 3},
+        {"replicas": 2, "selector": "app=w"},
+    )
+
+    def is_gone() -> bool:
+        with pytest.raises(NotFound):
+            cluster.get(WIDGETS, namespace, "w")
+        return True
+
+    eventually(is_gone)
+
+
+def test_scale_of_a_deployment(cluster: Cluster, namespace: str) -> None:
+    """Scale shows replicas and selector, and changing it changes the Deployment."""
+    body = workload(replicas=0, template=template(nodeSelector={"no": "such"}))
+    created = cluster.create(DEPLOYMENTS, namespace, body)
+    scale = cluster.get(DEPLOYMENTS, namespace, "web", "scale")
+    operations = [{"op": "replace", "path": "/spec/replicas", "value": 4}]
+    patched = cluster.patch(DEPLOYMENTS, namespace, "web", operations, subresource="scale")
+    after = cluster.get(DEPLOYMENTS, namespace, "web")
+
+    assert scale["metadata"]["uid"] == created["metadata"]["uid"]
+    assert scale["spec"].get("replicas", 0) == 0
+    assert scale["status"]["selector"] == "app=contract"
+    assert patched["spec"] == {"replicas": 4}
+    assert (after["spec"]["replicas"], after["metadata"]["generation"]) == (4, 2)

@@ -1,0 +1,170 @@
+"""Lists: pages, order, selectors, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from app.model.errors import Invalid, Unavailable
+from app.ports import PODS, SECRETS, Cluster, Json, Page, PatchKind
+from tests.contract.building import pod, secret
+
+
+def names(items: Iterable[Json]) -> list[str]:
+    """The names of some objects."""
+    return [item["metadata"]["name"] for item in items]
+
+
+def all_pages(cluster: Cluster, namespace: str, first: Page, limit: int) -> list[Page]:
+    """The first page and all that follow it."""
+    pages = [first]
+    while pages[-1].continue_token:
+        token = pages[-1].continue_token
+        pages.append(cluster.list(SECRETS, namespace, limit=limit, continue_token=token))
+    return pages
+
+
+def test_lists_are_in_order_of_names(cluster: Cluster, namespace: str) -> None:
+    """Order of creation does not matter, and other namespaces are left out."""
+    for name in ("b", "c", "a", "b-0"):
+        cluster.create(SECRETS, namespace, secret(name))
+
+    assert names(cluster.list(SECRETS, namespace).items) == ["a", "b", "b-0", "c"]
+
+
+def test_lists_of_all_namespaces(cluster: Cluster, namespace: str) -> None:
+    """No namespace means all of them."""
+    created = cluster.create(SECRETS, namespace, secret())
+
+    assert created in cluster.list(SECRETS).items
+
+
+def test_pages_show_one_moment(cluster: Cluster, namespace: str) -> None:
+    """What changes while somebody reads page by page does not show on later pages."""
+    for number in range(5):
+        cluster.create(SECRETS, namespace, secret(f"s-{number}"))
+    first = cluster.list(SECRETS, namespace, limit=2)
+    cluster.create(SECRETS, namespace, secret("s-3-later"))
+    cluster.delete(SECRETS, namespace, "s-4")
+    cluster.patch(SECRETS, namespace, "s-3", {"data": {"new": ""}}, kind=PatchKind.MERGE)
+    pages = all_pages(cluster, namespace, first, 2)
+
+    assert [names(page.items) for page in pages] == [["s-0", "s-1"], ["s-2", "s-3"], ["s-4"]]
+    assert "new" not in pages[1].items[1]["data"]
+    assert {page.resource_version for page in pages} == {first.resource_version}
+
+
+def test_pages_of_a_selection(cluster: Cluster, namespace: str) -> None:
+    """A page counts what is selected."""
+    for number in range(6):
+        labels = {"odd": str(number % 2)}
+        cluster.create(SECRETS, namespace, secret(f"s-{number}", labels=labels))
+    first = cluster.list(SECRETS, namespace, label_selector="odd=1", limit=2)
+    second = cluster.list(
+        SECRETS,
+        namespace,
+        label_selector="odd=1",
+        limit=2,
+        continue_token=first.continue_token,
+    )
+
+    assert (names(first.items), names(second.items)) == (["s-1", "s-3"], ["s-5"])
+    assert not second.continue_token
+
+
+def test_nonsense_tokens(cluster: Cluster, namespace: str) -> None:
+    """A token that the server did not make is refused."""
+    with pytest.raises(Invalid) as refused:
+        cluster.list(SECRETS, namespace, limit=1, continue_token="nonsense")
+
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        pytest.param("tier=web", ["a"], id="equal"),
+        pytest.param("tier==web", ["a"], id="equal, as programmers write it"),
+        pytest.param("tier!=web", ["b", "c"], id="not equal holds for those without"),
+        pytest.param("tier in (web, data)", ["a", "b"], id="in"),
+        pytest.param("tier notin (web)", ["b", "c"], id="not in"),
+        pytest.param("tier", ["a", "b"], id="exists"),
+        pytest.param("!tier", ["c"], id="does not exist"),
+        pytest.param("tier,tier!=web", ["b"], id="all must hold"),
+        pytest.param("", ["a", "b", "c"], id="none asked"),
+    ],
+)
+def test_label_selectors(
+    cluster: Cluster, namespace: str, selector: str, expected: list[str]
+) -> None:
+    """Objects are chosen by their labels."""
+    cluster.create(SECRETS, namespace, secret("a", labels={"tier": "web"}))
+    cluster.create(SECRETS, namespace, secret("b", labels={"tier": "data"}))
+    cluster.create(SECRETS, namespace, secret("c"))
+    page = cluster.list(SECRETS, namespace, label_selector=selector, field_selector="type=Opaque")
+
+    assert names(page.items) == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        pytest.param("metadata.name=b", ["b"], id="by name"),
+        pytest.param("metadata.name!=b", ["a"], id="by another name"),
+        pytest.param("spec.nodeName=", ["a", "b"], id="without a node"),
+        pytest.param("spec.nodeName!=", [], id="with a node"),
+        pytest.param("status.phase=Running", ["b"], id="by phase"),
+        pytest.param("status.phase!=Running,metadata.name=a", ["a"], id="several"),
+        pytest.param("spec.schedulerName=nobody", ["a", "b"], id="by scheduler"),
+    ],
+)
+def test_field_selectors(
+    cluster: Cluster, namespace: str, selector: str, expected: list[str]
+) -> None:
+    """Pods are chosen by the few fields that a server selects by."""
+    for name in ("a", "b"):
+        cluster.create(PODS, namespace, pod(name))
+    running = {"status": {"phase": "Running"}}
+    cluster.patch(PODS, namespace, "b", running, kind=PatchKind.MERGE, subresource="status")
+
+    assert names(cluster.list(PODS, namespace, field_selector=selector).items) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields"),
+    [
+        pytest.param("a in", "", id="broken label selector"),
+        pytest.param("", "spec.nodeName", id="broken field selector"),
+        pytest.param("", "spec.hostname=x", id="field that is not selected by"),
+    ],
+)
+def test_bad_selectors(cluster: Cluster, namespace: str, labels: str, fields: str) -> None:
+    """A selector that cannot be read selects nothing, not everything."""
+    with pytest.raises(Invalid) as refused:
+        cluster.list(PODS, namespace, label_selector=labels, field_selector=fields)
+
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("version", ["0", "of another object"])
+def test_lists_at_least_as_new(cluster: Cluster, namespace: str, version: str) -> None:
+    """With a version, a list is no older than that."""
+    created = cluster.create(SECRETS, namespace, secret())
+    if version == "0":
+        page = cluster.list(SECRETS, namespace, resource_version=version)
+    else:
+        wanted = created["metadata"]["resourceVersion"]
+        page = cluster.list(SECRETS, namespace, resource_version=wanted)
+        assert names(page.items) == ["first"]
+
+    assert int(page.resource_version) > 0
+
+
+def test_lists_of_versions_that_are_none(cluster: Cluster, namespace: str) -> None:
+    """Nonsense is refused; a version to come is waited for in vain."""
+    with pytest.raises(Invalid):
+        cluster.list(SECRETS, namespace, resource_version="nonsense")
+    newest = int(cluster.list(SECRETS, namespace).resource_version)
+    with pytest.raises(Unavailable, match="Too large resource version"):
+        cluster.list(SECRETS, namespace, resource_version=str(newest + 1_000_000))

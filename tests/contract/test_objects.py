@@ -1,0 +1,359 @@
+"""Objects: made, read, changed, deleted, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.model.errors import ClusterError, Conflict, Invalid, NotFound
+from app.ports import DEPLOYMENTS, NAMESPACES, SECRETS, Cluster, Json, PatchKind, Resource
+from tests.contract.building import add, secret, workload
+from tests.contract.waiting import Eventually
+
+MERGE = PatchKind.MERGE
+
+
+def version(item: Json) -> int:
+    """The version of an object; API servers of this century count."""
+    return int(item["metadata"]["resourceVersion"])
+
+
+def test_created_objects_carry_what_the_server_sets(cluster: Cluster, namespace: str) -> None:
+    """A new object has a uid, a version, a time; what a caller says of these does not count."""
+    body = secret(uid="mine", creationTimestamp="2001-01-01T00:00:00Z")
+    metadata = cluster.create(SECRETS, namespace, body)["metadata"]
+
+    assert (metadata["name"], metadata["namespace"]) == ("first", namespace)
+    assert metadata["uid"] not in ("", "mine")
+    assert not metadata["creationTimestamp"].startswith("2001")
+    assert metadata["resourceVersion"].isdecimal()
+
+
+def test_objects_are_read_as_they_were_written(cluster: Cluster, namespace: str) -> None:
+    """What create returned is what get and list return, with kind and apiVersion."""
+    created = cluster.create(SECRETS, namespace, secret())
+    found = cluster.get(SECRETS, namespace, "first")
+
+    assert found == created
+    assert list(cluster.list(SECRETS, namespace).items) == [created]
+    assert (found["apiVersion"], found["kind"]) == ("v1", "Secret")
+
+
+def test_what_is_returned_belongs_to_the_caller(cluster: Cluster, namespace: str) -> None:
+    """Whoever changes what a call returned or took changes nothing but that."""
+    body = secret()
+    created = cluster.create(SECRETS, namespace, body)
+    body["data"]["key"] = created["data"]["key"] = "b3RoZXI="
+
+    assert cluster.get(SECRETS, namespace, "first")["data"] == {"key": "dmFsdWU="}
+
+
+def test_generated_names(cluster: Cluster, namespace: str) -> None:
+    """A name is made of `generateName` and five letters, another one each time."""
+    body = {"metadata": {"generateName": "some-"}}
+    names = {cluster.create(SECRETS, namespace, body)["metadata"]["name"] for _ in range(5)}
+
+    assert len(names) == 5
+    assert all(name.startswith("some-") and len(name) == len("some-") + 5 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason", "message"),
+    [
+        pytest.param(secret("No Name"), 422, "Invalid", "metadata.name", id="no DNS name"),
+        pytest.param({"data": {}}, 422, "Invalid", "name or generateName", id="nameless"),
+        pytest.param(secret(labels={"a b": "c"}), 422, "Invalid", "metadata.labels", id="label"),
+        pytest.param(secret(labels={"a": 5}), 400, "BadRequest", ".", id="label of a wrong type"),
+        pytest.param(secret(namespace="other"), 400, "BadRequest", "namespace", id="elsewhere"),
+        pytest.param(secret() | {"kind": "Pod"}, 400, "BadRequest", ".", id="another kind"),
+    ],
+)
+def test_bad_objects(
+    cluster: Cluster, namespace: str, body: Json, status: int, reason: str, message: str
+) -> None:
+    """What can never be accepted is `Invalid` and says where."""
+    with pytest.raises(Invalid, match=message) as refused:
+        cluster.create(SECRETS, namespace, body)
+
+    assert (refused.value.status, refused.value.reason) == (status, reason)
+
+
+def test_causes_are_told_one_by_one(cluster: Cluster, namespace: str) -> None:
+    """Each wrong field is a cause of its own."""
+    body = workload()
+    body["spec"]["template"]["spec"]["containers"] = [{"name": "a"}, {"name": "a", "image": "b"}]
+
+    with pytest.raises(Invalid) as refused:
+        cluster.create(DEPLOYMENTS, namespace, body)
+
+    reasons = sorted(reason for reason, _ in refused.value.causes)
+    assert reasons == ["FieldValueDuplicate", "FieldValueRequired"]
+
+
+def test_names_are_taken_once(cluster: Cluster, namespace: str) -> None:
+    """A second object of a name is a conflict that says so."""
+    cluster.create(SECRETS, namespace, secret())
+
+    with pytest.raises(Conflict, match='secrets "first" already exists') as refused:
+        cluster.create(SECRETS, namespace, secret())
+
+    assert (refused.value.status, refused.value.reason) == (409, "AlreadyExists")
+
+
+NOWHERE = Resource("contract.example.com", "v1", "nothings", "Nothing")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(
+            lambda cluster, ns: cluster.get(SECRETS, ns, "no"), 'secrets "no" not found', id="get"
+        ),
+        pytest.param(
+            lambda cluster, ns: cluster.delete(DEPLOYMENTS, ns, "no"),
+            'deployments.apps "no" not found',
+            id="delete",
+        ),
+        pytest.param(
+            lambda cluster, ns: cluster.patch(SECRETS, ns, "no", {}, kind=MERGE),
+            'secrets "no" not found',
+            id="patch",
+        ),
+        pytest.param(
+            lambda cluster, ns: cluster.create(SECRETS, f"{ns}-no", secret()),
+            "namespaces .* not found",
+            id="create in no namespace",
+        ),
+        pytest.param(lambda cluster, _ns: cluster.list(NOWHERE), "could not find", id="no kind"),
+        pytest.param(
+            lambda cluster, ns: cluster.list(Resource("apps", "v9", "deployments", "D"), ns),
+            "could not find",
+            id="no version",
+        ),
+    ],
+)
+def test_what_is_not_there(
+    cluster: Cluster, namespace: str, call: Callable[[Cluster, str], object], message: str
+) -> None:
+    """An object, a namespace or a kind that does not exist is `NotFound`."""
+    with pytest.raises(NotFound, match=message) as refused:
+        call(cluster, namespace)
+
+    assert (refused.value.status, refused.value.reason) == (404, "NotFound")
+
+
+def test_a_missing_namespace_lists_as_empty(cluster: Cluster, namespace: str) -> None:
+    """Nobody lives where nothing is."""
+    assert not cluster.list(SECRETS, f"{namespace}-no").items
+
+
+def test_replace(cluster: Cluster, namespace: str) -> None:
+    """A put object takes the place of the old one, whose identity it keeps."""
+    created = cluster.create(SECRETS, namespace, secret(labels={"a": "b"}))
+    replaced = cluster.replace(SECRETS, namespace, "first", secret() | {"data": {}})
+
+    assert "labels" not in replaced["metadata"]
+    assert not replaced.get("data")
+    assert replaced["metadata"]["uid"] == created["metadata"]["uid"]
+    assert replaced["metadata"]["creationTimestamp"] == created["metadata"]["creationTimestamp"]
+    assert version(replaced) > version(created)
+
+
+def test_replace_at_a_version(cluster: Cluster, namespace: str) -> None:
+    """A put object that carries a version goes in only if nobody came between."""
+    created = cluster.create(SECRETS, namespace, secret())
+    newer = cluster.replace(SECRETS, namespace, "first", created | {"data": {}})
+
+    with pytest.raises(Conflict, match="has been modified") as refused:
+        cluster.replace(SECRETS, namespace, "first", created)
+
+    assert (refused.value.status, refused.value.reason) == (409, "Conflict")
+    assert cluster.get(SECRETS, namespace, "first") == newer
+
+
+def test_replace_of_another_object(cluster: Cluster, namespace: str) -> None:
+    """A put object that carries another uid is a conflict; another name makes no sense."""
+    created = cluster.create(SECRETS, namespace, secret())
+
+    with pytest.raises(Conflict, match="UID in precondition"):
+        cluster.replace(SECRETS, namespace, "first", secret(uid="another"))
+    with pytest.raises(Invalid, match="does not match the name on the URL"):
+        cluster.replace(SECRETS, namespace, "first", secret("second"))
+
+    assert cluster.get(SECRETS, namespace, "first") == created
+
+
+def test_json_patch(cluster: Cluster, namespace: str) -> None:
+    """The operations of a JSON patch are carried out in order."""
+    cluster.create(SECRETS, namespace, secret(labels={"old": "1"}))
+    operations = [
+        {"op": "test", "path": "/metadata/labels/old", "value": "1"},
+        {"op": "move", "from": "/metadata/labels/old", "path": "/metadata/labels/new"},
+        add("/metadata/labels/a~1b", "2"),
+        {"op": "replace", "path": "/data/key", "value": ""},
+    ]
+    patched = cluster.patch(SECRETS, namespace, "first", operations)
+
+    assert patched["metadata"]["labels"] == {"new": "1", "a/b": "2"}
+    assert patched["data"] == {"key": ""}
+    assert cluster.get(SECRETS, namespace, "first") == patched
+
+
+@pytest.mark.parametrize(
+    ("operations", "status"),
+    [
+        pytest.param([{"op": "test", "path": "/data/key", "value": "x"}], 422, id="test fails"),
+        pytest.param([{"op": "test", "path": "/metadata/uid", "value": ""}], 422, id="other uid"),
+        pytest.param([{"op": "remove", "path": "/data/no"}], 422, id="nothing to remove"),
+        pytest.param([add("/no/where", 1)], 422, id="nowhere to add"),
+        pytest.param([add("/metadata/uid", "other")], 422, id="uid is not to be changed"),
+        pytest.param([add("/metadata/name", "other")], 400, id="name is not to be changed"),
+        pytest.param({"data": {}}, 400, id="no list of operations"),
+    ],
+)
+def test_json_patch_that_fails(
+    cluster: Cluster, namespace: str, operations: object, status: int
+) -> None:
+    """A patch applies as a whole or not at all."""
+    created = cluster.create(SECRETS, namespace, secret())
+    if isinstance(operations, list):
+        operations = [add("/metadata/labels", {"half": "done"}), *operations]
+
+    with pytest.raises(Invalid) as refused:
+        cluster.patch(SECRETS, namespace, "first", operations)
+
+    assert refused.value.status == status
+    assert cluster.get(SECRETS, namespace, "first") == created
+
+
+def test_merge_patch(cluster: Cluster, namespace: str) -> None:
+    """Members are set, null takes them out, all others stay."""
+    cluster.create(SECRETS, namespace, secret(labels={"a": "1", "b": "2"}))
+    patch = {"metadata": {"labels": {"a": None, "c": "3"}}, "data": {"more": "bW9yZQ=="}}
+    patched = cluster.patch(SECRETS, namespace, "first", patch, kind=MERGE)
+
+    assert patched["metadata"]["labels"] == {"b": "2", "c": "3"}
+    assert patched["data"] == {"key": "dmFsdWU=", "more": "bW9yZQ=="}
+
+
+def test_patch_at_a_version(cluster: Cluster, namespace: str) -> None:
+    """A patch that names a version applies to that version alone."""
+    created = cluster.create(SECRETS, namespace, secret())
+    patch = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {}}
+    cluster.patch(SECRETS, namespace, "first", patch | {"data": {"key": ""}}, kind=MERGE)
+
+    with pytest.raises(Conflict, match="has been modified"):
+        cluster.patch(SECRETS, namespace, "first", patch | {"data": {"key": "Kg=="}}, kind=MERGE)
+
+
+def test_a_change_of_nothing_is_none(cluster: Cluster, namespace: str) -> None:
+    """What leaves an object as it was leaves its version too."""
+    created = cluster.create(SECRETS, namespace, secret(labels={"a": "b"}))
+    patched = cluster.patch(SECRETS, namespace, "first", [add("/metadata/labels/a", "b")])
+
+    assert patched == created
+    assert cluster.replace(SECRETS, namespace, "first", created) == created
+
+
+def test_dry_run(cluster: Cluster, namespace: str) -> None:
+    """A dry run answers as if, checks all, and changes nothing."""
+    planned = cluster.create(SECRETS, namespace, secret("second"), dry_run=True)
+    created = cluster.create(SECRETS, namespace, secret())
+    patched = cluster.patch(
+        SECRETS, namespace, "first", {"data": {"key": ""}}, kind=MERGE, dry_run=True
+    )
+
+    assert planned["metadata"]["uid"]
+    assert patched["data"] == {"key": ""}
+    assert list(cluster.list(SECRETS, namespace).items) == [created]
+    with pytest.raises(Conflict):
+        cluster.create(SECRETS, namespace, secret(), dry_run=True)
+
+
+def test_delete(cluster: Cluster, namespace: str) -> None:
+    """A deleted object is gone, and its name is free for another one."""
+    created = cluster.create(SECRETS, namespace, secret())
+    cluster.delete(SECRETS, namespace, "first", uid=created["metadata"]["uid"])
+    with pytest.raises(NotFound):
+        cluster.get(SECRETS, namespace, "first")
+    again = cluster.create(SECRETS, namespace, secret())
+
+    assert again["metadata"]["uid"] != created["metadata"]["uid"]
+
+
+def test_delete_of_another_object(cluster: Cluster, namespace: str) -> None:
+    """An object that has not the uid asked for stays."""
+    created = cluster.create(SECRETS, namespace, secret())
+
+    with pytest.raises(Conflict, match="UID in precondition: another"):
+        cluster.delete(SECRETS, namespace, "first", uid="another")
+
+    assert cluster.get(SECRETS, namespace, "first") == created
+
+
+def test_finalizers_hold(cluster: Cluster, namespace: str) -> None:
+    """An object with a finalizer is marked, and goes when the last finalizer does."""
+    cluster.create(SECRETS, namespace, secret(finalizers=["example.com/hold"]))
+    cluster.delete(SECRETS, namespace, "first")
+    held = cluster.get(SECRETS, namespace, "first")
+    cluster.delete(SECRETS, namespace, "first")
+    cluster.patch(SECRETS, namespace, "first", {"metadata": {"finalizers": None}}, kind=MERGE)
+
+    assert held["metadata"]["deletionTimestamp"]
+    with pytest.raises(NotFound):
+        cluster.get(SECRETS, namespace, "first")
+
+
+def test_status_and_spec_do_not_touch_one_another(cluster: Cluster, namespace: str) -> None:
+    """Each has its own door, and only the spec's counts generations."""
+    body = workload(replicas=0) | {"status": {"replicas": 5}}
+    created = cluster.create(DEPLOYMENTS, namespace, body)
+    both = {"spec": {"minReadySeconds": 7}, "status": {"collisionCount": 8}}
+    after_spec = cluster.patch(DEPLOYMENTS, namespace, "web", both, kind=MERGE)
+    both = {"spec": {"minReadySeconds": 9}, "status": {"collisionCount": 10}}
+    after_status = cluster.patch(
+        DEPLOYMENTS, namespace, "web", both, kind=MERGE, subresource="status"
+    )
+
+    assert not created["status"].get("replicas")
+    assert "collisionCount" not in after_spec["status"]
+    assert after_status["spec"]["minReadySeconds"] == 7
+    assert after_status["status"]["collisionCount"] == 10
+    generations = [item["metadata"]["generation"] for item in (created, after_spec, after_status)]
+    assert generations == [1, 2, 2]
+
+
+def test_subresources_that_are_not_there(cluster: Cluster, namespace: str) -> None:
+    """A subresource that a kind has not is `NotFound`."""
+    cluster.create(SECRETS, namespace, secret())
+
+    with pytest.raises(NotFound):
+        cluster.get(SECRETS, namespace, "first", "status")
+    with pytest.raises(NotFound):
+        cluster.patch(SECRETS, namespace, "first", {}, kind=MERGE, subresource="resize")
+
+
+def test_namespaces_end_with_all_in_them(
+    cluster: Cluster, namespace: str, eventually: Eventually
+) -> None:
+    """A deleted namespace takes in nothing more, loses all in it, and then goes."""
+    inner = cluster.create(NAMESPACES, "", {"metadata": {"generateName": f"{namespace}-"}})
+    name = inner["metadata"]["name"]
+    assert inner["metadata"]["labels"]["kubernetes.io/metadata.name"] == name
+
+    cluster.create(SECRETS, name, secret(finalizers=["example.com/hold"]))
+    cluster.delete(NAMESPACES, "", name)
+    eventually(lambda: cluster.get(SECRETS, name, "first")["metadata"].get("deletionTimestamp"))
+    with pytest.raises(ClusterError, match="is being terminated") as refused:
+        cluster.create(SECRETS, name, secret("second"))
+    cluster.patch(SECRETS, name, "first", {"metadata": {"finalizers": None}}, kind=MERGE)
+
+    assert refused.value.status == 403
+    assert [reason for reason, _ in refused.value.causes] == ["NamespaceTerminating"]
+    eventually(lambda: name not in names_of(cluster))
+
+
+def names_of(cluster: Cluster) -> list[str]:
+    """The names of all namespaces."""
+    return [found["metadata"]["name"] for found in cluster.list(NAMESPACES).items]

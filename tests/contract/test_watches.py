@@ -1,0 +1,184 @@
+"""Watches: what happened since a version, in order, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from app.model.errors import ClusterError, Gone
+from app.ports import (
+    PODS,
+    SECRETS,
+    Change,
+    Clock,
+    Cluster,
+    Json,
+    PatchKind,
+    WatchEvent,
+)
+from tests.contract.building import pod, secret
+
+MERGE = PatchKind.MERGE
+
+
+def told(events: Iterable[WatchEvent]) -> list[tuple[Change, str]]:
+    """What happened to whom, less the bookmarks."""
+    return [
+        (event.change, event.object["metadata"]["name"])
+        for event in events
+        if event.change is not Change.BOOKMARK
+    ]
+
+
+def version_of(item: Json) -> str:
+    """The version of an object."""
+    return str(item["metadata"]["resourceVersion"])
+
+
+def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
+    """A watch tells every change after its version, each with the object as it then was."""
+    old = cluster.create(SECRETS, namespace, secret("old"))
+    new = cluster.create(SECRETS, namespace, secret("new"))
+    changed = cluster.patch(SECRETS, namespace, "new", {"data": {"key": ""}}, kind=MERGE)
+    cluster.delete(SECRETS, namespace, "old")
+    events = [
+        event
+        for event in cluster.watch(
+            SECRETS, namespace, resource_version=version_of(old), timeout_seconds=2
+        )
+        if event.change is not Change.BOOKMARK
+    ]
+
+    assert told(events) == [
+        (Change.ADDED, "new"),
+        (Change.MODIFIED, "new"),
+        (Change.DELETED, "old"),
+    ]
+    assert [events[0].object, events[1].object] == [new, changed]
+    versions = [int(version_of(event.object)) for event in events]
+    assert versions == sorted(set(versions))
+
+
+def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
+    """What happens while somebody watches is told too."""
+    first = cluster.create(SECRETS, namespace, secret())
+    events = cluster.watch(
+        SECRETS, namespace, resource_version=version_of(first), timeout_seconds=10
+    )
+    seen = []
+    for number in range(3):
+        cluster.create(SECRETS, namespace, secret(f"s-{number}"))
+        seen.append(next(events))
+
+    assert told(seen) == [(Change.ADDED, f"s-{number}") for number in range(3)]
+
+
+def test_a_watch_resumes(cluster: Cluster, namespace: str) -> None:
+    """Whoever watches on from the last version seen misses nothing and sees nothing twice."""
+    item = cluster.create(SECRETS, namespace, secret())
+    seen: list[WatchEvent] = []
+    for number in range(4):
+        cluster.patch(SECRETS, namespace, "first", {"data": {str(number): ""}}, kind=MERGE)
+        if number % 2:
+            version = version_of(seen[-1].object if seen else item)
+            events = cluster.watch(SECRETS, namespace, resource_version=version)
+            seen += [next(events), next(events)]
+
+    assert [len(event.object["data"]) for event in seen] == [2, 3, 4, 5]
+
+
+def test_a_watch_ends_by_itself(cluster: Cluster, namespace: str, clock: Clock) -> None:
+    """Its time is over when it said, and it ends in silence."""
+    version = version_of(cluster.create(SECRETS, namespace, secret()))
+    begun = clock.monotonic()
+    events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
+
+    assert told(events) == []
+    assert 1 <= clock.monotonic() - begun <= 5
+
+
+def test_bookmarks(cluster: Cluster, namespace: str) -> None:
+    """Before it ends, a watch tells the version that it has come to."""
+    version = version_of(cluster.create(SECRETS, namespace, secret()))
+    for number in range(3):
+        last = cluster.create(PODS, namespace, pod(f"pod-{number}"))
+    events = list(cluster.watch(PODS, namespace, resource_version=version, timeout_seconds=5))
+    marks = [event.object for event in events if event.change is Change.BOOKMARK]
+
+    assert marks
+    assert (marks[-1]["kind"], marks[-1]["apiVersion"]) == ("Pod", "v1")
+    assert int(version_of(marks[-1])) >= int(version_of(last))
+    assert not marks[-1]["metadata"].get("name")
+
+
+def test_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
+    """What comes to match is added, what ceases to match is deleted, as it was before."""
+    labels = {"watched": "yes"}
+    first = cluster.create(SECRETS, namespace, secret())
+    cluster.create(SECRETS, namespace, secret("other"))
+    for change in (labels, {"watched": "no"}):
+        cluster.patch(SECRETS, namespace, "first", {"metadata": {"labels": change}}, kind=MERGE)
+    cluster.create(SECRETS, namespace, secret("second", labels=labels))
+    cluster.delete(SECRETS, namespace, "second")
+    events = list(
+        cluster.watch(
+            SECRETS,
+            namespace,
+            resource_version=version_of(first),
+            label_selector="watched=yes",
+            timeout_seconds=2,
+        )
+    )
+
+    assert told(events) == [
+        (Change.ADDED, "first"),
+        (Change.DELETED, "first"),
+        (Change.ADDED, "second"),
+        (Change.DELETED, "second"),
+    ]
+    assert events[1].object["metadata"]["labels"] == labels
+
+
+def test_field_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
+    """Fields select the events of a watch as they select a list."""
+    first = cluster.create(PODS, namespace, pod())
+    running = {"status": {"phase": "Running"}}
+    cluster.patch(PODS, namespace, "pod", running, kind=MERGE, subresource="status")
+    events = cluster.watch(
+        PODS,
+        namespace,
+        resource_version=version_of(first),
+        field_selector="status.phase=Running",
+        timeout_seconds=2,
+    )
+
+    assert told(events) == [(Change.ADDED, "pod")]
+
+
+@pytest.mark.parametrize("version", ["", "0"])
+def test_watches_from_no_version(cluster: Cluster, namespace: str, version: str) -> None:
+    """Without a version a watch begins with all that is there."""
+    cluster.create(SECRETS, namespace, secret("a"))
+    cluster.create(SECRETS, namespace, secret("b"))
+    events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
+
+    assert sorted(told(events)) == [(Change.ADDED, "a"), (Change.ADDED, "b")]
+
+
+def test_a_version_too_old(cluster: Cluster, namespace: str) -> None:
+    """Changes that are no longer known cannot be told: the watcher must list again."""
+    cluster.create(SECRETS, namespace, secret())
+
+    with pytest.raises(Gone) as refused:
+        list(cluster.watch(SECRETS, namespace, resource_version="1", timeout_seconds=2))
+
+    assert refused.value.reason in ("Expired", "Gone")
+
+
+def test_a_version_that_is_none(cluster: Cluster, namespace: str) -> None:
+    """Nonsense is refused."""
+    with pytest.raises(ClusterError) as refused:
+        list(cluster.watch(SECRETS, namespace, resource_version="x", timeout_seconds=2))
+
+    assert refused.value.status == 400

@@ -1,0 +1,111 @@
+"""Versions, what happened since one, and what is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import Gone
+from app.ports import Json
+from app.sandbox.objects import Key
+from app.sandbox.store import Stale, Store, Transition
+
+
+def thing(name: str, uid: str = "", **spec: object) -> Json:
+    """An object of no kind."""
+    return {"metadata": {"name": name, "namespace": "ns", "uid": uid or name}, "spec": spec}
+
+
+def test_each_change_has_a_version_of_its_own() -> None:
+    """The counter is one for all collections, and every change is told to listeners."""
+    store = Store()
+    told: list[tuple[str, Transition]] = []
+    store.listen(lambda collection, change: told.append((collection, change)))
+    first = store.insert("a", thing("x"))
+    second = store.insert("b", thing("y"))
+    changed = store.replace("a", first, thing("x", size=1))
+    store.remove("b", second)
+
+    versions = [change.version for _, change in told]
+    assert versions == list(range(versions[0], versions[0] + 4))
+    assert [collection for collection, _ in told] == ["a", "b", "a", "b"]
+    assert (told[2][1].before, told[2][1].after) == (first, changed)
+    assert store.version == versions[-1]
+    assert store.newest("a") == versions[2]
+
+
+def test_nobody_writes_over_what_they_did_not_read() -> None:
+    """An object that changed or went since it was read is stale, and so is a name taken."""
+    store = Store()
+    first = store.insert("a", thing("x"))
+    store.replace("a", first, thing("x", size=1))
+
+    with pytest.raises(Stale):
+        store.replace("a", first, thing("x", size=2))
+    with pytest.raises(Stale):
+        store.remove("a", first)
+    with pytest.raises(Stale):
+        store.insert("a", thing("x"))
+
+
+def test_the_past_is_worked_out() -> None:
+    """The objects as they were at any version that is still known."""
+    store = Store()
+    moments = []
+    for step in range(6):
+        moments.append((store.version, [dict(item["spec"]) for item in store.items("a", "ns")]))
+        item = store.read("a", Key("ns", f"x{step % 2}"))
+        if item is None:
+            store.insert("a", thing(f"x{step % 2}", step=step))
+        elif step == 4:
+            store.remove("a", item)
+        else:
+            store.replace("a", item, thing(f"x{step % 2}", step=step))
+
+    for version, specs in moments:
+        assert [item["spec"] for item in store.items_at("a", "ns", version)] == specs
+
+
+def test_history_is_bounded() -> None:
+    """Old changes are forgotten; whoever needs them is told, never given half of them."""
+    store = Store(history=10)
+    item = store.insert("a", thing("x"))
+    begin = store.version
+    for step in range(100):
+        item = store.replace("a", item, thing("x", step=step))
+
+    assert len(store.since("a", store.version - 10)) == 10
+    with pytest.raises(Gone, match="too old resource version"):
+        store.since("a", begin)
+    with pytest.raises(Gone):
+        store.items_at("a", "", begin)
+
+
+def test_compaction_forgets_all() -> None:
+    """After a compaction only what comes later is known."""
+    store = Store()
+    item = store.insert("a", thing("x"))
+    begin = store.version
+    store.replace("a", item, thing("x", size=1))
+    store.compact()
+
+    assert store.since("a", store.version) == []
+    with pytest.raises(Gone):
+        store.since("a", begin)
+
+
+def test_owners_are_indexed() -> None:
+    """Dependents are found by the uid of their owner, as long as they name it."""
+    store = Store()
+    owned = thing("x")
+    owned["metadata"]["ownerReferences"] = [{"uid": "o1"}, {"uid": "o2"}]
+    item = store.insert("a", owned)
+    other = thing("x")
+    other["metadata"]["ownerReferences"] = [{"uid": "o2"}]
+    assert store.owned_by("o1") == [("a", item)]
+    item = store.replace("a", item, other)
+
+    assert (store.owned_by("o1"), store.owned_by("o2")) == ([], [("a", item)])
+    assert store.exists("x")
+    store.remove("a", item)
+    assert store.owned_by("o2") == []
+    assert not store.exists("x")
