@@ -40,7 +40,7 @@ class Replacement(NamedTuple):
     value: Any
 
 
-Targets = Mapping[tuple[str, str], tuple[Vpa, ...]]
+Targets = Mapping[ObjectKey, tuple[Vpa, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,11 @@ class NamespaceView:
     pods: Mapping[str, Pod] = field(default_factory=dict)
     budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
     limits: NamespaceLimits = NO_LIMITS
-    targets: Targets = field(default_factory=dict)  # by (kind, name), the strongest VPA first
+    targets: Targets = field(default_factory=dict)  # the strongest VPA first
 
     def rivals(self, key: ObjectKey) -> tuple[Vpa, ...]:
         """Return the VPAs that point at a controller, the strongest first."""
-        found = self.targets.get((key.kind, key.name), ())
-        return tuple(vpa for vpa in found if vpa.target is not None and vpa.target.key == key)
+        return self.targets.get(key, ())
 
 
 EMPTY_VIEW = NamespaceView()
@@ -121,11 +120,11 @@ def _targets(
     before: Targets, old: Mapping[str, Vpa], new: Mapping[str, Vpa], changed: Iterable[str]
 ) -> Targets:
     """Return the index with only the places of changed VPAs sorted anew."""
-    places: dict[tuple[str, str], set[str]] = {}
+    places: dict[ObjectKey, set[str]] = {}
     for name in changed:
         for vpa in (old.get(name), new.get(name)):
             if vpa is not None and vpa.target is not None:
-                places.setdefault((vpa.target.kind, vpa.target.name), set()).add(name)
+                places.setdefault(vpa.target.key, set()).add(name)
     after = dict(before)
     for place, names in places.items():
         stay = [vpa for vpa in before.get(place, ()) if vpa.name not in names]
@@ -137,5 +136,5 @@ def _targets(
     return after
 
 
-def _place(vpa: Vpa) -> tuple[str, str] | None:
-    return (vpa.target.kind, vpa.target.name) if vpa.target else None
+def _place(vpa: Vpa) -> ObjectKey | None:
+    return vpa.target.key if vpa.target else None

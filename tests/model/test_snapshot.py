@@ -116,7 +116,7 @@ def test_a_vpa_may_move_to_another_target() -> None:
     view = snapshot.of("default")
     assert view.rivals(WEB) == ()
     assert names(view.rivals(ObjectKey("", "StatefulSet", "other"))) == ["a"]
-    assert set(view.targets) == {("StatefulSet", "other")}
+    assert set(view.targets) == {ObjectKey("", "StatefulSet", "other")}
 
 
 CHANGES = st.lists(
@@ -144,10 +144,6 @@ def test_the_index_of_targets_never_lies(batches: list[list[tuple[str, str | Non
     assert view.targets == make.snapshot(*view.vpas.values()).of("default").targets
     for place, vpas in view.targets.items():
         assert list(vpas) == sorted(
-            (
-                vpa
-                for vpa in view.vpas.values()
-                if vpa.target and (vpa.target.kind, vpa.target.name) == place
-            ),
+            (vpa for vpa in view.vpas.values() if vpa.target and vpa.target.key == place),
             key=lambda vpa: vpa.strength,
         )
