@@ -1,0 +1,203 @@
+"""etcd, API server and controller manager on free ports of loopback, with a folder of their own.
+
+Strategy: everything a control plane writes lies in one folder, so that taking it down leaves
+nothing. The API server alone can be killed and started again, on the same port and state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+import httpx
+
+from app.adapters.certificates import issue
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Refusal
+from tests.cluster.parts import Parts
+from tests.cluster.programs import Program, eventually, free_port
+
+HOST: Final = "127.0.0.1"
+_ISSUER: Final = "https://kubernetes.default.svc"
+_SERVICES: Final = "10.96.0.0/16"
+_DAYS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach an API server; a token says who calls."""
+
+    url: str
+    ca_pem: str
+
+    def api(self, token: str) -> Api:
+        """Return a client for an account."""
+        return Api(self.url, ssl.create_default_context(cadata=self.ca_pem), token)
+
+    def kubeconfig(self, path: Path, token: str) -> Path:
+        """Write a kubeconfig for an account; JSON is YAML."""
+        ca = path.with_suffix(".ca")
+        ca.write_text(self.ca_pem, "utf-8")
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "tests",
+            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "tests"}}],
+            "clusters": [
+                {
+                    "name": "tests",
+                    "cluster": {"server": self.url, "certificate-authority": str(ca)},
+                }
+            ],
+            "users": [{"name": "tests", "user": {"token": token}}],
+        }
+        path.write_text(json.dumps(config, indent=1), "utf-8")
+        path.chmod(0o600)
+        return path
+
+
+class ControlPlane:
+    """A whole one; `start` and `stop` once, the API server as often as wanted."""
+
+    def __init__(self, parts: Parts, folder: Path, now: datetime) -> None:
+        self.folder = folder
+        self.admin_token = token_hex(16)
+        self._parts = parts
+        self._etcd_url = f"http://{HOST}:{free_port()}"
+        self._port = free_port()
+        self._write_keys(now)
+        ca_pem = (folder / "ca.crt").read_text("utf-8")
+        self.access = Access(f"https://{HOST}:{self._port}", ca_pem)
+        self.kubeconfig = self.access.kubeconfig(folder / "kubeconfig", self.admin_token)
+        self.etcd = self._program("etcd", self._etcd_flags())
+        self.api_server = self._program("kube-apiserver", self._api_server_flags())
+        self.controllers = self._program("kube-controller-manager", self._controller_flags())
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All of them, in the order in which they start."""
+        return self.etcd, self.api_server, self.controllers
+
+    def start(self) -> None:
+        """Begin; return when pods can be created."""
+        self.etcd.start()
+        self.etcd.wait_until(lambda: _answers(f"{self._etcd_url}/health"))
+        self.start_api_server()
+        self.controllers.start()
+        api = self.access.api(self.admin_token)
+        try:
+            eventually(
+                lambda: api.find(SERVICE_ACCOUNTS, "default", "default"),
+                "controllers make service accounts",
+            )
+        finally:
+            api.close()
+
+    def start_api_server(self) -> None:
+        """Start the API server, for the first time or again; return when it is ready."""
+        self.api_server.start()
+        api = self.access.api(self.admin_token)
+
+        def ready() -> bool:
+            try:
+                return api.text("/readyz") == "ok"
+            except (httpx.HTTPError, Refusal):
+                return False
+
+        try:
+            self.api_server.wait_until(ready)
+        finally:
+            api.close()
+
+    def compact(self) -> None:
+        """Let etcd forget everything but the newest state."""
+        with httpx.Client(base_url=self._etcd_url) as etcd:
+            read = etcd.post("/v3/kv/range", json={"key": "AA=="}).raise_for_status().json()
+            version = read["header"]["revision"]
+            etcd.post(
+                "/v3/kv/compaction", json={"revision": version, "physical": True}
+            ).raise_for_status()
+
+    def stop(self) -> None:
+        """End all programs."""
+        for program in reversed(self.programs):
+            program.stop()
+
+    def _program(self, name: str, flags: dict[str, str]) -> Program:
+        command = [self._parts.path(name), *(f"--{key}={text}" for key, text in flags.items())]
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder)}
+        return Program(name, command, self.folder / f"{name}.log", environment)
+
+    def _write_keys(self, now: datetime) -> None:
+        serving = issue((HOST, "localhost", "kubernetes.default.svc"), now, _DAYS)
+        signing = issue(("service-accounts",), now, _DAYS)
+        texts = {
+            "ca.crt": serving.ca_pem,
+            "server.crt": serving.cert_pem,
+            "server.key": serving.key_pem,
+            "accounts.key": signing.key_pem,
+            "accounts.crt": signing.cert_pem,
+            "tokens.csv": f'{self.admin_token},admin,admin,"system:masters"\n',
+        }
+        for name, text in texts.items():
+            path = self.folder / name
+            path.write_text(text, "utf-8")
+            path.chmod(0o600)
+
+    def _etcd_flags(self) -> dict[str, str]:
+        peer = f"http://{HOST}:{free_port()}"
+        return {
+            "name": "tests",
+            "data-dir": str(self.folder / "etcd"),
+            "unsafe-no-fsync": "true",
+            "listen-client-urls": self._etcd_url,
+            "advertise-client-urls": self._etcd_url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"tests={peer}",
+            "log-level": "warn",
+        }
+
+    def _api_server_flags(self) -> dict[str, str]:
+        return {
+            "etcd-servers": self._etcd_url,
+            "bind-address": HOST,
+            "advertise-address": HOST,
+            "secure-port": str(self._port),
+            "tls-cert-file": self._in_folder("server.crt"),
+            "tls-private-key-file": self._in_folder("server.key"),
+            "token-auth-file": self._in_folder("tokens.csv"),
+            "service-account-issuer": _ISSUER,
+            "service-account-key-file": self._in_folder("accounts.crt"),
+            "service-account-signing-key-file": self._in_folder("accounts.key"),
+            "service-cluster-ip-range": _SERVICES,
+            "authorization-mode": "RBAC",
+            "allow-privileged": "true",
+            "endpoint-reconciler-type": "none",
+        }
+
+    def _controller_flags(self) -> dict[str, str]:
+        return {
+            "kubeconfig": str(self.kubeconfig),
+            "service-account-private-key-file": self._in_folder("accounts.key"),
+            "root-ca-file": self._in_folder("ca.crt"),
+            "leader-elect": "false",
+            "secure-port": "0",
+            "kube-api-qps": "300",
+            "kube-api-burst": "600",
+        }
+
+    def _in_folder(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.HTTPError:
+        return False
