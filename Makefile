@@ -35,10 +35,16 @@ cover: $(STAMP) ## tests with branch coverage; model and core must be covered wh
 	@$(BIN)/coverage run -m pytest -q $(ARGS)
 	@$(BIN)/coverage report --include='app/model/*,app/core/*' --show-missing --fail-under=100 --skip-covered
 
+cluster: $(STAMP) ## build the control plane that acceptance tests start
+	@$(BIN)/python -m tests.cluster build
+
+acceptance: $(STAMP) ## tests against a real API server
+	@$(BIN)/python -m pytest tests/acceptance $(ARGS)
+
 lock: ## compute the lock files anew
 	@.ci/lock
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover lock clean
+.PHONY: help install run fmt check test cover cluster acceptance lock clean

@@ -1,0 +1,145 @@
+"""What acceptance tests share: one cluster for all, a namespace for each.
+
+Strategy: the cluster is built and started here, or given by KUBECONFIG. A webhook is a program
+that a module starts with the flags it needs; only one can be registered at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from app.ports import NAMESPACES
+from app.wiring.clock import SystemClock
+from tests.acceptance.definitions import install, ours
+from tests.acceptance.logs import Logs
+from tests.acceptance.space import Space
+from tests.acceptance.webhook import Webhook, clean, prepare
+from tests.cluster.api import SERVICE_ACCOUNTS, Api
+from tests.cluster.control_plane import Access, ControlPlane
+from tests.cluster.given import given
+from tests.cluster.parts import Unavailable, parts
+from tests.cluster.programs import eventually
+
+_LOGS = pytest.StashKey[Logs]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to follow logs."""
+    config.stash[_LOGS] = Logs()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember where each log stands."""
+    item.config.stash[_LOGS].mark()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the programs wrote during a test that failed."""
+    del call
+    report = yield
+    if report.failed:
+        report.sections.extend(item.config.stash[_LOGS].since())
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster of this run; `plane` is None when somebody else runs it."""
+
+    access: Access
+    admin: Api
+    plane: ControlPlane | None
+    kubectl: str
+
+
+@pytest.fixture(scope="session")
+def logs(pytestconfig: pytest.Config) -> Logs:
+    """The logs that are shown on failure."""
+    return pytestconfig.stash[_LOGS]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, logs: Logs) -> Iterator[Cluster]:
+    """A cluster with our definitions, and an account for the webhook."""
+    kubeconfig = os.environ.get("KUBECONFIG", "")
+    if kubeconfig:
+        access, admin = given(kubeconfig)
+        _prepared(admin)
+        yield Cluster(access, admin, None, "kubectl")
+        admin.close()
+        return
+    try:
+        found = parts()
+    except Unavailable as error:
+        pytest.exit(str(error), returncode=1)
+    plane = ControlPlane(found, tmp_path_factory.mktemp("cluster"), SystemClock().now())
+    for program in plane.programs:
+        logs.add(program.name, program.log)
+    try:
+        plane.start()
+        admin = plane.access.api(plane.admin_token)
+        _prepared(admin)
+        yield Cluster(plane.access, admin, plane, found.path("kubectl"))
+        admin.close()
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> Api:
+    """A client that may do everything."""
+    return cluster.admin
+
+
+@pytest.fixture(scope="session")
+def plane(cluster: Cluster) -> ControlPlane:
+    """A control plane that may be disturbed."""
+    if cluster.plane is None:
+        pytest.skip("KUBECONFIG names a cluster that is not ours to disturb")
+    return cluster.plane
+
+
+@pytest.fixture
+def space(admin: Api) -> Iterator[Space]:
+    """A namespace in which pods can be created; it goes when the test is over."""
+    made = admin.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-"}}
+    )
+    name = made["metadata"]["name"]
+    eventually(
+        lambda: admin.find(SERVICE_ACCOUNTS, name, "default"), f"{name} has a service account"
+    )
+    yield Space(admin, name)
+    admin.delete(NAMESPACES, "", name)
+
+
+@pytest.fixture(scope="module")
+def webhook(
+    cluster: Cluster,
+    logs: Logs,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Webhook]:
+    """The webhook, registered and called, with the flags that the module names."""
+    folder = tmp_path_factory.mktemp("admission")
+    flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
+    found = Webhook(cluster.access, cluster.admin, folder, flags)
+    try:
+        found.start(logs)
+        found.wait_until_called()
+        yield found
+    finally:
+        found.stop()
+        clean(cluster.admin)
+
+
+def _prepared(admin: Api) -> None:
+    install(admin, ours())
+    prepare(admin)

@@ -1,0 +1,35 @@
+"""Installs CustomResourceDefinitions and waits until they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS
+from tests.cluster.api import Answer, Api, Json
+from tests.cluster.programs import eventually
+
+FILE = Path(__file__).parents[2] / "deploy" / "crd.yaml"
+
+
+def ours() -> list[Json]:
+    """Return the definitions that are shipped."""
+    return list(yaml.safe_load_all(FILE.read_text("utf-8")))
+
+
+def install(admin: Api, definitions: Sequence[Json]) -> list[Answer]:
+    """Apply definitions; return what the API server said to each."""
+    answers = [admin.apply(definition) for definition in definitions]
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        eventually(partial(_is_served, admin, name), f"{name} is served")
+    return answers
+
+
+def _is_served(admin: Api, name: str) -> bool:
+    found = admin.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+    conditions = {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", ())}
+    return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"

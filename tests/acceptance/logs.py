@@ -1,0 +1,34 @@
+"""The logs of all programs under test; what a test added is shown when it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_MOST_CHARACTERS = 12_000
+
+
+class Logs:
+    """Files by the name of their program."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, Path] = {}
+        self._seen: dict[Path, int] = {}
+
+    def add(self, name: str, path: Path) -> None:
+        """Follow a log."""
+        self._paths[name] = path
+
+    def mark(self) -> None:
+        """A test begins."""
+        self._seen = {path: path.stat().st_size for path in self._paths.values() if path.exists()}
+
+    def since(self) -> list[tuple[str, str]]:
+        """Return what each program wrote since the test began, the last of it if it is much."""
+        found = []
+        for name, path in self._paths.items():
+            if path.exists():
+                with path.open("rb") as log:
+                    log.seek(self._seen.get(path, 0))
+                    text = log.read().decode("utf-8", "replace")
+                found.append((f"log of {name}", text[-_MOST_CHARACTERS:]))
+        return [(title, text) for title, text in found if text]

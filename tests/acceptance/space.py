@@ -1,0 +1,203 @@
+"""A namespace of a test, and short words for what is put into it.
+
+Strategy: sizes are written `cpu/memory`, as in `100m/200Mi`; a side may be empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.model.quantity import Quantity
+from app.ports import PODS, VPAS
+from tests.cluster.api import Api, Json
+from tests.cluster.programs import eventually
+
+APP: Final = "hamster"
+IMAGE: Final = "registry.k8s.io/pause:3.10"
+_NAMES: Final = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A container and its sizes."""
+
+    name: str = APP
+    requests: str = ""
+    limits: str = ""
+
+    def manifest(self) -> Json:
+        """Return it as it stands in a pod."""
+        resources = {
+            word: amounts(text)
+            for word, text in (("requests", self.requests), ("limits", self.limits))
+            if text
+        }
+        return {"name": self.name, "image": IMAGE, "resources": resources}
+
+
+def amounts(text: str) -> dict[str, str]:
+    """Return the resources that a text names."""
+    return {name: part for name, part in zip(_NAMES, text.split("/"), strict=False) if part}
+
+
+def box_of(container: Json) -> Box:
+    """Return a container of a pod with its sizes in canonical form."""
+    resources = container.get("resources") or {}
+    return Box(container["name"], _text(resources.get("requests")), _text(resources.get("limits")))
+
+
+def canonical(box: Box) -> Box:
+    """Return a box with its sizes in canonical form."""
+    return Box(box.name, _text(amounts(box.requests)), _text(amounts(box.limits)))
+
+
+def boxes_of(pod: Json) -> tuple[Box, ...]:
+    """Return the containers of a pod."""
+    return tuple(map(box_of, pod["spec"]["containers"]))
+
+
+def annotation(pod: Json, name: str) -> str:
+    """Return an annotation of a pod, empty if it has none of this name."""
+    text: str = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return text
+
+
+def _text(found: Mapping[str, Any] | None) -> str:
+    """Return amounts as `millicores m/bytes`."""
+    if not found:
+        return ""
+    cpu, memory = (found.get(name) for name in _NAMES)
+    left = f"{Quantity.read(cpu).milli}m" if cpu is not None else ""
+    right = str(Quantity.read(memory).units) if memory is not None else ""
+    return f"{left}/{right}"
+
+
+def template(boxes: Sequence[Box], labels: Mapping[str, str] | None = None) -> Json:
+    """Return a pod's metadata and spec."""
+    return {
+        "metadata": {"labels": {"app": APP, **(labels or {})}},
+        "spec": {
+            "containers": [box.manifest() for box in boxes],
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+class Space:
+    """A namespace."""
+
+    def __init__(self, admin: Api, name: str) -> None:
+        self.admin = admin
+        self.name = name
+
+    def create(self, item: Json, *, dry_run: bool = False) -> Json:
+        """Create an object here."""
+        metadata = {**item.get("metadata", {}), "namespace": self.name}
+        return self.admin.create({**item, "metadata": metadata}, dry_run=dry_run)
+
+    def vpa(
+        self, name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spec: object
+    ) -> Json:
+        """Create a VPA; `spec` is all but the target."""
+        return self.create(vpa(name, kind=kind, target=target, **spec))
+
+    def recommend(self, boxes: Mapping[str, str], name: str = "vpa") -> None:
+        """Write a recommendation as a recommender would; all bounds are the target."""
+        found = [
+            {"containerName": container, **dict.fromkeys(_BOUNDS, amounts(text))}
+            for container, text in boxes.items()
+        ]
+        status = {"recommendation": {"containerRecommendations": found}}
+        self.admin.merge(VPAS, self.name, name, {"status": status}, "status")
+
+    def limit_range(self, **item: object) -> None:
+        """Create a LimitRange of one item."""
+        self.create(
+            {
+                "apiVersion": "v1",
+                "kind": "LimitRange",
+                "metadata": {"name": "limits"},
+                "spec": {"limits": [item]},
+            }
+        )
+
+    def deployment(self, *boxes: Box, replicas: int = 3, name: str = APP) -> Json:
+        """Create a Deployment."""
+        return self.create(workload("Deployment", boxes, replicas=replicas, name=name))
+
+    def pods(self, count: int = 0, labels: str = f"app={APP}") -> Sequence[Json]:
+        """Return the pods, of which so many must be there."""
+
+        def look() -> Sequence[Json]:
+            found = self.admin.list(PODS, self.name, labels)
+            return found if len(found) >= max(count, 1) else ()
+
+        return eventually(look, f"{max(count, 1)} pods of {labels} are there")
+
+    def replaced_pods(self, count: int, labels: str = f"app={APP}") -> Sequence[Json]:
+        """Delete the pods; return as many new ones as were wanted."""
+        old = {pod["metadata"]["uid"] for pod in self.admin.list(PODS, self.name, labels)}
+        self.admin.delete_all(PODS, self.name, labels)
+
+        def look() -> Sequence[Json]:
+            found = self.admin.list(PODS, self.name, labels)
+            fresh = [pod for pod in found if pod["metadata"]["uid"] not in old]
+            return fresh if len(fresh) == len(found) >= count else ()
+
+        return eventually(look, f"{count} new pods of {labels} are there")
+
+
+_BOUNDS = ("target", "lowerBound", "upperBound")
+
+
+def vpa(name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spec: object) -> Json:
+    """Return a VPA; `spec` is all but the target."""
+    return {
+        "apiVersion": VPAS.api_version,
+        "kind": VPAS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "targetRef": {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": target},
+            **spec,
+        },
+    }
+
+
+def workload(kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = APP) -> Json:
+    """Return a controller of pods."""
+    pod = template(boxes)
+    spec: Json = {"replicas": replicas, "selector": {"matchLabels": {"app": APP}}, "template": pod}
+    match kind:
+        case "DaemonSet":
+            del spec["replicas"]
+        case "ReplicationController":
+            spec["selector"] = {"app": APP}
+        case "StatefulSet":
+            spec["serviceName"] = name
+        case "Job":
+            pod["spec"]["restartPolicy"] = "Never"
+            spec = {"parallelism": replicas, "completions": replicas, "template": pod}
+        case "CronJob":
+            pod["spec"]["restartPolicy"] = "Never"
+            job = {"parallelism": replicas, "completions": replicas, "template": pod}
+            spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}
+    return {
+        "apiVersion": _API_VERSIONS[kind],
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+_API_VERSIONS = {
+    "ReplicationController": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "Gadget": "tests.plumbline.dev/v1",
+}
