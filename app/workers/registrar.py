@@ -43,7 +43,13 @@ class Registrar:
         self._ready = ready  # a reason not to send API servers here for the first time
         self._confirmed: dict[str, Json] = {}  # by kind: what was last seen to be in place
         self._not_kept: dict[str, frozenset[str]] = {}  # by kind: what the API server drops
+        self._reason = ""  # why the last first-time registration was put off
         self.bundle = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is to be created as soon as we are ready."""
+        return bool(self._reason)
 
     def forget(self) -> None:
         """Begin anew: somebody else may have been at work."""
@@ -77,6 +83,7 @@ class Registrar:
         Raises:
             ClusterError: one could not be read or written; the others were tried all the same.
         """
+        former, self._reason = self._reason, ""
         if not self.bundle:
             return ()  # a webhook that trusts nothing only slows the cluster down
         written: list[str] = []
@@ -86,6 +93,9 @@ class Registrar:
                 written += [resource.kind] if self._bring(resource, wanted, now) else []
             except ClusterError as err:
                 failures.append(err)
+        if self._reason != former:
+            text = "registration waits" if self._reason else "registration need not wait"
+            log.info(text, extra={"reason": self._reason})
         if failures:
             raise failures[0]
         return tuple(written)
@@ -99,7 +109,7 @@ class Registrar:
             if not differences:
                 self._confirmed[resource.kind] = wanted
                 return False
-            if not self._leads() or (live is None and self._waits(resource.kind)):
+            if not self._leads() or (live is None and self._must_wait()):
                 return False
             try:
                 written = self._write(resource, name, live, body)
@@ -116,11 +126,9 @@ class Registrar:
         ignored = self._not_kept.get(kind, frozenset())
         return alignment.body, tuple(d for d in alignment.differences if d not in ignored)
 
-    def _waits(self, kind: str) -> bool:
-        reason = self._ready()
-        if reason:
-            log.info("registration waits", extra={"kind": kind, "reason": reason})
-        return bool(reason)
+    def _must_wait(self) -> bool:
+        self._reason = self._reason or self._ready()
+        return self.waits
 
     def _live(self, resource: Resource, document: Json) -> Json | None:
         try:

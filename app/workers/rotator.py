@@ -177,7 +177,7 @@ class Rotator:
         return self._registrar.tick(now)
 
     def _pause_seconds(self, step: Step, now: datetime) -> float:
-        if not isinstance(step, Nothing):
+        if not isinstance(step, Nothing) or (self._registrar and self._registrar.waits):
             return _NEXT_STEP_SECONDS
         if step.wait_until is None:
             return _LOOK_SECONDS

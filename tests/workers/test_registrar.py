@@ -246,11 +246,14 @@ def test_first_registration_waits() -> None:
     scene = Scene()
     scene.reason = "caches are not synced"
     assert scene.tick() == ()
+    assert scene.registrar.waits
     scene.reason = ""
     assert len(scene.tick()) == 2
+    assert not scene.registrar.waits
     scene.reason = "caches are not synced"
     scene.registrar.bundle = TWO
     assert len(scene.tick()) == 2
+    assert not scene.registrar.waits
 
 
 def test_follower() -> None:

@@ -37,11 +37,12 @@ class Scene:
         self.cluster = ClusterInMemory(self.clock.now)
         self.store = SecretStore(self.cluster, "kube-system", "vpa-tls-certs")
         self.leads = True
+        self.reason = ""  # not to be registered yet
         self.registrar = Registrar(
             self.cluster,
             lambda bundle: documents(Registration(), bundle),
             lambda: self.leads,
-            lambda: "",
+            lambda: self.reason,
         )
         self.rotator = self.rotating(self.store)
 
@@ -102,6 +103,15 @@ def test_first_installation(scene: Scene) -> None:
     scene.run(3600)
     assert scene.ring() == KeyRing(scene.current())
     assert scene.events() == 0
+
+
+def test_registration_soon_after_readiness(scene: Scene) -> None:
+    """While only readiness is missing, the next look is a second away."""
+    scene.reason = "caches are not synced"
+    assert [scene.tick(), scene.tick(1), scene.tick(1)] == [1.0, 1.0, 1.0]
+    scene.reason = ""
+    assert scene.tick(1) == 15.0
+    assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
 
 
 def test_rotation(installed: Scene, caplog: pytest.LogCaptureFixture) -> None:
