@@ -1,0 +1,126 @@
+"""What is done about a pod, and why: actions, reasons and the numbers behind them.
+
+Strategy: every controlled pod gets exactly one decision, also when nothing is done. Numbers are
+shared between pods of the same shape, so a hundred thousand decisions stay cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.model.quantity import Quantity
+
+Quantities = Mapping[str, Quantity]
+
+
+class Action(StrEnum):
+    """What is done about a pod now."""
+
+    EVICT = "Evict"
+    RESIZE = "Resize"
+    UNBOOST = "Unboost"
+    WAIT = "Wait"  # something is wanted, and something stands in the way
+    NONE = "None"  # nothing is wanted
+
+
+class Reason(StrEnum):
+    """Why."""
+
+    UPDATED = "Updated"
+    EVICTED = "Evicted"
+    MODE_OFF = "ModeOff"
+    MODE_INITIAL = "ModeInitial"
+    GATE_DISABLED = "GateDisabled"
+    NO_RECOMMENDATION = "NoRecommendation"
+    NO_CONTAINER_RECOMMENDATION = "NoRecommendationForContainers"
+    TOO_YOUNG = "InRangeTooYoung"
+    TOO_SMALL = "InRangeTooSmall"
+    NO_START_TIME = "NoStartTime"
+    NO_CHANGE = "NoChange"
+    NOT_UPSCALE = "NotUpscale"
+    REQUIREMENT_NOT_MET = "RequirementNotMet"
+    TOO_FEW_REPLICAS = "TooFewReplicas"
+    OWNER_UNKNOWN = "OwnerUnknown"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    PDB_BLOCKED = "PDBBlocked"
+    RATE_LIMITED = "RateLimited"
+    LEASE_STALE = "LeaseStale"
+    RESIZE_IN_PROGRESS = "ResizeInProgress"
+    RESIZE_DEFERRED = "ResizeDeferred"
+    RESIZE_INFEASIBLE = "ResizeInfeasible"
+    INFEASIBLE_REMEMBERED = "InfeasibleRemembered"
+    RESIZE_ERROR = "ResizeError"
+    EVICTION_ERROR = "EvictionError"
+    BOOST_RUNNING = "BoostRunning"
+    UNBOOST_STUCK = "UnboostStuck"
+    POD_PENDING = "PodPending"
+    POD_TERMINATING = "PodTerminating"
+    ROLLOUT_IN_PROGRESS = "RolloutInProgress"
+    RECREATED_WITHOUT_CHANGE = "RecreatedWithoutChange"
+    PROOF_PENDING = "ProofPending"
+    NO_SELECTOR_MATCH = "NoVPASelectorMatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One resource of one container: what it requests and what it should."""
+
+    container: str
+    resource: str
+    current: Quantity | None  # None: no request
+    target: Quantity
+    lower: Quantity | None
+    upper: Quantity | None
+    is_controlled: bool  # the VPA recommends it, rather than moving it to make room
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How far a pod is from its recommendation."""
+
+    pairs: tuple[Pair, ...]
+    difference: float  # sum over resources of the relative change of the pod's total
+    gross_difference: float  # the same without netting one container against another
+    is_outside: bool  # some request is outside of its bounds, or missing
+    is_up: bool  # some request has to grow
+    rise: float  # the same as difference, of what grows alone
+    rises_outside: bool  # some request is below its lower bound, or missing
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerChange:
+    """What a resize writes into one container; only what is there is written."""
+
+    index: int
+    container: str
+    requests: Quantities
+    limits: Quantities
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """What a resize or its end writes into a pod."""
+
+    containers: tuple[ContainerChange, ...] = ()  # none: no resize, annotations alone
+    annotations: tuple[tuple[str, str | None], ...] = ()  # set, or removed where None
+    is_disruptive: bool = False  # a container restarts for it
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is done about one pod, and why."""
+
+    uid: str
+    namespace: str
+    pod: str
+    vpa: str  # empty if none controls the pod
+    action: Action
+    reason: Reason
+    message: str
+    numbers: Numbers | None = None
+    quick_oom: bool = False
+    change: PodChange | None = None  # of a resize or unboost
+    may_evict_instead: bool = False  # if the resize is refused for good
+    is_canary: bool = False  # the replacement decides whether more pods go

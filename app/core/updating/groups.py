@@ -1,0 +1,153 @@
+"""The pods of one owner: how many there should be, how many there are, whether that is enough.
+
+Strategy: a group is all live pods of a pod's immediate controller, whichever VPAs they belong
+to, so that VPAs which share a controller also share its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.core.updating.budget import Budget
+from app.core.updating.rules import UpdateRules
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+
+_SIZED_KINDS = frozenset({"DaemonSet", "ReplicationController", "ReplicaSet", "StatefulSet"})
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many pods an owner wants, or why that is not known."""
+
+    configured: int | None
+    problem: str = ""
+
+
+def is_live(pod: Pod, rules: UpdateRules) -> bool:
+    """Whether a pod serves or will serve."""
+    if pod.deleted is not None or pod.phase in ("Succeeded", "Failed"):
+        return False
+    return bool(pod.node) or not rules.upstream.ignores_unscheduled
+
+
+def configured_size(key: ObjectKey, owner: Workload | None, live: int, rules: UpdateRules) -> Size:
+    """Return how many pods an owner wants; `live` is how many it has."""
+    kind = key.kind if key.is_built_in else ""
+    if kind == "Job":
+        return Size(live)
+    if kind not in _SIZED_KINDS:
+        if rules.upstream.unsized_custom_owners:
+            return Size(0)
+        if owner is None or owner.replicas is None:
+            return Size(live)
+    elif owner is None:
+        return Size(None, f"{key} is not known")
+    wanted = owner.desired_scheduled if kind == "DaemonSet" else owner.replicas
+    return Size(wanted) if wanted else Size(None, f"{key} wants no pods")
+
+
+def required_replicas(vpa: Vpa, rules: UpdateRules) -> int:
+    """Return how many live pods an owner must have before a VPA disturbs one."""
+    policy = vpa.update_policy
+    if policy is not None and policy.min_replicas is not None:
+        return policy.min_replicas
+    return rules.min_replicas
+
+
+def is_unready(pod: Pod) -> bool:
+    """Whether a pod says that it is not ready; one that says nothing counts as ready."""
+    ready = pod.condition("Ready")
+    return ready is not None and ready.status == "False"
+
+
+def is_broken(pod: Pod, rules: UpdateRules, now: datetime, *, quick_oom: bool) -> bool:
+    """Whether disturbing a running pod takes nothing away from what is ready."""
+    if rules.upstream.alive_by_phase or not is_unready(pod):
+        return False
+    if quick_oom:
+        return True
+    since = pod.condition("Ready")
+    moment = since.last_transition if since is not None else None
+    return moment is not None and now - moment >= rules.unready_patience
+
+
+def is_running(pod: Pod) -> bool:
+    """Whether a live pod runs, as far as its phase tells."""
+    return pod.phase != "Pending"
+
+
+def budget_of(
+    pods: Iterable[Pod],
+    size: int,
+    rules: UpdateRules,
+    *,
+    gone: Collection[str] = (),
+    disturbed: Collection[str] = (),
+) -> Budget:
+    """Return the budget of a group.
+
+    Args:
+        pods: its live pods.
+        size: how many pods the owner wants.
+        rules: for the tolerance, and what counts as alive.
+        gone: uids of pods that we evicted and that still seem to be there.
+        disturbed: uids of pods that we are restarting.
+    """
+    running = alive = 0
+    for pod in pods:
+        if pod.uid in gone or not is_running(pod):
+            continue
+        running += 1
+        if pod.uid in disturbed:
+            continue
+        if rules.upstream.alive_by_phase or not is_unready(pod):
+            alive += 1
+    return Budget(size, rules.eviction_tolerance, running, alive)
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """A rollout that is going on."""
+
+    mark: str  # changes with every rollout
+    message: str
+
+
+def rolling(owner: Workload | None, view: NamespaceView) -> Rolling | None:
+    """Return the rollout that is going on above a pod's owner, None if there is none."""
+    parent = None
+    if owner is not None and owner.owner is not None:
+        parent = view.workloads.get(owner.owner.key)
+    for workload in (owner, parent):
+        if workload is not None and (told := _rollout(workload)):
+            rollout = workload.rollout
+            generation = rollout.generation if rollout is not None else 0
+            return Rolling(f"{workload.key}@{generation}", f"{workload.key}: {told}")
+    return None
+
+
+def _rollout(workload: Workload) -> str:
+    rollout = workload.rollout
+    if rollout is None or not rollout.observed_generation:  # told by no controller yet
+        return ""
+    if not workload.key.is_built_in or workload.key.kind not in ("Deployment", "StatefulSet"):
+        return ""
+    if rollout.observed_generation < rollout.generation:
+        return "its latest change was not seen yet"
+    wanted = workload.replicas if workload.replicas is not None else 1
+    if workload.key.kind == "StatefulSet":
+        if rollout.update_revision == rollout.current_revision:
+            return ""
+        wanted = max(wanted - rollout.partition, 0)
+    updated = rollout.updated_replicas
+    if updated < wanted:
+        return f"{updated} of {wanted} pods are of the latest template"
+    if workload.key.kind == "Deployment" and rollout.replicas > updated:
+        return f"{rollout.replicas - updated} pods of an older template are still there"
+    return ""

@@ -1,0 +1,271 @@
+"""What holds a single pod back although it needs an update.
+
+Strategy: one place that knows the owner: its size, its pods, its rollout, what guards it and what
+was proven of it. Each hindrance is a reason and a sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.updating.budget import Budget
+from app.core.updating.carrying import Step, Walk
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.groups import (
+    Size,
+    budget_of,
+    configured_size,
+    is_broken,
+    required_replicas,
+    rolling,
+)
+from app.core.updating.ledger import Ledger
+from app.core.updating.memory import Place
+from app.core.updating.proof import Proof, current_proof, version_of
+from app.core.updating.resizing import may_restart, resize_state
+from app.core.updating.rules import Prove
+from app.core.updating.wishes import Assessment, Terms, Wish
+from app.model.kinds import ObjectKey
+from app.model.limits import DisruptionBudget
+from app.model.pods import Pod
+from app.model.snapshot import NamespaceView
+from app.model.vpa import UpdateMode, Vpa
+from app.model.workloads import Workload
+
+_IN_PLACE: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
+
+Hindrance = tuple[Reason, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The pods of one owner."""
+
+    namespace: str
+    key: ObjectKey
+    owner: Workload | None
+    view: NamespaceView
+    pods: tuple[Pod, ...]  # the live ones
+    assessments: tuple[Assessment, ...]
+
+
+class Desk:
+    """Answers for one owner what may be done to its pods."""
+
+    def __init__(self, group: Group, terms: Terms, ledger: Ledger) -> None:
+        self.group, self.terms, self._ledger = group, terms, ledger
+        rules, memory = terms.rules, terms.memory
+        gone, disturbed = set(), set()
+        for pod in group.pods:
+            remembered = memory.pods.get(pod.uid)
+            if remembered is not None and remembered.evicted is not None:
+                gone.add(pod.uid)
+            if remembered is not None and remembered.resized is not None:
+                disturbed.add(pod.uid)
+        if not rules.upstream.alive_by_phase:
+            disturbed |= {
+                pod.uid
+                for pod in group.pods
+                if may_restart(pod) and resize_state(pod, rules).is_ongoing
+            }
+        self._there = [pod for pod in group.pods if pod.node and pod.uid not in gone]
+        self.size: Size = configured_size(group.key, group.owner, len(group.pods), rules)
+        self.budget: Budget = budget_of(
+            group.pods, self.size.configured or 0, rules, gone=gone, disturbed=disturbed
+        )
+        self._lifted = rules.upstream.boost_lifts_min_replicas and any(
+            pod.is_boosted for pod in group.pods
+        )
+
+    # --- one pod
+
+    def hindrance(self, assessed: Assessment, wish: Wish) -> Hindrance | None:
+        """Return what holds a wish back, None if only a place may be missing."""
+        match wish.action:
+            case Action.EVICT:
+                return self._of_eviction(assessed, wish)
+            case Action.RESIZE:
+                return self._of_resize(assessed, wish)
+            case _:
+                needs, _ = self.place(wish)
+                return self._unknown_owner() if needs else None
+
+    def _of_resize(self, assessed: Assessment, wish: Wish) -> Hindrance | None:
+        rules, pod = self.terms.rules, assessed.pod
+        is_disruptive = wish.change is not None and wish.change.is_disruptive
+        if wish.unmet and (is_disruptive or rules.upstream.requirements_gate_resizes):
+            return Reason.REQUIREMENT_NOT_MET, wish.unmet
+        if not self.terms.webhook_is_healthy and rules.upstream.lease_gates_resizes:
+            return self._stale()
+        if wish.gives_back is not None or not pod.node:
+            return None
+        may_skip = rules.skip_disruption_budget and (
+            not is_disruptive or rules.upstream.restarts_below_min_replicas
+        )
+        if self.size.problem:
+            return self._unknown_owner()
+        if not may_skip and (few := self._too_few(assessed.vpa)):
+            return few
+        return self._rollout(assessed) if is_disruptive else None
+
+    def _of_eviction(self, assessed: Assessment, wish: Wish) -> Hindrance | None:
+        if wish.unmet:
+            return Reason.REQUIREMENT_NOT_MET, wish.unmet
+        found = None
+        if assessed.pod.node:
+            found = self._unknown_owner() or self._too_few(assessed.vpa)
+            found = found or self._rollout(assessed)
+        if found is not None:
+            return found
+        if not self.terms.webhook_is_healthy:
+            return self._stale()
+        return self._unproven(assessed) or self._guarded(assessed)
+
+    def may_evict(self, assessed: Assessment) -> bool:
+        """Whether a pod could be evicted if its resize is refused."""
+        wish = assessed.wish
+        unmet = wish.unmet if wish is not None else ""
+        found = self._of_eviction(assessed, Wish(Action.EVICT, "", unmet=unmet))
+        return found is None and self._ledger.evictions_left is None
+
+    def _unknown_owner(self) -> Hindrance | None:
+        return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
+
+    def _too_few(self, vpa: Vpa | None) -> Hindrance | None:
+        if vpa is None or self._lifted:
+            return None
+        required, there = required_replicas(vpa, self.terms.rules), len(self._there)
+        if there >= required:
+            return None
+        return (
+            Reason.TOO_FEW_REPLICAS,
+            f"{self.group.key} has {there} pods, and at least {required} are required",
+        )
+
+    def _rollout(self, assessed: Assessment) -> Hindrance | None:
+        if self.terms.rules.upstream.ignores_rollouts or assessed.quick_oom:
+            return None
+        found = rolling(self.group.owner, self.group.view)
+        if found is None:
+            return None
+        if self._ledger.seems_stuck((self.group.namespace, str(self.group.key)), found):
+            return None
+        return Reason.ROLLOUT_IN_PROGRESS, found.message
+
+    def _stale(self) -> Hindrance:
+        return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
+
+    # --- proof
+
+    def proof(self, vpa: Vpa) -> Proof:
+        """Return what is proven of this owner under a VPA."""
+        template = self.group.owner.template if self.group.owner is not None else ()
+        found = self._ledger.proof((self.group.namespace, self.group.key, vpa.name))
+        return current_proof(found, version_of(vpa, template))
+
+    def _unproven(self, assessed: Assessment) -> Hindrance | None:
+        if assessed.vpa is None or self.terms.rules.prove is Prove.OFF:
+            return None
+        proof = self.proof(assessed.vpa)
+        if not proof.allows(self.terms.rules, self.terms.now):
+            if proof.has_failed:
+                until = f"{proof.until:%H:%M:%S}" if proof.until else "later"
+                message = f"{proof.failures} replacements came back unchanged; waits until {until}"
+                return Reason.RECREATED_WITHOUT_CHANGE, message
+            return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
+        if self._ledger.evictions_left == 0:
+            return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
+        return None
+
+    def is_canary(self, assessed: Assessment) -> bool:
+        """Whether a pod goes first and the others wait for its replacement."""
+        if assessed.vpa is None or self.terms.rules.prove is Prove.OFF:
+            return False
+        return not self.proof(assessed.vpa).is_proven
+
+    # --- what guards the pods
+
+    def guards(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
+        """Return the PodDisruptionBudgets that an eviction has to pass."""
+        if self.terms.rules.upstream.ignores_disruption_budgets or pod.phase == "Pending":
+            return ()
+        return self._ledger.guards(pod, self.group.view)
+
+    def guard_places(self, pod: Pod) -> tuple[Place, ...]:
+        """Return where the budgets over a pod stand."""
+        return tuple((guard.namespace, guard.name) for guard in self.guards(pod))
+
+    def _guarded(self, assessed: Assessment) -> Hindrance | None:
+        guards = self.guards(assessed.pod)
+        if len(guards) > 1:
+            names = ", ".join(guard.name for guard in guards)
+            return Reason.PDB_BLOCKED, f"several PodDisruptionBudgets match the pod: {names}"
+        for guard in guards:
+            pause = self.terms.memory.budget_pauses.get((guard.namespace, guard.name))
+            if pause is not None and not pause.is_over(self.terms.now):
+                return Reason.PDB_BLOCKED, pause.message
+            if not guard.is_current:
+                return Reason.PDB_BLOCKED, f"PodDisruptionBudget {guard.name} was just changed"
+            if guard.disruptions_allowed <= 0 and not self.is_broken(assessed):
+                return _allows_none(guards)
+        return None
+
+    def is_broken(self, assessed: Assessment) -> bool:
+        """Whether disturbing a pod takes nothing away from what is ready."""
+        rules, now = self.terms.rules, self.terms.now
+        return is_broken(assessed.pod, rules, now, quick_oom=assessed.quick_oom)
+
+    def refusal(self, step: Step) -> Hindrance | None:
+        """Return what others have used up already, None if this eviction may go on."""
+        guards = self.guards(step.pod)
+        if not self._ledger.takes(guards, broken=step.is_broken):
+            return _allows_none(guards)
+        if not self._ledger.takes_eviction():
+            return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
+        return None
+
+    # --- places
+
+    def place(self, wish: Wish) -> tuple[bool, bool]:
+        """Return whether a wish needs a place in the budget, and whether it takes one."""
+        upstream, change = self.terms.rules.upstream, wish.change
+        is_disruptive = change is not None and change.is_disruptive
+        if wish.action is Action.UNBOOST:
+            needs = is_disruptive or (upstream.unboost_needs_budget and bool(change))
+            return needs, is_disruptive and not upstream.unboost_needs_budget
+        if wish.is_free:
+            return False, False
+        if wish.action is Action.RESIZE and self.terms.rules.skip_disruption_budget:
+            return is_disruptive, is_disruptive or upstream.budget_per_vpa
+        return True, True
+
+    def why_standing_by(self, step: Step, walk: Walk) -> Hindrance:
+        """Return why a step has to wait although nothing but others is in its way."""
+        if walk.waits_for_canary(step):
+            return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
+        budget = self.budget
+        message = (
+            f"{self.group.key} wants {budget.configured} pods, {budget.alive} are up, "
+            f"{budget.tolerated or 'at most one'} may be down"
+        )
+        return Reason.BUDGET_EXHAUSTED, message
+
+    def note_first_sights(self) -> None:
+        """Note when resizes are first seen, as upstream does: only where it looks at them."""
+        for assessed in self.group.assessments:
+            vpa, pod = assessed.vpa, assessed.pod
+            if vpa is None or pod.phase == "Pending" or self.size.problem:
+                continue
+            if vpa.mode == UpdateMode.IN_PLACE or vpa.mode in (UpdateMode.OFF, UpdateMode.INITIAL):
+                continue
+            skips = vpa.mode in _IN_PLACE and self.terms.rules.skip_disruption_budget
+            if self._too_few(vpa) and not skips:
+                continue
+            if resize_state(pod, self.terms.rules).is_ongoing:
+                self._ledger.saw_resizing(pod)
+
+
+def _allows_none(guards: tuple[DisruptionBudget, ...]) -> Hindrance:
+    names = ", ".join(guard.name for guard in guards)
+    return Reason.PDB_BLOCKED, f"PodDisruptionBudget {names} allows no disruption now"

@@ -1,0 +1,128 @@
+"""What all owners share while one plan is made: PodDisruptionBudgets, the breaker, new memories.
+
+Strategy: the only thing that changes while planning. Owners are settled in a fixed order, so the
+same snapshot always gives the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from app.core.updating.groups import Rolling
+from app.core.updating.memory import (
+    Memory,
+    Place,
+    PodMemory,
+    ProofKey,
+    RolloutSight,
+    with_pods,
+    without_breaker_canary,
+)
+from app.core.updating.proof import Breaker, Proof
+from app.core.updating.wishes import Assessment, Terms
+from app.model.limits import DisruptionBudget
+from app.model.pods import Pod
+from app.model.snapshot import NamespaceView
+
+
+class Ledger:
+    """What is used up and what is learnt while a plan is made."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        breaker = terms.memory.breaker
+        self.evictions_left: int | None = None
+        if breaker.is_open:
+            self.evictions_left = 1 if breaker.allows(terms.now) else 0
+        self._breaker: Breaker = breaker
+        self._left: dict[Place, int] = {}
+        self._pods: dict[str, PodMemory] = {}
+        self._proofs: dict[ProofKey, Proof] = {}
+        self._rollouts: dict[Place, RolloutSight] = {}
+        self._first_sights: dict[Place, datetime] = {}
+        self._unanswered: set[str] = set()
+
+    # --- PodDisruptionBudgets
+
+    def guards(self, pod: Pod, view: NamespaceView) -> tuple[DisruptionBudget, ...]:
+        """Return the PodDisruptionBudgets over a pod."""
+        return tuple(
+            budget
+            for _, budget in sorted(view.budgets.items())
+            if budget.selector.matches(pod.labels)
+        )
+
+    def takes(self, guards: tuple[DisruptionBudget, ...], *, broken: bool) -> bool:
+        """Tell whether the budgets still allow an eviction, and count it."""
+        places = [(guard.namespace, guard.name) for guard in guards]
+        for place, guard in zip(places, guards, strict=True):
+            self._left.setdefault(place, guard.disruptions_allowed)
+        if not broken and any(self._left[place] <= 0 for place in places):
+            return False
+        for place in places:
+            self._left[place] -= 1
+        return True
+
+    def takes_eviction(self) -> bool:
+        """Tell whether the breaker lets one more pod go, and count it."""
+        if self.evictions_left is None:
+            return True
+        self.evictions_left -= 1
+        return self.evictions_left >= 0
+
+    # --- what is learnt
+
+    def remember(self, found: Assessment) -> None:
+        """Keep what an assessment wants to be remembered of its pod."""
+        if found.resizing_since is None and found.infeasible is None:
+            return
+        before = self._terms.memory.of(found.pod)
+        self._pods[found.pod.uid] = replace(
+            before,
+            resizing_since=found.resizing_since or before.resizing_since,
+            infeasible=found.infeasible or before.infeasible,
+        )
+
+    def proof(self, key: ProofKey) -> Proof | None:
+        """Return what is known of a workload under a VPA."""
+        return self._proofs.get(key) or self._terms.memory.proofs.get(key)
+
+    def keep_proof(self, key: ProofKey, proof: Proof) -> None:
+        """Keep what was learnt of a workload."""
+        self._proofs[key] = proof
+
+    def judged(self, *, helped: bool) -> None:
+        """Count a replacement for the breaker."""
+        self._breaker = self._breaker.after(helped, self._terms.rules, self._terms.now)
+
+    def unanswered(self, uids: frozenset[str]) -> None:
+        """Note evicted pods for which no replacement will come."""
+        self._unanswered |= uids
+
+    def seems_stuck(self, place: Place, rolling: Rolling) -> bool:
+        """Note a rollout, and tell whether it takes too long to be waited for."""
+        found = self._terms.memory.rollouts.get(place)
+        if found is None or found.mark != rolling.mark:
+            found = RolloutSight(rolling.mark, self._terms.now)
+        self._rollouts[place] = found
+        return self._terms.now - found.since >= self._terms.rules.rollout_patience
+
+    def saw_resizing(self, pod: Pod) -> None:
+        """Note the first sight of a resize, by name and for ever, as upstream does."""
+        place = (pod.namespace, pod.name)
+        if place not in self._terms.memory.first_sights:
+            self._first_sights[place] = self._terms.now
+
+    def memory(self) -> Memory:
+        """Return the memory with all that was learnt."""
+        memory = with_pods(self._terms.memory, self._pods)
+        seen_before = memory.rollouts if self._terms.is_partial else {}
+        memory = replace(
+            memory,
+            proofs={**memory.proofs, **self._proofs} if self._proofs else memory.proofs,
+            breaker=self._breaker,
+            rollouts={**seen_before, **self._rollouts},
+            first_sights={**memory.first_sights, **self._first_sights},
+        )
+        return without_breaker_canary(memory, self._unanswered)

@@ -1,0 +1,362 @@
+"""The pods of one namespace: matched with their VPAs, assessed, and settled owner by owner.
+
+Strategy: owners are climbed once, not once a pod. A pod's assessment is taken over from the plan
+before while the pod, its VPA, its owner and the LimitRanges are the same and nothing is
+remembered of it; what depends on the time says until when it holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from operator import attrgetter
+from typing import Final
+
+from app.core.matching import Match, MatchReason, Unknown, match_pod, selects
+from app.core.updating.assess import assess
+from app.core.updating.carrying import Queue
+from app.core.updating.decisions import Action, Decision, Reason
+from app.core.updating.groups import is_live
+from app.core.updating.hindrances import Group
+from app.core.updating.ledger import Ledger
+from app.core.updating.settle import settle
+from app.core.updating.shapes import Shapes
+from app.core.updating.wishes import Assessment, Terms
+from app.model.gates import Gate
+from app.model.kinds import ObjectKey
+from app.model.lookups import LookedUp, Lookup
+from app.model.nodes import Node
+from app.model.pods import Pod
+from app.model.snapshot import NamespaceView
+from app.model.vpa import UpdateMode, Vpa
+from app.model.workloads import Workload
+
+_IDLE: Final = (UpdateMode.OFF, UpdateMode.INITIAL)
+_OF_ONE_POD: Final = (
+    MatchReason.CONTROLLED,
+    MatchReason.NO_TARGET_SELECTOR_MATCH,
+    MatchReason.NO_VPA_SELECTOR_MATCH,
+)
+_OVER: Final = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How many pods a VPA has, and how many of them could be updated now."""
+
+    namespace: str
+    vpa: str
+    mode: str
+    pods: int
+    evictable: int
+    resizable: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacePlan:
+    """What is done about the pods of one namespace, and what of it can be taken over."""
+
+    view: NamespaceView
+    looked_up: LookedUp
+    decisions: tuple[Decision, ...] = ()  # by pod
+    queues: tuple[Queue, ...] = ()
+    totals: tuple[Total, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    lasting: Mapping[str, Assessment] = field(default_factory=dict)  # by uid
+    until: datetime | None = None  # when one of them ends
+    wake_at: datetime | None = None  # when a boost will be over
+
+    def still_holds(self, view: NamespaceView, looked_up: LookedUp, now: datetime) -> bool:
+        """Whether all of it can be taken over."""
+        return (
+            view is self.view
+            and len(self.lasting) == len(self.decisions)
+            and (self.until is None or now < self.until)
+            and (looked_up is self.looked_up or looked_up == self.looked_up)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What all namespaces share while one plan is made."""
+
+    terms: Terms
+    ledger: Ledger
+    nodes: Mapping[str, Node]
+
+
+@dataclass(slots=True)
+class _Owned:
+    """The pods of one owner."""
+
+    key: ObjectKey
+    pods: list[Pod]
+
+
+class _Planner:
+    """Plans one namespace."""
+
+    def __init__(
+        self, namespace: str, view: NamespaceView, looked_up: LookedUp, scene: Scene
+    ) -> None:
+        self.namespace, self.view, self.looked_up = namespace, view, looked_up
+        self.terms, self.ledger, self.nodes = scene.terms, scene.ledger, scene.nodes
+        self.old: NamespacePlan | None = None
+        self.only: frozenset[str] | None = None  # names of the pods to decide about, None for all
+        self.decisions: list[Decision] = []
+        self.queues: list[Queue] = []
+        self.lookups: dict[Lookup, None] = {}
+        self.lasting: dict[str, Assessment] = {}
+        self.controlled: Counter[str] = Counter()
+        self.evictable: Counter[str] = Counter()
+        self.resizable: Counter[str] = Counter()
+
+    def plan_owner(self, owned: _Owned) -> None:
+        """Decide about the pods of one owner."""
+        owner = self._owner(owned.key)
+        shapes: dict[str, Shapes] = {}
+        assessed: list[Assessment] = []
+        only = self.only
+        wanted = owned.pods if only is None else [pod for pod in owned.pods if pod.name in only]
+        for pod, match in self._matches(wanted):
+            vpa = self._controlling(match)
+            if vpa is None:
+                if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
+                    self._decide(_unselected(pod, match.message))
+                continue
+            found = shapes.get(vpa.name)
+            if found is None:
+                found = Shapes(vpa, owner, self.view.limits, self.terms.rules)
+                shapes[vpa.name] = found
+            assessed.append(self._assessed(pod, found))
+            if is_live(pod, self.terms.rules):
+                self.controlled[vpa.name] += 1
+        self._settle(owned, owner, assessed)
+
+    def _owner(self, key: ObjectKey) -> Workload | None:
+        found = self.view.workloads.get(key) or self.looked_up.get(key)
+        return found if isinstance(found, Workload) else None
+
+    # --- matching
+
+    def _matches(self, pods: list[Pod]) -> Iterator[tuple[Pod, Match]]:
+        """Return the match of each pod that a VPA may control; most are like the first."""
+        first: Match | None = None
+        for pod in pods:
+            if first is not None and _is_alike(pod, first):
+                yield pod, first
+                continue
+            match = match_pod(
+                pod,
+                self.view,
+                self.looked_up,
+                boosts=Gate.CPU_STARTUP_BOOST in self.terms.gates,
+                with_off=True,
+            )
+            if isinstance(match, Unknown):
+                self.lookups[match.lookup] = None
+                return
+            if match.reason not in _OF_ONE_POD:
+                return
+            yield pod, match
+            if first is None and match.owner is not None and match.vpa is not None:
+                is_alone = len(self.view.rivals(match.owner.key)) == 1
+                first = match if is_alone else None
+
+    def _controlling(self, match: Match) -> Vpa | None:
+        if not match.weaker or not self.terms.rules.upstream.idle_vpas_step_aside:
+            return match.vpa
+        rivals = [vpa for vpa in (match.vpa, *match.weaker) if vpa is not None]
+        acting = [vpa for vpa in rivals if vpa.mode not in _IDLE or vpa.mentions_boost]
+        return min(acting or rivals, key=attrgetter("strength"))
+
+    # --- assessing
+
+    def _assessed(self, pod: Pod, shapes: Shapes) -> Assessment:
+        is_remembered = pod.uid in self.terms.memory.pods
+        if not is_remembered and (lasting := self._lasting(pod, shapes)) is not None:
+            self.lasting[pod.uid] = lasting
+            return lasting
+        node = self.nodes.get(pod.node)
+        found = assess(pod, shapes, self.terms, node.allocatable if node is not None else None)
+        if not is_remembered and _lasts(found):
+            self.lasting[pod.uid] = found
+        return found
+
+    def _lasting(self, pod: Pod, shapes: Shapes) -> Assessment | None:
+        """Return what was assessed before, if it still holds."""
+        old = self.old
+        found = old.lasting.get(pod.uid) if old is not None else None
+        if found is None or old is None:
+            return None
+        if not _is_same(found.pod, pod) or found.vpa is not shapes.vpa:
+            return None
+        if old.view.limits is not self.view.limits:
+            return None
+        if found.until is not None and self.terms.now >= found.until:
+            return None
+        owner = shapes.owner
+        if owner is not None and old.view.workloads.get(owner.key) is not owner:
+            return None
+        return found
+
+    # --- settling
+
+    def _settle(self, owned: _Owned, owner: Workload | None, assessed: list[Assessment]) -> None:
+        if not self._has_to_be_settled(owned.key, assessed):
+            for found in assessed:
+                if found.decision is not None:
+                    self._decide(found.decision)
+            return
+        live = tuple(pod for pod in owned.pods if is_live(pod, self.terms.rules))
+        group = Group(self.namespace, owned.key, owner, self.view, live, tuple(assessed))
+        for part in self._parts(group):
+            settled = settle(part, self.terms, self.ledger)
+            for decision in settled.decisions.values():
+                self._decide(decision)
+            self.evictable += settled.evictable
+            self.resizable += settled.resizable
+            if settled.queue is not None:
+                self.queues.append(settled.queue)
+
+    def _has_to_be_settled(self, key: ObjectKey, assessed: list[Assessment]) -> bool:
+        if self.terms.rules.upstream.resize_time_from_first_sight:
+            return True
+        names = {found.vpa.name for found in assessed if found.vpa is not None}
+        proofs = (self.terms.memory.proofs.get((self.namespace, key, name)) for name in names)
+        if any(proof is not None and proof.awaited for proof in proofs):
+            return True
+        return any(found.decision is None for found in assessed)
+
+    def _parts(self, group: Group) -> Iterable[Group]:
+        """Return the group, or one for each of its VPAs where they do not share a budget."""
+        if not self.terms.rules.upstream.budget_per_vpa:
+            return (group,)
+        by_vpa: dict[str, list[Assessment]] = {}
+        for found in group.assessments:
+            if found.vpa is not None:
+                by_vpa.setdefault(found.vpa.name, []).append(found)
+        live = {pod.uid for pod in group.pods}
+        return [
+            replace(
+                group,
+                pods=tuple(item.pod for item in found if item.pod.uid in live),
+                assessments=tuple(found),
+            )
+            for found in by_vpa.values()
+        ]
+
+    def _decide(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def totals(self) -> tuple[Total, ...]:
+        """Return the counts of all VPAs with pods."""
+        return tuple(
+            Total(
+                self.namespace,
+                name,
+                self.view.vpas[name].mode,
+                count,
+                self.evictable[name],
+                self.resizable[name],
+            )
+            for name, count in sorted(self.controlled.items())
+        )
+
+
+def plan_namespace(
+    namespace: str,
+    view: NamespaceView,
+    looked_up: LookedUp,
+    scene: Scene,
+    *,
+    old: NamespacePlan | None = None,
+    only: frozenset[str] | None = None,
+) -> NamespacePlan:
+    """Decide about the controlled pods of a namespace.
+
+    Args:
+        namespace: its name.
+        view: what is known of it.
+        looked_up: owners that the view does not hold.
+        scene: what all namespaces share.
+        old: what was decided before.
+        only: the names of pods to decide about, None for all.
+    """
+    planner = _Planner(namespace, view, looked_up, scene)
+    planner.old, planner.only = old, only
+    for owned in _owned(view.pods.values()):
+        planner.plan_owner(owned)
+    planner.decisions.sort(key=attrgetter("pod"))
+    lasting = planner.lasting.values()
+    return NamespacePlan(
+        view,
+        looked_up,
+        tuple(planner.decisions),
+        tuple(planner.queues),
+        planner.totals(),
+        tuple(planner.lookups),
+        planner.lasting,
+        until=min((found.until for found in lasting if found.until), default=None),
+        wake_at=min(filter(None, map(_boost_ends, lasting)), default=None),
+    )
+
+
+def _owned(pods: Iterable[Pod]) -> list[_Owned]:
+    """Return the pods by their immediate controllers, in a fixed order."""
+    found: dict[tuple[str, str, str], _Owned] = {}
+    for pod in pods:
+        owner = pod.controller
+        if owner is None or pod.phase in _OVER:
+            continue
+        place = (owner.kind, owner.name, owner.api_version)
+        owned = found.get(place)
+        if owned is None:
+            owned = found[place] = _Owned(owner.key, [])
+        owned.pods.append(pod)
+    for owned in found.values():
+        owned.pods.sort(key=attrgetter("name"))
+    return [found[place] for place in sorted(found)]
+
+
+def _is_alike(pod: Pod, match: Match) -> bool:
+    """Whether the only VPA of an owner controls another of its pods as well."""
+    if match.owner is None or match.vpa is None:
+        return False
+    return match.owner.selector.matches(pod.labels) and selects(match.vpa.selector, pod)
+
+
+def _is_same(one: Pod, other: Pod) -> bool:
+    if one is other:
+        return True
+    return bool(one.resource_version) and (
+        one.uid == other.uid and one.resource_version == other.resource_version
+    )
+
+
+def _lasts(found: Assessment) -> bool:
+    """Whether an assessment holds until the pod changes or its time is over."""
+    decision = found.decision
+    if decision is None:
+        return False
+    return decision.action is Action.NONE or decision.reason is Reason.BOOST_RUNNING
+
+
+def _boost_ends(found: Assessment) -> datetime | None:
+    decision = found.decision
+    is_boosted = decision is not None and decision.reason is Reason.BOOST_RUNNING
+    return found.until if is_boosted else None
+
+
+def _unselected(pod: Pod, message: str) -> Decision:
+    return Decision(
+        pod.uid,
+        pod.namespace,
+        pod.name,
+        "",
+        Action.NONE,
+        Reason.NO_SELECTOR_MATCH,
+        message,
+    )

@@ -1,0 +1,138 @@
+"""Whether a pod needs an update, how urgently, and when that may change by itself.
+
+Strategy: outside of its bounds, or killed for want of memory, a pod is updated at once; within
+them only if the difference is worth it and the pod is not young.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from functools import lru_cache
+from typing import TypeVar
+
+from app.core.updating.decisions import Numbers, Reason
+from app.core.updating.oom import QuickOom
+from app.core.updating.rules import UpdateRules
+from app.model.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What is looked at: the pod as a whole, or what grows in it."""
+
+    difference: float
+    is_outside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Whether a pod needs an update; a reason tells why not."""
+
+    reason: Reason | None
+    message: str
+    until: datetime | None = None  # when the answer may change without any event
+
+
+def trigger(numbers: Numbers, rules: UpdateRules, *, upscale_only: bool = False) -> Trigger:
+    """Return what decides whether a pod needs an update."""
+    if upscale_only:
+        return Trigger(numbers.rise, numbers.rises_outside)
+    if rules.upstream.differences_cancel:
+        return Trigger(numbers.difference, numbers.is_outside)
+    return Trigger(numbers.gross_difference, numbers.is_outside)
+
+
+def need(
+    found: Trigger,
+    oom: QuickOom | None,
+    since: datetime | None,
+    rules: UpdateRules,
+    now: datetime,
+) -> Need:
+    """Tell whether a pod needs an update; `since` is when it started or was last resized."""
+    difference = found.difference
+    if oom is not None:
+        if difference == 0:
+            return Need(Reason.NO_CHANGE, "killed for want of memory, but nothing would change")
+        return Need(None, f"container {oom.container} ran out of memory", oom.until)
+    if not found.is_outside:
+        return _within_bounds(difference, since, rules, now)
+    is_worth_it = difference > 0 and difference >= rules.least_difference
+    if not is_worth_it and not rules.upstream.updates_without_change:
+        return Need(
+            Reason.NO_CHANGE, f"outside of its bounds, but the difference is {percent(difference)}"
+        )
+    return Need(None, f"outside of its bounds by a difference of {percent(difference)}")
+
+
+def _within_bounds(
+    difference: float, since: datetime | None, rules: UpdateRules, now: datetime
+) -> Need:
+    if difference == 0 and not rules.upstream.updates_without_change:
+        return Need(Reason.NO_CHANGE, "within its bounds and as recommended")
+    if difference < rules.update_threshold:
+        least = percent(rules.update_threshold)
+        message = f"within its bounds; a difference of {percent(difference)} is less than {least}"
+        return Need(Reason.TOO_SMALL, message)
+    if since is None:
+        return Need(Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown")
+    old_enough = since + rules.lifetime_threshold
+    if now < old_enough:
+        message = f"within its bounds; differs by {percent(difference)}, too young until "
+        return Need(Reason.TOO_YOUNG, message + f"{old_enough:%Y-%m-%dT%H:%M:%SZ}", old_enough)
+    return Need(None, f"within its bounds, but differs by {percent(difference)}")
+
+
+@lru_cache(4096)
+def percent(share: float) -> str:
+    """Write a share for people."""
+    return f"{share * 100:.3g} %" if share < 10 else f"{share:,.0f} times"
+
+
+class Urgency(IntEnum):
+    """The classes of the order, the most urgent first."""
+
+    OUT_OF_MEMORY = 0
+    FAR_TOO_SMALL = 1
+    TOO_SMALL = 2
+    TOO_BIG = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """What sorts pods that need an update."""
+
+    pod: Pod
+    is_up: bool
+    found: Trigger
+    quick_oom: bool
+
+    def key(self, rules: UpdateRules) -> tuple[int, float, float, str, str]:
+        """Return what to sort by: urgency, difference, age, name."""
+        created = self.pod.created.timestamp() if self.pod.created else 0.0
+        return (
+            self._urgency(rules),
+            -self.found.difference,
+            created,
+            self.pod.namespace,
+            self.pod.name,
+        )
+
+    def _urgency(self, rules: UpdateRules) -> Urgency:
+        if not rules.upstream.plain_order:
+            if self.quick_oom:
+                return Urgency.OUT_OF_MEMORY
+            if self.is_up and self.found.is_outside:
+                return Urgency.FAR_TOO_SMALL
+        return Urgency.TOO_SMALL if self.is_up else Urgency.TOO_BIG
+
+
+T = TypeVar("T")
+
+
+def in_order(ranked: Iterable[tuple[Priority, T]], rules: UpdateRules) -> list[T]:
+    """Return what belongs to pods in the order in which the pods are updated."""
+    return [found for _, found in sorted(ranked, key=lambda pair: pair[0].key(rules))]

@@ -1,0 +1,200 @@
+"""What is learnt from carrying out a plan: accepted and refused calls become memory.
+
+Strategy: outcomes are gathered while calls are made side by side and taken in together, in the
+order in which they came. Nothing is looked at here but the outcomes and what was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.core.updating.carrying import Queue, Step
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.failures import (
+    LONGEST_PAUSE,
+    Aftermath,
+    after_eviction,
+    after_resize,
+    longer,
+)
+from app.core.updating.infeasible import Infeasible, blamed_resources, raw_targets, targets
+from app.core.updating.memory import Memory, PodMemory, Resized
+from app.core.updating.proof import current_proof, expected_requests, version_of
+from app.core.updating.rules import UpdateRules
+from app.model.errors import ClusterError
+from app.model.snapshot import Snapshot
+from app.model.vpa import UpdateMode, Vpa
+
+_LONGEST_UNBOOST_PAUSE: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A call that was made for a pod, and what came of it."""
+
+    queue: Queue
+    step: Step
+    action: Action  # what was asked for; an eviction may stand for a refused resize
+    at: datetime
+    error: ClusterError | None = None  # None: accepted
+    generation: int = 0  # of the pod as it was returned, 0 if it did not say
+
+
+def learn(
+    memory: Memory, outcomes: Iterable[Outcome], snapshot: Snapshot, rules: UpdateRules
+) -> Memory:
+    """Return the memory after some calls; `snapshot` is the one that was planned upon."""
+    lessons = _Lessons(memory, snapshot, rules)
+    for outcome in outcomes:
+        lessons.take(outcome)
+    return lessons.memory()
+
+
+class _Lessons:
+    """Changes to a memory, one outcome after the other."""
+
+    def __init__(self, memory: Memory, snapshot: Snapshot, rules: UpdateRules) -> None:
+        self._before, self._snapshot, self._rules = memory, snapshot, rules
+        self._pods: dict[str, PodMemory] = dict(memory.pods)
+        self._proofs = dict(memory.proofs)
+        self._pauses = dict(memory.budget_pauses)
+        self._breaker = memory.breaker
+
+    def memory(self) -> Memory:
+        return replace(
+            self._before,
+            pods={uid: found for uid, found in self._pods.items() if not found.is_empty},
+            proofs=self._proofs,
+            budget_pauses=self._pauses,
+            breaker=self._breaker,
+        )
+
+    def take(self, outcome: Outcome) -> None:
+        match outcome.action, outcome.error:
+            case Action.EVICT, None:
+                self._evicted(outcome)
+            case Action.EVICT, error if error is not None:
+                self._not_evicted(outcome, error)
+            case _, None:
+                self._resized(outcome)
+            case _, error if error is not None:
+                self._not_resized(outcome, error)
+
+    def _of(self, outcome: Outcome) -> PodMemory:
+        pod = outcome.step.pod
+        return self._pods.get(pod.uid) or PodMemory(pod.namespace, pod.name)
+
+    def _keep(self, outcome: Outcome, found: PodMemory) -> None:
+        self._pods[outcome.step.pod.uid] = found
+
+    def _vpa(self, outcome: Outcome) -> Vpa | None:
+        view = self._snapshot.of(outcome.queue.namespace)
+        return view.vpas.get(outcome.step.decision.vpa)
+
+    # --- evictions
+
+    def _evicted(self, outcome: Outcome) -> None:
+        if not self._rules.upstream.budget_per_vpa:
+            self._keep(outcome, replace(self._of(outcome), evicted=outcome.at, pause=None))
+        self._breaker = self._breaker.after_eviction(outcome.step.pod.uid)
+        self._pauses = {
+            place: pause
+            for place, pause in self._pauses.items()
+            if place not in outcome.step.guards
+        }
+        self._await_replacement(outcome)
+
+    def _await_replacement(self, outcome: Outcome) -> None:
+        vpa, numbers = self._vpa(outcome), outcome.step.decision.numbers
+        if vpa is None or numbers is None:
+            return
+        queue = outcome.queue
+        key = (queue.namespace, queue.owner, vpa.name)
+        owner = self._snapshot.of(queue.namespace).workloads.get(queue.owner)
+        version = version_of(vpa, owner.template if owner is not None else ())
+        proof = current_proof(self._proofs.get(key), version)
+        expected = expected_requests(numbers)
+        self._proofs[key] = proof.after_eviction(queue.pods, expected, outcome.at)
+
+    def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
+        upstream = self._rules.upstream
+        aftermath = after_eviction(error)
+        if aftermath is Aftermath.BUDGET and not upstream.ignores_disruption_budgets:
+            self._pause_budgets(outcome, error)
+        elif aftermath is Aftermath.RETRY and not upstream.keeps_stuck_resizes:
+            self._pause(outcome, Reason.EVICTION_ERROR, error)
+
+    def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
+        for place in outcome.step.guards:
+            self._pauses[place] = longer(
+                self._pauses.get(place),
+                Reason.PDB_BLOCKED,
+                f"PodDisruptionBudget {place[1]}: {error.message}",
+                outcome.at,
+                retry_after_seconds=error.retry_after_seconds,
+            )
+
+    def _pause(self, outcome: Outcome, reason: Reason, error: ClusterError) -> None:
+        found = self._of(outcome)
+        is_unboost = outcome.action is Action.UNBOOST
+        pause = longer(
+            found.pause,
+            reason,
+            f"refused: {error.message}",
+            outcome.at,
+            longest=_LONGEST_UNBOOST_PAUSE if is_unboost else LONGEST_PAUSE,
+            retry_after_seconds=error.retry_after_seconds,
+        )
+        self._keep(outcome, replace(found, pause=pause))
+
+    # --- resizes and ends of boosts
+
+    def _resized(self, outcome: Outcome) -> None:
+        if self._rules.upstream.budget_per_vpa:
+            return
+        decision, found = outcome.step.decision, self._of(outcome)
+        change = decision.change
+        resized = Resized(
+            outcome.at,
+            outcome.generation,
+            outcome.step.pod.resource_version,
+            change is not None and change.is_disruptive,
+        )
+        found = replace(found, resized=resized, pause=None, resizing_since=None)
+        if outcome.action is Action.UNBOOST:
+            found = replace(found, unboosted=found.unboosted or outcome.at)
+        elif decision.reason is Reason.UPDATED:
+            found = replace(found, infeasible=None)
+        self._keep(outcome, found)
+
+    def _not_resized(self, outcome: Outcome, error: ClusterError) -> None:
+        aftermath = after_resize(error)
+        if outcome.action is Action.UNBOOST:
+            found = self._of(outcome)
+            self._keep(outcome, replace(found, unboosted=found.unboosted or outcome.at))
+        elif aftermath is Aftermath.INFEASIBLE:
+            self._remember_infeasible(outcome, error)
+            return
+        if aftermath is not Aftermath.GONE and not self._rules.upstream.keeps_stuck_resizes:
+            self._pause(outcome, Reason.RESIZE_ERROR, error)
+
+    def _remember_infeasible(self, outcome: Outcome, error: ClusterError) -> None:
+        vpa = self._vpa(outcome)
+        if self._rules.upstream.infeasible_until_lower:
+            if vpa is None or vpa.mode != UpdateMode.IN_PLACE:
+                return
+            wanted = raw_targets(vpa)
+        else:
+            numbers = outcome.step.decision.numbers
+            wanted = targets(numbers.pairs if numbers is not None else ())
+        node = self._snapshot.nodes.get(outcome.step.pod.node)
+        past = Infeasible(
+            wanted,
+            blamed_resources(error.message),
+            outcome.at,
+            node.allocatable if node is not None else None,
+        )
+        self._keep(outcome, replace(self._of(outcome), infeasible=past))

@@ -1,0 +1,89 @@
+"""The JSON patches that resize a pod and mark what was done.
+
+Strategy: two requests, for the resize subresource drops everything but resources and a plain
+patch may not touch them. Both begin by making sure that the pod is still the one that was
+looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from app.core.scaling import in_order
+from app.core.updating.decisions import PodChange
+from app.model.patches import Operation, add, remove, test
+from app.model.pods import IN_PLACE_ANNOTATION, Pod
+
+UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
+
+
+def resize_patch(pod: Pod, change: PodChange, *, guarded: bool = True) -> list[Operation]:
+    """Return what is sent to the resize subresource; empty if there is nothing to resize."""
+    operations: list[Operation] = []
+    for found in change.containers:
+        container = pod.containers[found.index]
+        path: tuple[str | int, ...] = ("spec", "containers", found.index)
+        present = container.resources
+        if guarded:
+            operations.append(test((*path, "name"), container.name))
+        path = (*path, "resources")
+        if present.requests is None and present.limits is None and not present.has_other:
+            operations.append(add(path, {}))
+        for word, had, amounts in (
+            ("requests", present.requests, found.requests),
+            ("limits", present.limits, found.limits),
+        ):
+            if amounts and had is None:
+                operations.append(add((*path, word), {}))
+            operations += [
+                add((*path, word, resource), str(amounts[resource]))
+                for resource in in_order(amounts)
+            ]
+    return [*_same_pod(pod, guarded=guarded), *operations] if operations else []
+
+
+def annotation_patch(pod: Pod, change: PodChange, *, guarded: bool = True) -> list[Operation]:
+    """Return what is sent to the pod itself; empty if no annotation changes."""
+    if not change.annotations:
+        return []
+    operations = _same_pod(pod, guarded=guarded)
+    if pod.annotations is None:
+        operations.append(add("/metadata/annotations", {}))
+    for key, value in change.annotations:
+        path = ("metadata", "annotations", key)
+        operations.append(remove(path) if value is None else add(path, value))
+    return operations
+
+
+def _same_pod(pod: Pod, *, guarded: bool) -> list[Operation]:
+    return [test("/metadata/uid", pod.uid)] if guarded else []
+
+
+def updated_marks(now: datetime | None) -> Iterable[tuple[str, str | None]]:
+    """Return the annotations that an in-place update leaves; a time makes small changes rest."""
+    yield IN_PLACE_ANNOTATION, "true"
+    if now is not None:
+        yield UPDATED_AT_ANNOTATION, written(now)
+
+
+def last_updated(pod: Pod) -> datetime | None:
+    """Return when a pod was last updated in place, by its annotation."""
+    return read_time(pod.annotation(UPDATED_AT_ANNOTATION))
+
+
+def written(moment: datetime) -> str:
+    """Write a time as Kubernetes does."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_time(text: str | None) -> datetime | None:
+    """Read a time from an annotation; what is none counts as absent."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,126 @@
+"""The plan for all pods at one moment: one decision each, and queues of what to carry out.
+
+Strategy: namespace by namespace, owner by owner. Each owner's pods are matched with their VPAs
+and assessed; only owners with a pod that wishes something are settled. What was decided for a
+namespace that did not change stays as it is until its time is over; so a quiet cluster costs
+next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+
+from app.core.updating.carrying import Queue
+from app.core.updating.decisions import Decision
+from app.core.updating.ledger import Ledger
+from app.core.updating.memory import Memory, Place, observed
+from app.core.updating.namespaces import NamespacePlan, Scene, Total, plan_namespace
+from app.core.updating.rules import UpdateRules
+from app.core.updating.wishes import Terms
+from app.model.gates import Gates
+from app.model.lookups import NOTHING_LOOKED_UP, LookedUp, Lookup
+from app.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is done about every controlled pod."""
+
+    now: datetime
+    rules: UpdateRules
+    gates: Gates
+    memory: Memory
+    namespaces: Mapping[str, NamespacePlan]
+    is_partial: bool = False  # about some pods alone
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All decisions, by namespace and pod."""
+        return tuple(chain.from_iterable(found.decisions for found in self.namespaces.values()))
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """What is to be carried out, per owner; queues may be worked on side by side."""
+        return tuple(chain.from_iterable(found.queues for found in self.namespaces.values()))
+
+    @property
+    def totals(self) -> tuple[Total, ...]:
+        """How many pods each VPA has, and how many of them could be updated."""
+        return tuple(chain.from_iterable(found.totals for found in self.namespaces.values()))
+
+    @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The controllers that would have to be known to decide about more pods."""
+        return tuple(chain.from_iterable(found.lookups for found in self.namespaces.values()))
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When a boost will be over next, None if none is running."""
+        moments = [found.wake_at for found in self.namespaces.values() if found.wake_at]
+        return min(moments, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a plan may take into account beside the cluster's objects."""
+
+    webhook_is_healthy: bool = True
+    looked_up: Mapping[str, LookedUp] = field(default_factory=dict)  # by namespace
+    before: Plan | None = None  # whose unchanged parts are taken over
+    only: frozenset[Place] | None = None  # the pods to decide about, None for all
+
+
+NOTHING_AROUND = Around()
+
+
+def plan(
+    snapshot: Snapshot,
+    rules: UpdateRules,
+    gates: Gates,
+    memory: Memory,
+    now: datetime,
+    around: Around = NOTHING_AROUND,
+) -> Plan:
+    """Decide about every controlled pod, or about some alone such as those just unboosted."""
+    memory = observed(memory, snapshot, rules, now)
+    is_partial = around.only is not None
+    terms = Terms(rules, gates, memory, now, around.webhook_is_healthy, is_partial)
+    scene = Scene(terms, Ledger(terms), snapshot.nodes)
+    touched = memory.namespaces()
+    before = _comparable(around.before, rules, gates)
+    found: dict[str, NamespacePlan] = {}
+    for namespace, only in _wanted(snapshot, around.only):
+        view = snapshot.of(namespace)
+        if not view.vpas or not view.pods or not rules.covers(namespace):
+            continue
+        looked_up = around.looked_up.get(namespace, NOTHING_LOOKED_UP)
+        old = before.get(namespace)
+        is_quiet = old is not None and only is None and namespace not in touched
+        if old is not None and is_quiet and old.still_holds(view, looked_up, now):
+            found[namespace] = old
+            continue
+        found[namespace] = plan_namespace(namespace, view, looked_up, scene, old=old, only=only)
+    return Plan(now, rules, gates, scene.ledger.memory(), found, is_partial)
+
+
+def _wanted(
+    snapshot: Snapshot, only: frozenset[Place] | None
+) -> Iterator[tuple[str, frozenset[str] | None]]:
+    """Return the namespaces in a fixed order, each with the pods that are meant."""
+    if only is None:
+        yield from ((namespace, None) for namespace in sorted(snapshot.namespaces))
+        return
+    for namespace in sorted({place[0] for place in only}):
+        yield namespace, frozenset(place[1] for place in only if place[0] == namespace)
+
+
+def _comparable(
+    before: Plan | None, rules: UpdateRules, gates: Gates
+) -> Mapping[str, NamespacePlan]:
+    """Return what an earlier plan said, nothing if it was made by other rules."""
+    if before is None or before.is_partial or before.rules != rules or before.gates != gates:
+        return {}
+    return before.namespaces

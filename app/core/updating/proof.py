@@ -1,0 +1,168 @@
+"""Proof that evicting helps, before more pods go: canaries per workload, a breaker for all.
+
+Strategy: after the first eviction of a workload the next pod goes only when a replacement was
+seen with the size that we expect. One that comes back as it was stops its workload, longer each
+time; too many of them stop everything until one canary succeeds again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from app.core.updating.decisions import Numbers, Pair
+from app.core.updating.failures import doubled
+from app.core.updating.rules import Prove, UpdateRules
+from app.model.pods import Container, Pod
+from app.model.quantity import Quantity
+from app.model.vpa import Vpa
+
+Expected = Mapping[tuple[str, str], Quantity]  # requests by container and resource
+
+_CLOSE: Final = 0.1
+_MOST_VERDICTS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a proof holds for: a change of the VPA's or the template's spec needs a new one."""
+
+    vpa_uid: str
+    vpa_generation: int
+    template: tuple[Container, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of one workload under one VPA."""
+
+    version: Version
+    is_proven: bool = False
+    awaited: int = 0  # evicted pods whose replacement was not seen yet
+    since: datetime | None = None  # the latest eviction
+    known: frozenset[str] = frozenset()  # pods that are no replacement, or are judged already
+    expected: tuple[tuple[tuple[str, str], Quantity], ...] = ()
+    failures: int = 0
+    until: datetime | None = None  # no canary before
+
+    def allows(self, rules: UpdateRules, now: datetime) -> bool:
+        """Whether one more pod may be evicted."""
+        if rules.prove is Prove.OFF or self.is_proven:
+            return True
+        return self.awaited == 0 and (self.until is None or now >= self.until)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the latest replacement came back without the change."""
+        return self.failures > 0
+
+    def after_eviction(self, pods: frozenset[str], expected: Expected, now: datetime) -> Proof:
+        """Return the proof after an eviction was accepted; `pods` are those there now."""
+        return replace(
+            self,
+            awaited=self.awaited + 1,
+            since=now,
+            known=self.known | pods if self.awaited else pods,
+            expected=tuple(sorted(expected.items())),
+        )
+
+    def after_replacement(
+        self, uid: str, *, helped: bool, rules: UpdateRules, now: datetime
+    ) -> Proof:
+        """Return the proof after a replacement was seen."""
+        seen = replace(self, awaited=max(self.awaited - 1, 0), known=self.known | {uid})
+        if helped:
+            return replace(seen, is_proven=True, failures=0, until=None)
+        failures = self.failures + 1
+        pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
+        return replace(seen, is_proven=False, failures=failures, until=now + pause)
+
+    def without_answer(self) -> Proof:
+        """Return the proof when no replacement will come: the owner has all its pods."""
+        return replace(self, awaited=0)
+
+
+def version_of(vpa: Vpa, template: tuple[Container, ...]) -> Version:
+    """Return what a proof for a workload holds for."""
+    return Version(vpa.uid, vpa.generation, template)
+
+
+def current_proof(found: Proof | None, version: Version) -> Proof:
+    """Return what is proven of this version; a new version starts from nothing."""
+    if found is None:
+        return Proof(version)
+    if found.version == version:
+        return found
+    # What is still awaited stays so: its answer tells of the new version as well.
+    return replace(found, version=version, is_proven=False, failures=0, until=None)
+
+
+def expected_requests(numbers: Numbers) -> dict[tuple[str, str], Quantity]:
+    """Return the requests that a replacement should have."""
+    return {
+        (pair.container, pair.resource): pair.target for pair in numbers.pairs if pair.is_controlled
+    }
+
+
+def helped(pod: Pod, pairs: Sequence[Pair], expected: Expected) -> bool:
+    """Whether a pod, as it was created, has what was expected at its eviction or is now."""
+    asked = {container.name: container.resources for container in pod.containers}
+    for pair in pairs:
+        if not pair.is_controlled:
+            continue
+        request = asked[pair.container].request(pair.resource)
+        then = expected.get((pair.container, pair.resource), pair.target)
+        if request is None or not _is_between(request, pair.target, then):
+            return False
+    return True
+
+
+def _is_between(request: Quantity, one: Quantity, other: Quantity) -> bool:
+    least, most = min(one, other).nano * (1 - _CLOSE), max(one, other).nano * (1 + _CLOSE)
+    return least <= request.nano <= most
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """What came of the latest evictions of all workloads, and whether all have to stop."""
+
+    verdicts: tuple[tuple[datetime, bool], ...] = ()
+    is_open: bool = False
+    canary: str = ""  # the uid of the pod whose replacement decides, empty if none is out
+    until: datetime | None = None  # no canary before
+    failures: int = 0
+
+    def after(self, verdict: bool, rules: UpdateRules, now: datetime) -> Breaker:
+        """Return the breaker after one more replacement was judged."""
+        if self.is_open:
+            return self._after_canary(rules, now, helped=verdict)
+        recent = [
+            (moment, good)
+            for moment, good in self.verdicts[-_MOST_VERDICTS:]
+            if now - moment < rules.breaker_window
+        ]
+        recent.append((now, verdict))
+        bad = sum(not good for _, good in recent)
+        opens = len(recent) >= rules.breaker_least and bad > len(recent) * rules.breaker_share
+        if not opens:
+            return Breaker(tuple(recent))
+        return Breaker(is_open=True, until=now + rules.proof_pause, failures=1)
+
+    def _after_canary(self, rules: UpdateRules, now: datetime, *, helped: bool) -> Breaker:
+        if helped:
+            return Breaker()
+        failures = self.failures + 1
+        pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
+        return replace(self, canary="", until=now + pause, failures=failures)
+
+    def allows(self, now: datetime) -> bool:
+        """Whether a pod may be evicted: any while closed, one canary at a time while open."""
+        if not self.is_open:
+            return True
+        return not self.canary and (self.until is None or now >= self.until)
+
+    def after_eviction(self, uid: str) -> Breaker:
+        """Return the breaker after an eviction was accepted."""
+        return replace(self, canary=uid) if self.is_open and not self.canary else self

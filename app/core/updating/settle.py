@@ -1,0 +1,171 @@
+"""What the pods of one owner get of what they wish.
+
+Strategy: first what holds a single pod back (requirements, too few pods, a rollout, the webhook,
+no proof), each with its reason; then places are given out in the order of need, ends of boosts
+first, then resizes, then evictions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from app.core.updating.budget import Budget
+from app.core.updating.carrying import Queue, Step, Walk
+from app.core.updating.decisions import Action, Decision, Reason
+from app.core.updating.hindrances import Desk, Group
+from app.core.updating.ledger import Ledger
+from app.core.updating.need import Priority, Trigger
+from app.core.updating.proving import judge_replacements
+from app.core.updating.wishes import Assessment, Terms, Wish
+
+_RANKS: Final = {Action.UNBOOST: 0, Action.RESIZE: 1, Action.EVICT: 2}
+_DONE: Final = {
+    Action.UNBOOST: Reason.UPDATED,
+    Action.RESIZE: Reason.UPDATED,
+    Action.EVICT: Reason.EVICTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is decided for the pods of one owner."""
+
+    decisions: dict[str, Decision]  # by uid
+    queue: Queue | None = None
+    evictable: Counter[str] = field(default_factory=Counter)  # pods by VPA that could go now
+    resizable: Counter[str] = field(default_factory=Counter)
+
+
+def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
+    """Decide for all pods of one owner."""
+    found: dict[str, Decision] = {}
+    wishing: list[Assessment] = []
+    for assessed in group.assessments:
+        ledger.remember(assessed)
+        if assessed.decision is not None:
+            found[assessed.pod.uid] = assessed.decision
+        else:
+            wishing.append(assessed)
+    desk = Desk(group, terms, ledger)
+    if terms.rules.upstream.resize_time_from_first_sight:
+        desk.note_first_sights()
+    judge_replacements(group, desk.size, terms, ledger)
+    settled = Settled(found)
+    steps = [
+        step
+        for assessed in _in_order(wishing, terms)
+        if (step := _step(assessed, desk, settled)) is not None
+    ]
+    if not steps:
+        return settled
+    return replace(settled, queue=_given_out(steps, desk, found))
+
+
+def _in_order(wishing: Sequence[Assessment], terms: Terms) -> list[Assessment]:
+    return sorted(wishing, key=lambda assessed: _order(assessed, terms))
+
+
+def _order(assessed: Assessment, terms: Terms) -> tuple[int, tuple[int, float, float, str, str]]:
+    wish = _wish(assessed)
+    priority = wish.priority or Priority(
+        assessed.pod, is_up=False, found=Trigger(0, is_outside=False), quick_oom=False
+    )
+    return (_RANKS[wish.action], priority.key(terms.rules))
+
+
+def _wish(assessed: Assessment) -> Wish:
+    return assessed.wish if assessed.wish is not None else Wish(Action.NONE, "")
+
+
+def _step(assessed: Assessment, desk: Desk, settled: Settled) -> Step | None:
+    """Return what is to be done for a pod, or note why it has to wait."""
+    wish = _wish(assessed)
+    hindrance = desk.hindrance(assessed, wish)
+    if hindrance is not None and wish.otherwise is not None:
+        reason = wish.gives_back or Reason.RESIZE_DEFERRED
+        message = f"{wish.message}; taken back, for it may not be evicted: {hindrance[1]}"
+        wish = Wish(Action.RESIZE, message, wish.otherwise, is_free=True, gives_back=reason)
+        hindrance = None
+    if hindrance is not None:
+        settled.decisions[assessed.pod.uid] = assessed.decided(Action.WAIT, *hindrance)
+        return None
+    step = _made(assessed, wish, desk)
+    _count(step, wish, desk.budget, settled)
+    return step
+
+
+def _made(assessed: Assessment, wish: Wish, desk: Desk) -> Step:
+    reason = wish.gives_back if wish.action is Action.RESIZE else None
+    decision = assessed.decided(wish.action, reason or _DONE[wish.action], wish.message)
+    may_evict = wish.may_evict and desk.may_evict(assessed)
+    goes = wish.action is Action.EVICT or may_evict
+    decision = replace(
+        decision,
+        change=wish.change,
+        may_evict_instead=may_evict,
+        is_canary=goes and desk.is_canary(assessed),
+    )
+    needs, takes = desk.place(wish)
+    return Step(
+        assessed.pod,
+        decision,
+        needs_place=needs,
+        takes_place=takes,
+        is_broken=desk.is_broken(assessed),
+        guards=desk.guard_places(assessed.pod) if goes else (),
+    )
+
+
+def _count(step: Step, wish: Wish, budget: Budget, settled: Settled) -> None:
+    """Count the pods that could be updated if each were the only one."""
+    if step.needs_place and not budget.has_place(broken=step.is_broken):
+        return
+    if wish.action is Action.EVICT:
+        settled.evictable[step.decision.vpa] += 1
+    elif wish.action is Action.RESIZE:
+        settled.resizable[step.decision.vpa] += 1
+
+
+def _given_out(steps: list[Step], desk: Desk, found: dict[str, Decision]) -> Queue | None:
+    """Give out places as if every call will succeed; the others stand by."""
+    queue = Queue(
+        desk.group.namespace,
+        desk.group.key,
+        desk.budget,
+        tuple(steps),
+        frozenset(step.decision.vpa for step in steps if step.decision.is_canary),
+        frozenset(pod.uid for pod in desk.group.pods),
+    )
+    walk = Walk(queue)
+    planned: set[str] = set()
+    dropped: set[str] = set()
+    while (step := walk.next()) is not None:
+        refusal = desk.refusal(step) if step.is_eviction else None
+        if refusal is not None:
+            walk.came_to_nothing(step)
+            dropped.add(step.pod.uid)
+            found[step.pod.uid] = _standing_by(step.decision, *refusal)
+            continue
+        planned.add(step.pod.uid)
+        found[step.pod.uid] = step.decision
+    for step in steps:
+        if step.pod.uid not in found:
+            found[step.pod.uid] = _standing_by(step.decision, *desk.why_standing_by(step, walk))
+    if not planned:
+        return None
+    return replace(queue, steps=tuple(step for step in steps if step.pod.uid not in dropped))
+
+
+def _standing_by(decision: Decision, reason: Reason, message: str) -> Decision:
+    return replace(
+        decision,
+        action=Action.WAIT,
+        reason=reason,
+        message=message,
+        change=None,
+        may_evict_instead=False,
+        is_canary=False,
+    )

@@ -1,0 +1,194 @@
+"""What a pod has, what it should have, and how far the two are apart: computed once per shape.
+
+Strategy: pods of one VPA mostly look alike, and recommendations are the same for all that do.
+So the work is done for the first pod of a shape and looked up for the others.
+
+Ratios of limits to requests come from the owner's template, as they will when the pod is created
+anew; what a pod has been resized to would let them drift a little each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from app.core.scaling import CPU, SIZED
+from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
+from app.core.updating.decisions import ContainerChange, Numbers
+from app.core.updating.numbers import measure, observed_containers, pairs_of
+from app.core.updating.resizing import are_same
+from app.core.updating.rules import UpdateRules
+from app.model.limits import NamespaceLimits
+from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
+from app.model.quantity import Quantity
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides about a pod's resources, beside its VPA."""
+
+    pod: Pod  # the first one that looks like this
+    boosted: frozenset[str]
+    reported: list[tuple[str, Resources | None]]
+    current: Mapping[str, Resources]
+    amounts: Mapping[str, Amounts]
+    numbers: Numbers
+
+    def fits(self, pod: Pod, boosted: frozenset[str]) -> bool:
+        """Whether another pod looks the same."""
+        first = self.pod
+        return (
+            pod.containers == first.containers
+            and boosted == self.boosted
+            and _reported(pod) == self.reported
+            and pod.init_containers == first.init_containers
+            and pod.pod_resources == first.pod_resources
+            and pod.annotation(OBSERVED_ANNOTATION) == first.annotation(OBSERVED_ANNOTATION)
+        )
+
+
+def _reported(pod: Pod) -> list[tuple[str, Resources | None]]:
+    return [(status.name, status.resources) for status in pod.statuses]
+
+
+class Shapes:
+    """The shapes of the pods of one owner under one VPA."""
+
+    def __init__(
+        self, vpa: Vpa, owner: Workload | None, limits: NamespaceLimits, rules: UpdateRules
+    ) -> None:
+        self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
+        self._found: list[Shape] = []
+
+    def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> Shape:
+        """Return the shape of a pod; the cpu of boosted containers is left out of its numbers."""
+        for shape in self._found:
+            if shape.fits(pod, boosted):
+                return shape
+        current = {container.name: pod.current_resources(container) for container in pod.containers}
+        bases = self.bases(pod)
+        amounts = capped(pod, self.vpa, self.limits, bases, rules=self.rules.sizing)
+        _let_stay(amounts, bases, current)
+        numbers = measure(pairs_of(pod, self.vpa, amounts, current, boosted))
+        shape = Shape(pod, boosted, _reported(pod), current, amounts, numbers)
+        self._found.append(shape)
+        return shape
+
+    def bases(self, pod: Pod) -> dict[str, Resources]:
+        """Return the resources from which each container's limits and caps follow."""
+        if self.rules.upstream.limits_from_current:
+            return {
+                container.name: pod.current_resources(container) for container in pod.containers
+            }
+        template = self.template(pod)
+        return {
+            container.name: self._base(container, template.get(container.name))
+            for container in pod.containers
+        }
+
+    def template(self, pod: Pod) -> dict[str, Resources]:
+        """Return what the template says of each container, empty unless the pod is made from it."""
+        return _template_of(pod, self.owner)
+
+    def _base(self, container: Container, template: Resources | None) -> Resources:
+        has = container.resources
+        if template is None or template == has:
+            return has
+        requests, limits = dict(has.requests or {}), dict(has.limits or {})
+        for resource in SIZED:
+            request, limit = template.request(resource), template.limit(resource)
+            is_given = limit is None and has.limit(resource) is not None
+            if is_given and not self._has_usual_limit(resource):
+                continue  # somebody else gave it a limit
+            if request is None and limit is None:
+                continue
+            _set(requests, resource, request or limit)
+            _set(limits, resource, limit)
+        return Resources(requests or None, limits or None)
+
+    def _has_usual_limit(self, resource: str) -> bool:
+        usual = self.limits.container
+        return usual is not None and not usual.usual(resource).is_zero
+
+    def changes(self, shape: Shape, pod: Pod) -> tuple[ContainerChange, ...]:
+        """Return what a resize has to write into a pod."""
+        upstream = self.rules.upstream.patches_everything
+        observed = None if upstream else observed_containers(pod)
+        bases = self.bases(pod)
+        found: list[ContainerChange] = []
+        for index, container in enumerate(pod.containers):
+            amounts = shape.amounts.get(container.name)
+            if upstream:
+                wanted = self._sizes(amounts, bases[container.name])
+                found.append(ContainerChange(index, container.name, wanted.requests, wanted.limits))
+                continue
+            if amounts is None or (observed is not None and container.name not in observed):
+                continue
+            wanted = self._sizes(amounts, bases[container.name])
+            change = difference(index, container, wanted, shape.boosted)
+            if change.requests or change.limits:
+                found.append(change)
+        return tuple(found)
+
+    def _sizes(self, amounts: Amounts | None, base: Resources) -> Sizes:
+        if amounts is None:
+            return NO_SIZES
+        if self.rules.upstream.patches_everything:
+            amounts = replace(amounts, is_own=True)
+        return sizes(amounts, base, self.vpa, self.limits)
+
+
+def _let_stay(
+    amounts: dict[str, Amounts],
+    bases: Mapping[str, Resources],
+    current: Mapping[str, Resources],
+) -> None:
+    """Let containers without a recommendation be what they are unless they have to make room."""
+    for name, found in amounts.items():
+        if not found.is_own and found.target == bases[name].requests:
+            amounts[name] = replace(found, target=current[name].requests or {})
+
+
+def _template_of(pod: Pod, owner: Workload | None) -> dict[str, Resources]:
+    if owner is None or owner.key.kind == "DaemonSet":
+        return {}
+    rollout = owner.rollout if owner.key.kind == "StatefulSet" else None
+    revision = rollout.update_revision if rollout is not None else ""
+    if revision and pod.labels.get("controller-revision-hash") != revision:
+        return {}
+    return {container.name: container.resources for container in owner.template}
+
+
+def _set(amounts: dict[str, Quantity], resource: str, amount: Quantity | None) -> None:
+    if amount is None:
+        amounts.pop(resource, None)
+    else:
+        amounts[resource] = amount
+
+
+def difference(
+    index: int, container: Container, wanted: Sizes, boosted: frozenset[str] = frozenset()
+) -> ContainerChange:
+    """Return what differs between what a container asks for and what it should."""
+    has = container.resources
+    names = [name for name in SIZED if not (name == CPU and container.name in boosted)]
+    return ContainerChange(
+        index,
+        container.name,
+        _differing(names, has.request, wanted.requests),
+        _differing(names, has.limit, wanted.limits),
+    )
+
+
+def _differing(
+    names: Iterable[str],
+    has: Callable[[str], Quantity | None],
+    wanted: Mapping[str, Quantity],
+) -> dict[str, Quantity]:
+    return {
+        name: wanted[name]
+        for name in names
+        if name in wanted and not are_same(name, has(name), wanted[name])
+    }

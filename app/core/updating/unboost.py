@@ -1,0 +1,242 @@
+"""The end of a start-up boost: which containers are due, and what they go back to.
+
+Strategy: a boost ends so long after the pod got ready, in every update mode, for cpu alone. The
+mark that the webhook left stays until the kubelet reports the smaller size; a second mark tells
+since when that is tried. A pod with that second mark is never evicted, for its replacement would
+be boosted and get stuck again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from app.core.scaling import CPU, proportional_limit
+from app.core.sizing import Amounts, Sizes, sizes
+from app.core.updating.decisions import ContainerChange, PodChange
+from app.core.updating.patching import read_time, updated_marks, written
+from app.core.updating.resizing import is_disruptive
+from app.core.updating.rules import UpdateRules
+from app.core.updating.shapes import Shapes, difference
+from app.model.conditions import Condition
+from app.model.errors import BadObject
+from app.model.fields import as_object, quantities_at
+from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
+from app.model.quantity import ZERO, Quantity
+from app.model.vpa import StartupBoost, Vpa
+
+MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back
+_MOMENT: Final = timedelta(milliseconds=1)
+
+
+def boosted_containers(pod: Pod) -> frozenset[str]:
+    """Return the containers that the webhook marked as boosted."""
+    return _marked(pod, BOOST_ANNOTATION)
+
+
+def pending_containers(pod: Pod) -> frozenset[str]:
+    """Return the containers that are being brought back."""
+    return _marked(pod, MARK)
+
+
+def _marked(pod: Pod, prefix: str) -> frozenset[str]:
+    return frozenset(
+        key.removeprefix(prefix) for key in pod.annotations or () if key.startswith(prefix)
+    )
+
+
+def pending_since(pod: Pod) -> datetime | None:
+    """Return since when a pod is being brought back, None if it is not, or not readably."""
+    times = [read_time(pod.annotation(MARK + name)) for name in pending_containers(pod)]
+    return min((moment for moment in times if moment is not None), default=None)
+
+
+def boost_lasts(vpa: Vpa, container: str) -> timedelta:
+    """Return how long after Ready a container stays boosted; the VPA as it is now decides."""
+    policy = vpa.policy(container)
+    for boost in (policy.startup_boost if policy is not None else None, vpa.startup_boost):
+        lasts = _lasts(boost)
+        if lasts is not None:
+            return lasts
+    return timedelta()
+
+
+def _lasts(boost: StartupBoost | None) -> timedelta | None:
+    return boost.cpu.lasts if boost is not None and boost.cpu is not None else None
+
+
+def ready_condition(pod: Pod) -> Condition | None:
+    """Return the Ready condition if it holds."""
+    ready = pod.condition("Ready")
+    return ready if ready is not None and ready.status == "True" else None
+
+
+def due_containers(pod: Pod, vpa: Vpa, now: datetime) -> frozenset[str]:
+    """Return the boosted containers whose time is over."""
+    ready = ready_condition(pod)
+    if ready is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name in boosted_containers(pod)
+        if _is_over(ready.last_transition, boost_lasts(vpa, name), now)
+    )
+
+
+def _is_over(since: datetime | None, lasts: timedelta, now: datetime) -> bool:
+    return since is None or not lasts or now - since > lasts
+
+
+def next_due(pod: Pod, vpa: Vpa, now: datetime) -> datetime | None:
+    """Return when the next boosted container will be due, None if none will."""
+    ready = ready_condition(pod)
+    if ready is None or ready.last_transition is None:
+        return None
+    moments = (
+        ready.last_transition + boost_lasts(vpa, name) + _MOMENT for name in boosted_containers(pod)
+    )
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def remaining(pod: Pod, vpa: Vpa, now: datetime) -> timedelta:
+    """Return the shortest time until a container is due, zero if none is to come."""
+    moment = next_due(pod, vpa, now)
+    if moment is None:
+        return timedelta()
+    return max(moment - _MOMENT - now, timedelta())
+
+
+def original_resources(pod: Pod, container: str) -> Resources | None:
+    """Return what a container asked for before its boost, None if the mark cannot be read."""
+    text = pod.annotation(BOOST_ANNOTATION + container)
+    try:
+        found: Any = orjson.loads(text or "")
+        parts = as_object(found, "")
+        if not parts:
+            return None
+        return Resources(quantities_at(parts, "requests", ""), quantities_at(parts, "limits", ""))
+    except (orjson.JSONDecodeError, BadObject):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """What brings a pod back, and what hinders it."""
+
+    containers: tuple[ContainerChange, ...]
+    lost: tuple[str, ...] = ()  # containers with nothing to go back to
+
+
+def way_back(pod: Pod, due: frozenset[str], shapes: Shapes) -> Return:
+    """Return what has to be written to bring the due containers back."""
+    shape = shapes.of(pod, boosted_containers(pod))
+    found: list[ContainerChange] = []
+    lost: list[str] = []
+    for index, container in enumerate(pod.containers):
+        if container.name not in due:
+            continue
+        wanted = _cpu_without_boost(pod, container, shape.amounts, shapes)
+        if wanted is None:
+            lost.append(container.name)
+            continue
+        change = difference(index, container, wanted)
+        if change.requests or change.limits:
+            found.append(change)
+    return Return(tuple(found), tuple(lost))
+
+
+def _cpu_without_boost(
+    pod: Pod, container: Container, amounts: Mapping[str, Amounts], shapes: Shapes
+) -> Sizes | None:
+    """Return the cpu that a container goes back to, None if nothing tells it."""
+    name, vpa = container.name, shapes.vpa
+    original = original_resources(pod, name)
+    base = original if original is not None else shapes.bases(pod)[name]
+    policy = vpa.policy(name)
+    is_off = vpa.is_off or (policy is not None and policy.is_off)
+    capped = amounts.get(name)
+    if not is_off and capped is not None and capped.is_own and CPU in capped.target:
+        target = capped.target[CPU]
+        if policy is not None and policy.requests_only:
+            return Sizes({CPU: target}, {}, ())
+        usual = shapes.limits.container.usual(CPU) if shapes.limits.container else ZERO
+        limit = proportional_limit(CPU, base.limit(CPU), base.request(CPU), target, usual)
+        return Sizes({CPU: target}, _only_cpu(limit.amount), ())
+    if original is None:
+        template = shapes.template(pod).get(name)
+        if template is None:
+            return None
+        original = template
+    if original.request(CPU) is None:
+        return None
+    return Sizes(_only_cpu(original.request(CPU)), _only_cpu(original.limit(CPU)), ())
+
+
+def _only_cpu(amount: Quantity | None) -> dict[str, Quantity]:
+    return {} if amount is None else {CPU: amount}
+
+
+def upstream_way_back(pod: Pod, due: frozenset[str], shapes: Shapes) -> Return:
+    """Return what upstream writes: all resources, and the containers without a boost as well."""
+    vpa, shape = shapes.vpa, shapes.of(pod)
+    boosted = boosted_containers(pod)
+    found: list[ContainerChange] = []
+    lost: list[str] = []
+    for index, container in enumerate(pod.containers):
+        name = container.name
+        capped = None if vpa.is_off else shape.amounts.get(name)
+        if name in boosted and name not in due:
+            continue
+        if capped is not None and capped.target:
+            wanted = sizes(capped, pod.current_resources(container), vpa, shapes.limits)
+            found.append(ContainerChange(index, name, wanted.requests, wanted.limits))
+        elif name in due:
+            original = original_resources(pod, name)
+            if original is None:
+                lost.append(name)
+                continue
+            found.append(
+                ContainerChange(index, name, original.requests or {}, original.limits or {})
+            )
+        elif not vpa.is_off:
+            found.append(ContainerChange(index, name, {}, {}))
+    return Return(tuple(found), tuple(lost))
+
+
+def unboosting(
+    pod: Pod, due: frozenset[str], back: Return, rules: UpdateRules, now: datetime
+) -> PodChange:
+    """Return the change that sends the due containers back."""
+    is_disruptive_ = is_disruptive(pod, back.containers, rules)
+    if rules.upstream.unboost_is_forgotten:
+        annotations = [*updated_marks(None), *_without(pod, due)]
+    else:
+        marked = pending_containers(pod)
+        annotations = [*updated_marks(None)]
+        annotations += [(MARK + name, written(now)) for name in sorted(due - marked)]
+    return PodChange(back.containers, tuple(annotations), is_disruptive_)
+
+
+def finished(pod: Pod, containers: frozenset[str]) -> PodChange:
+    """Return the change that takes the marks away, once the kubelet reports the smaller size."""
+    return PodChange((), tuple(_without(pod, containers)))
+
+
+def _without(pod: Pod, containers: frozenset[str]) -> list[tuple[str, str | None]]:
+    present = pod.annotations or {}
+    return [
+        (prefix + name, None)
+        for name in sorted(containers)
+        for prefix in (BOOST_ANNOTATION, MARK)
+        if prefix + name in present
+    ]
+
+
+def after_refusal(change: PodChange) -> PodChange:
+    """Return what is still written when the resize itself was refused: since when it is tried."""
+    marks = tuple((key, value) for key, value in change.annotations if key.startswith(MARK))
+    return PodChange((), marks)

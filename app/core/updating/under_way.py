@@ -1,0 +1,163 @@
+"""Pods in a resize: wait, replace it, evict, or take it back.
+
+Strategy: a resize under way is waited for. It is replaced only when something clearly different
+is wanted, followed by an eviction where the mode allows one and it is stuck, and taken back where
+not: the scheduler holds the room that a deferred pod asked for, so it may not wait for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from app.core.scaling import SIZED
+from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
+from app.core.updating.infeasible import (
+    Infeasible,
+    blamed_resources,
+)
+from app.core.updating.numbers import measure
+from app.core.updating.patching import last_updated, updated_marks
+from app.core.updating.resize_wishes import (
+    REASONS,
+    Urge,
+    assessment,
+    changes_of,
+    evict,
+    fresh,
+    is_only_in_place,
+    resize,
+    waiting,
+)
+from app.core.updating.resizing import (
+    ResizeState,
+    Stage,
+    are_same,
+    is_stuck,
+)
+from app.core.updating.shapes import Shape
+from app.core.updating.wishes import Assessment, Case, Wish
+from app.model.pods import Pod, Quantities
+from app.model.quantity import Quantity
+
+
+def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
+    """Assess a pod that is in a resize."""
+    since, state, now = resizing_since(case, urge.state), urge.state, case.terms.now
+    if since is None:
+        base, since = replace(base, resizing_since=now), now
+    if not case.rules.upstream.keeps_stuck_resizes and _asks_for_something_else(case, urge.shape):
+        found = fresh(case, urge, base, changes_of(case, urge.shape))
+        if found.wish is not None and found.wish.action is Action.RESIZE:
+            return found
+    message = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
+    back = _taken_back(case, state, since)
+    if back is not None:
+        base = replace(base, infeasible=_refused(case, urge))
+    if is_only_in_place(case):
+        if back is None:
+            return waiting(base, REASONS[state.stage], message)
+        return _given_back(case, urge, base, back)
+    if not is_stuck(state, since, case.rules, now):
+        return waiting(base, REASONS[state.stage], message)
+    return replace(base, wish=evict(case, urge, message, back))
+
+
+def resizing_since(case: Case, state: ResizeState) -> datetime | None:
+    """Return since when a pod is in its resize, None if nothing tells."""
+    if case.rules.upstream.resize_time_from_first_sight:
+        place = (case.pod.namespace, case.pod.name)
+        return case.terms.memory.first_sights.get(place)
+    asked = last_updated(case.pod)
+    known = [moment for moment in (asked, state.since) if moment is not None]
+    return max(known) if known else case.remembered.resizing_since
+
+
+def _asks_for_something_else(case: Case, shape: Shape) -> bool:
+    """Whether the resize under way is clearly not what is wanted now."""
+    asked = {container.name: container.resources for container in case.pod.containers}
+    pairs = tuple(
+        replace(pair, current=asked[pair.container].request(pair.resource))
+        for pair in shape.numbers.pairs
+    )
+    numbers = measure(pairs)
+    differs = numbers.gross_difference >= case.rules.update_threshold
+    return differs or (
+        numbers.is_outside and numbers.gross_difference >= case.rules.least_difference
+    )
+
+
+def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | None:
+    """Return the change that takes a hopeless wish back, None while there is hope."""
+    if case.rules.upstream.keeps_stuck_resizes:
+        return None
+    is_over = case.terms.now - since > case.rules.give_back_timeout
+    hopeless = state.stage is Stage.INFEASIBLE or (
+        is_over and state.stage in (Stage.DEFERRED, Stage.FAILING)
+    )
+    changes = _as_reported(case.pod) if hopeless else ()
+    return PodChange(changes, tuple(updated_marks(case.terms.now))) if changes else None
+
+
+def _as_reported(pod: Pod) -> tuple[ContainerChange, ...]:
+    """Return the change that asks each container for what it has."""
+    found: list[ContainerChange] = []
+    for index, container in enumerate(pod.containers):
+        status = pod.status(container.name)
+        if status is None or status.resources is None:
+            continue
+        asked, has = container.resources, status.resources
+        requests = _reported(asked.requests, has.requests)
+        limits = _reported(asked.limits, has.limits)
+        if requests or limits:
+            found.append(ContainerChange(index, container.name, requests, limits))
+    return tuple(found)
+
+
+def _reported(asked: Quantities | None, has: Quantities | None) -> dict[str, Quantity]:
+    asked, has = asked or {}, has or {}
+    return {
+        name: has[name]
+        for name in SIZED
+        if name in asked and name in has and not are_same(name, asked[name], has[name])
+    }
+
+
+def _given_back(case: Case, urge: Urge, base: Assessment, back: PodChange) -> Assessment:
+    reason = REASONS[urge.state.stage]
+    wish = Wish(
+        Action.RESIZE,
+        f"taken back, for the resize is {urge.state.stage}: {urge.state.message}",
+        back,
+        urge.priority,
+        is_free=True,
+        gives_back=reason,
+    )
+    return replace(base, wish=wish)
+
+
+def _refused(case: Case, urge: Urge) -> Infeasible:
+    """Return what is remembered of the wish that stands in the pod's spec."""
+    asked = {
+        (container.name, name): amount
+        for container in case.pod.containers
+        for name, amount in (container.resources.requests or {}).items()
+        if name in SIZED
+    }
+    return Infeasible(asked, blamed_resources(urge.state.message), case.terms.now, case.allocatable)
+
+
+def leftover(case: Case, urge: Urge, reason: Reason, message: str) -> Assessment:
+    """Assess a pod in a resize that is not needed any more: a stuck one is written back."""
+    base = assessment(case, urge)
+    if case.remembered.resized is None and urge.state.stage is not Stage.UNDER_WAY:
+        changes = changes_of(case, urge.shape)
+        if changes:
+            told = f"{message}; the resize that is {urge.state.stage} is replaced"
+            wish = resize(case, replace(urge, message=told), changes)
+            reason = REASONS[urge.state.stage]
+            wish = replace(wish, may_evict=False, is_free=True, gives_back=reason)
+            return replace(base, wish=wish)
+    if urge.state.stage is Stage.UNDER_WAY:
+        return waiting(base, Reason.RESIZE_IN_PROGRESS, "a resize is under way")
+    return replace(base, decision=base.decided(Action.NONE, reason, message))

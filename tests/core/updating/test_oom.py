@@ -1,0 +1,122 @@
+"""Quick kills for want of memory: which count, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.core.updating.oom import quick_oom
+from app.core.updating.rules import UpdateRules
+from app.model.gates import ALL_GATES, NO_GATES, Gates
+from tests import make
+from tests.core.updating.scenes import (
+    NOW,
+    OURS,
+    UPSTREAM,
+    container,
+    killed,
+    read,
+    running,
+    with_status,
+)
+
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+POD = running(container("app", "1/1Gi"))
+OFF = {"policies": [make.policy_json("app", mode="Off")]}
+ALL_OFF = {"policies": [make.policy_json("*", mode="Off")]}
+HELD: dict[str, Any] = {"spec": {"updatePolicy": {"evictAfterOOMSeconds": 600}}}
+SHORT: dict[str, Any] = {"spec": {"updatePolicy": {"evictAfterOOMSeconds": 1}}}
+
+
+def counts(
+    pod: make.Json,
+    vpa: Mapping[str, Any] | None = None,
+    *,
+    rules: UpdateRules = OURS,
+    gates: Gates = ALL_GATES,
+    changed: datetime | None = None,
+) -> bool:
+    """Whether a kill of the pod counts now."""
+    found = make.vpa(**(vpa or {}))
+    return quick_oom(read(pod), found, rules, gates, changed, NOW) is not None
+
+
+SECONDS = timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("rules", [OURS, UPSTREAM], ids=["ours", "upstream"])
+@pytest.mark.parametrize(
+    ("pod", "vpa", "gates", "expected"),
+    [
+        pytest.param(killed(POD), {}, ALL_GATES, True, id="G7"),
+        pytest.param(killed(POD, lived=57 * MINUTE), {}, ALL_GATES, False, id="G9"),
+        pytest.param(killed(POD, lived=10 * MINUTE), {}, ALL_GATES, False, id="G10"),
+        pytest.param(killed(POD), OFF, ALL_GATES, False, id="G11"),
+        pytest.param(killed(POD), ALL_OFF, ALL_GATES, False, id="G11 by *"),
+        pytest.param(
+            killed(running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "b"})),
+            {},
+            ALL_GATES,
+            False,
+            id="G12",
+        ),
+        pytest.param(killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="G15"),
+        pytest.param(killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="G16"),
+        pytest.param(killed(POD, lived=SECONDS), SHORT, NO_GATES, True, id="G17"),
+        pytest.param(killed(POD, ago=10 * DAY), {}, ALL_GATES, False, id="G18"),
+        pytest.param(killed(POD, ago=10 * MINUTE), {}, ALL_GATES, False, id="G19"),
+        pytest.param(
+            killed(POD, ago=10 * MINUTE - SECONDS), {}, ALL_GATES, True, id="just in time"
+        ),
+        pytest.param(killed(POD, reason="Error"), {}, ALL_GATES, False, id="another end"),
+        pytest.param(POD, {}, ALL_GATES, False, id="no end"),
+        pytest.param(
+            with_status(POD, "app", lastState={"terminated": {"reason": "OOMKilled"}}),
+            {},
+            ALL_GATES,
+            False,
+            id="no times",
+        ),
+    ],
+)
+def test_worked_cases(
+    pod: make.Json, vpa: Mapping[str, Any], gates: Gates, expected: bool, rules: UpdateRules
+) -> None:
+    """A kill counts if it was early in the container's life and not long ago."""
+    assert counts(pod, vpa, rules=rules, gates=gates) == expected
+
+
+def test_a_short_threshold_does_not_forget_at_once() -> None:
+    """How early a kill must come says nothing about how long it is remembered; upstream's does."""
+    pod = killed(POD, lived=timedelta(milliseconds=500), ago=5 * MINUTE)
+    assert counts(pod, SHORT)
+    assert not counts(pod, SHORT, rules=UPSTREAM)
+
+
+def test_the_present_end_counts_during_a_back_off() -> None:
+    """While a container waits for its next start, its last end is its present state."""
+    pod = killed(POD, where="state")
+    assert counts(pod)
+    assert not counts(pod, rules=UPSTREAM)
+
+
+def test_a_kill_that_was_acted_upon_does_not_count_again() -> None:
+    """A resize after the kill is the answer to it; upstream gives it again and again."""
+    pod = killed(POD, ago=5 * MINUTE)
+    assert not counts(pod, changed=NOW - MINUTE)
+    assert counts(pod, changed=NOW - 6 * MINUTE)
+    assert counts(pod, changed=NOW - MINUTE, rules=UPSTREAM)
+
+
+def test_the_latest_kill_decides() -> None:
+    """Of several containers the one that was killed last counts longest."""
+    pod = running(container("app", "1/1Gi"), container("b", "1/1Gi"), container("c", "1/1Gi"))
+    for name, minutes in (("app", 3), ("b", 1), ("c", 2)):
+        pod = killed(pod, ago=minutes * MINUTE, container_name=name)
+    found = quick_oom(read(pod), make.vpa(), OURS, NO_GATES, None, NOW)
+    assert found is not None
+    assert (found.container, found.until) == ("b", NOW + 9 * MINUTE)
