@@ -20,7 +20,7 @@ from app.sandbox.resources import (
     qos_class,
     quantities,
     removed,
-    requests_of,
+    sum_of,
 )
 from app.sandbox.store import Store
 
@@ -70,7 +70,7 @@ class NodeRoom:
         if node is None:
             return
         room = quantities(member(node, "status.allocatable"))
-        wanted = requests_of(pod["spec"])
+        wanted = sum_of(pod["spec"], "requests")
         for name in SIZED:
             if name in room and name in wanted and wanted[name] > room[name]:
                 why = (

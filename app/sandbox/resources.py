@@ -74,7 +74,12 @@ def is_sidecar(container: Json) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def sum_of(spec: Json, wanted: Callable[[Json], Amounts]) -> Amounts:
+def sum_of(spec: Json, side: str) -> Amounts:
+    """Return the requests or limits of a pod as a whole."""
+    return total(spec, lambda container: amounts(container, side))
+
+
+def total(spec: Json, wanted: Callable[[Json], Amounts]) -> Amounts:
     """Return what a pod wants as a whole if its containers want so much."""
     found: Amounts = {}
     init_containers = spec.get("initContainers") or ()
@@ -84,11 +89,6 @@ def sum_of(spec: Json, wanted: Callable[[Json], Amounts]) -> Amounts:
         for name, amount in wanted(container).items():
             found[name] = max(found.get(name, ZERO), amount)
     return found
-
-
-def requests_of(spec: Json) -> Amounts:
-    """Return what a pod requests as a whole."""
-    return sum_of(spec, lambda container: amounts(container, "requests"))
 
 
 def problems_of(container: Json, path: str) -> Iterator[Problem]:

@@ -9,8 +9,10 @@ from app import ports
 from app.sandbox.attempts import Gate
 from app.sandbox.clock import SandboxClock
 from app.sandbox.cluster import SandboxCluster
+from app.sandbox.controllers.budgets import Budgets
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, custom_kinds
+from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.resizing import NodeRoom
 from app.sandbox.store import HISTORY, Store, Transition
 from app.sandbox.writes import Writes
@@ -33,6 +35,7 @@ class Sandbox:
         self.store.listen(self._serve)
         self.store.listen(lambda _collection, _change: clock.nudge())
         Garbage(self.store, self.writes, self.catalogue, clock)
+        Budgets(self.store, self.writes, self.catalogue, clock)
         for name in _NAMESPACES:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
 
@@ -49,6 +52,7 @@ class Sandbox:
         self.cluster.close()
 
     def _gates(self) -> Iterable[Gate]:
+        yield LimitRanger(self.store)
         yield NodeRoom(self.store)
 
     def _serve(self, collection: str, change: Transition) -> None:

@@ -20,7 +20,7 @@ class Eventually:
 
     clock: Clock
 
-    def __call__(self, ask: Callable[[], T], seconds: float = 60) -> T:
+    def __call__(self, ask: Callable[[], T | None], seconds: float = 60) -> T:
         """Fail if so many seconds were not enough; what is not there yet is no answer."""
         until = self.clock.monotonic() + seconds
         while True:

@@ -1,0 +1,288 @@
+"""Evictions: what a disruption budget lets go, and what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from app.model.errors import ClusterError, Conflict, NotFound, TooMany, Unavailable
+from app.ports import POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind
+from tests.contract.building import pod
+from tests.contract.waiting import Eventually
+
+SELECTOR = {"matchLabels": {"app": "contract"}}
+
+
+def budget(name: str = "budget", **spec: object) -> Json:
+    """A disruption budget over the pods of the case."""
+    return {"metadata": {"name": name}, "spec": {"selector": SELECTOR, **spec}}
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Pods that run as far as anybody can tell; held, so that deletion only marks them."""
+
+    cluster: Cluster
+    namespace: str
+    eventually: Eventually
+
+    def join(self, name: str, *, phase: str = "Running", ready: bool = True) -> Json:
+        """Add a pod."""
+        body = pod(name)
+        body["metadata"]["finalizers"] = ["example.com/hold"]
+        self.cluster.create(PODS, self.namespace, body)
+        ready_condition = {"type": "Ready", "status": "True" if ready else "False"}
+        status = {"phase": phase, "conditions": [ready_condition]}
+        return self.cluster.patch(
+            PODS,
+            self.namespace,
+            name,
+            {"status": status},
+            kind=PatchKind.MERGE,
+            subresource="status",
+        )
+
+    def protect(self, healthy: int, name: str = "budget", **spec: object) -> Json:
+        """Add a budget and wait until it knows so many healthy pods."""
+        body = budget(name, **spec)
+        created = self.cluster.create(POD_DISRUPTION_BUDGETS, self.namespace, body)
+
+        def seen() -> Json | None:
+            found = self.cluster.get(POD_DISRUPTION_BUDGETS, self.namespace, name)
+            status = found.get("status", {})
+            is_current = status.get("observedGeneration") == created["metadata"]["generation"]
+            return found if is_current and status["currentHealthy"] == healthy else None
+
+        return self.eventually(seen)
+
+    def of(self, name: str) -> Json:
+        """A pod as it is now."""
+        return self.cluster.get(PODS, self.namespace, name)
+
+    def disband(self) -> None:
+        """Let all pods go."""
+        for found in self.cluster.list(PODS, self.namespace).items:
+            self.cluster.patch(
+                PODS,
+                self.namespace,
+                found["metadata"]["name"],
+                {"metadata": {"finalizers": None}},
+                kind=PatchKind.MERGE,
+            )
+
+
+@pytest.fixture
+def crowd(cluster: Cluster, namespace: str, eventually: Eventually) -> Crowd:
+    """An empty crowd."""
+    return Crowd(cluster, namespace, eventually)
+
+
+@pytest.fixture(autouse=True)
+def _disbanding(crowd: Crowd) -> object:
+    yield
+    crowd.disband()
+
+
+def test_a_pod_without_a_budget_goes(crowd: Crowd) -> None:
+    """Without a budget nothing holds; the pod tells that it was evicted."""
+    before = crowd.join("pod")
+    crowd.cluster.evict(crowd.namespace, "pod", uid=before["metadata"]["uid"])
+    after = crowd.of("pod")
+    (target,) = (
+        found for found in after["status"]["conditions"] if found["type"] == "DisruptionTarget"
+    )
+
+    assert after["metadata"]["deletionTimestamp"]
+    assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
+
+
+def test_a_budget_lets_go_what_it_can(crowd: Crowd) -> None:
+    """Each eviction is charged; when the budget is used up, the next is held."""
+    for name in ("a", "b", "c"):
+        crowd.join(name)
+    status = crowd.protect(3, minAvailable=2)["status"]
+    crowd.cluster.evict(crowd.namespace, "a")
+
+    with pytest.raises(TooMany, match="would violate the pod's disruption budget") as held:
+        crowd.cluster.evict(crowd.namespace, "b")
+
+    assert status["disruptionsAllowed"] == 1
+    assert (held.value.status, held.value.reason) == (429, "TooManyRequests")
+    assert [reason for reason, _ in held.value.causes] == ["DisruptionBudget"]
+    assert "deletionTimestamp" not in crowd.of("b")["metadata"]
+
+
+def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
+    """The cause tells the numbers, and there is nothing to wait for."""
+    for name in ("a", "b"):
+        crowd.join(name)
+    crowd.protect(2, minAvailable=2)
+
+    with pytest.raises(TooMany) as held:
+        crowd.cluster.evict(crowd.namespace, "a")
+
+    message = "The disruption budget budget needs 2 healthy pods and has 2 currently"
+    assert held.value.causes == (("DisruptionBudget", message),)
+    assert held.value.retry_after_seconds is None
+
+
+def test_budgets_recover(crowd: Crowd) -> None:
+    """What is allowed follows from how many pods are healthy."""
+    for name in ("a", "b"):
+        crowd.join(name)
+    crowd.protect(2, minAvailable=2)
+    crowd.join("c")
+
+    def goes() -> bool:
+        try:
+            crowd.cluster.evict(crowd.namespace, "a")
+        except TooMany:
+            return False
+        return True
+
+    assert crowd.eventually(goes)
+    assert crowd.of("a")["metadata"]["deletionTimestamp"]
+
+
+def test_two_budgets_over_one_pod(crowd: Crowd) -> None:
+    """More than one budget over a pod is more than the server can judge, for ever."""
+    crowd.join("pod")
+    for name in ("one", "other"):
+        crowd.protect(1, name, minAvailable=0)
+
+    with pytest.raises(Unavailable, match="more than one PodDisruptionBudget") as refused:
+        crowd.cluster.evict(crowd.namespace, "pod")
+
+    assert refused.value.status == 500
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
+def test_pods_that_do_not_run_are_free_to_go(crowd: Crowd, phase: str) -> None:
+    """A budget holds nothing that does not run."""
+    crowd.join("pod", phase=phase, ready=False)
+    crowd.join("other")
+    crowd.protect(1, minAvailable=1)
+    crowd.cluster.evict(crowd.namespace, "pod")
+
+    assert crowd.of("pod")["metadata"]["deletionTimestamp"]
+
+
+def test_pods_that_go_already(crowd: Crowd) -> None:
+    """Evicting a pod twice is no second disruption."""
+    for name in ("a", "b"):
+        crowd.join(name)
+    crowd.protect(2, minAvailable=1)
+    crowd.cluster.evict(crowd.namespace, "a")
+    crowd.cluster.evict(crowd.namespace, "a")
+
+    with pytest.raises(TooMany):
+        crowd.cluster.evict(crowd.namespace, "b")
+
+
+def test_unhealthy_pods(crowd: Crowd) -> None:
+    """A pod that is not Ready may go for nothing where enough others are."""
+    for name in ("a", "b"):
+        crowd.join(name)
+    crowd.join("sick", ready=False)
+    crowd.protect(2, minAvailable=2)
+    crowd.cluster.evict(crowd.namespace, "sick")
+
+    assert crowd.of("sick")["metadata"]["deletionTimestamp"]
+    with pytest.raises(TooMany):
+        crowd.cluster.evict(crowd.namespace, "a")
+
+
+def test_unhealthy_pods_of_an_unhealthy_crowd(crowd: Crowd) -> None:
+    """Where too few are healthy, the others stay too, unless the budget always lets them go."""
+    crowd.join("sick", ready=False)
+    crowd.protect(0, minAvailable=1)
+    with pytest.raises(TooMany):
+        crowd.cluster.evict(crowd.namespace, "sick")
+
+    policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
+    crowd.cluster.patch(
+        POD_DISRUPTION_BUDGETS, crowd.namespace, "budget", policy, kind=PatchKind.MERGE
+    )
+
+    def goes() -> bool:
+        try:
+            crowd.cluster.evict(crowd.namespace, "sick")
+        except TooMany:
+            return False
+        return True
+
+    assert crowd.eventually(goes)
+
+
+def test_dry_run_evicts_nothing(crowd: Crowd) -> None:
+    """A dry run is judged as the real thing, and charges nothing."""
+    for name in ("a", "b"):
+        crowd.join(name)
+    crowd.protect(2, minAvailable=1)
+    crowd.cluster.evict(crowd.namespace, "a", dry_run=True)
+    crowd.cluster.evict(crowd.namespace, "b")
+
+    assert "deletionTimestamp" not in crowd.of("a")["metadata"]
+    with pytest.raises(TooMany):
+        crowd.cluster.evict(crowd.namespace, "a", dry_run=True)
+
+
+def test_pods_that_are_not_there(crowd: Crowd) -> None:
+    """A pod of another uid, or of no name, is not evicted."""
+    crowd.join("pod")
+
+    with pytest.raises(Conflict, match="UID in precondition") as refused:
+        crowd.cluster.evict(crowd.namespace, "pod", uid="another")
+    with pytest.raises(NotFound):
+        crowd.cluster.evict(crowd.namespace, "nobody")
+
+    assert refused.value.status == 409
+    assert "deletionTimestamp" not in crowd.of("pod")["metadata"]
+
+
+def test_a_stale_uid_costs_a_disruption(crowd: Crowd) -> None:
+    """The budget is charged before the uid is looked at, and stays so for two minutes."""
+    for name in ("a", "b"):
+        crowd.join(name)
+    crowd.protect(2, minAvailable=1)
+
+    with pytest.raises(Conflict):
+        crowd.cluster.evict(crowd.namespace, "a", uid="another")
+    with pytest.raises(TooMany):
+        crowd.cluster.evict(crowd.namespace, "b")
+
+
+def test_pods_without_a_controller(crowd: Crowd) -> None:
+    """Nobody knows how many there should be, so `maxUnavailable` never lets one go."""
+    crowd.join("pod")
+    crowd.cluster.create(POD_DISRUPTION_BUDGETS, crowd.namespace, budget(maxUnavailable=1))
+
+    def status() -> Json | None:
+        found = crowd.cluster.get(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget")
+        told = found.get("status", {})
+        return told if told.get("conditions") else None
+
+    (condition,) = crowd.eventually(status)["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
+    with pytest.raises(ClusterError) as held:
+        crowd.cluster.evict(crowd.namespace, "pod")
+    assert held.value.status == 429
+
+
+def test_the_body_of_an_eviction(crowd: Crowd) -> None:
+    """An eviction may be posted as what it is; it must be about the pod of its path."""
+    crowd.join("pod")
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "pod", "namespace": crowd.namespace},
+    }
+    other = body | {"metadata": {"name": "other", "namespace": crowd.namespace}}
+
+    with pytest.raises(ClusterError) as refused:
+        crowd.cluster.create(PODS, crowd.namespace, other, name="pod", subresource="eviction")
+    answer = crowd.cluster.create(PODS, crowd.namespace, body, name="pod", subresource="eviction")
+
+    assert refused.value.status == 400
+    assert (answer["kind"], answer["status"]) == ("Status", "Success")

@@ -1,0 +1,131 @@
+"""LimitRanges: what they fill into pods, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import Refused
+from app.ports import LIMIT_RANGES, PODS, Cluster, Json
+from tests.contract.building import add, container, pod, resources
+from tests.contract.waiting import Eventually
+
+
+def limit_range(**item: object) -> Json:
+    """A LimitRange of one item."""
+    return {"metadata": {"name": "limits"}, "spec": {"limits": [item]}}
+
+
+def test_defaults_of_a_limit_range(cluster: Cluster, namespace: str) -> None:
+    """What a maximum or a default says of containers follows on to what they say nothing of."""
+    item = limit_range(type="Container", max={"cpu": "1"}, default={"memory": "1Gi"})
+    created = cluster.create(LIMIT_RANGES, namespace, item)["spec"]["limits"][0]
+
+    assert created["default"] == {"cpu": "1", "memory": "1Gi"}
+    assert created["defaultRequest"] == {"cpu": "1", "memory": "1Gi"}
+
+
+def test_pods_get_defaults(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+    """Containers get what they leave out, and the pod tells so."""
+    item = limit_range(
+        type="Container", default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "100m"}
+    )
+    cluster.create(LIMIT_RANGES, namespace, item)
+    body = pod("pod", container("a"), container("b", resources=resources({"cpu": "200m"})))
+
+    def planned() -> Json | None:
+        found = cluster.create(PODS, namespace, body, dry_run=True)
+        return found if found["metadata"].get("annotations") else None
+
+    found = eventually(planned)
+    one, other = (entry["resources"] for entry in found["spec"]["containers"])
+
+    assert one == {
+        "requests": {"cpu": "100m", "memory": "1Gi"},
+        "limits": {"cpu": "1", "memory": "1Gi"},
+    }
+    assert other["requests"] == {"cpu": "200m", "memory": "1Gi"}
+    told = found["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
+    assert "memory request for container b" in told
+    assert "cpu, memory limit for container a" in told
+
+
+CASES = [
+    pytest.param(
+        {"type": "Container", "max": {"cpu": "500m"}},
+        {"limits": {"cpu": "1"}},
+        "maximum cpu usage per Container is 500m, but limit is 1",
+        id="above the maximum",
+    ),
+    pytest.param(
+        {"type": "Container", "min": {"memory": "1Gi"}},
+        {"requests": {"memory": "512Mi"}},
+        "minimum memory usage per Container is 1Gi, but request is 512Mi",
+        id="below the minimum",
+    ),
+    pytest.param(
+        {"type": "Pod", "max": {"cpu": "500m"}},
+        {"requests": {"cpu": "100m"}},
+        "maximum cpu usage per Pod is 500m.  No limit is specified",
+        id="a pod without limits",
+    ),
+    pytest.param(
+        {"type": "Pod", "max": {"cpu": "500m"}},
+        {"limits": {"cpu": "300m"}},
+        "maximum cpu usage per Pod is 500m, but limit is 600m",
+        id="both containers together",
+    ),
+    pytest.param(
+        {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+        {"requests": {"cpu": "100m"}, "limits": {"cpu": "300m"}},
+        "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
+        id="out of ratio",
+    ),
+]
+
+
+@pytest.mark.parametrize(("item", "asked", "message"), CASES)
+def test_pods_are_refused(
+    cluster: Cluster,
+    namespace: str,
+    eventually: Eventually,
+    item: Json,
+    asked: Json,
+    message: str,
+) -> None:
+    """A pod that does not keep to the limits is forbidden, and told why."""
+    cluster.create(LIMIT_RANGES, namespace, limit_range(**item))
+    body = pod("pod", container("a", resources=asked), container("b", resources=asked))
+
+    def refusal() -> Refused | None:
+        try:
+            cluster.create(PODS, namespace, body, dry_run=True)
+        except Refused as error:
+            return error
+        return None
+
+    refused = eventually(refusal)
+    assert refused.status == 403
+    assert 'pods "pod" is forbidden' in refused.message
+    assert message in refused.message
+    assert refused.causes == ()
+
+
+def test_resizes_are_refused(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+    """The limits hold for resizes too, without a cause by which to tell them."""
+    asked = resources({"cpu": "100m"}, {"cpu": "200m"})
+    cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+    cluster.create(LIMIT_RANGES, namespace, limit_range(type="Container", max={"cpu": "500m"}))
+
+    def refusal() -> Refused | None:
+        path = "/spec/containers/0/resources/limits/cpu"
+        try:
+            cluster.patch(
+                PODS, namespace, "pod", [add(path, "1")], subresource="resize", dry_run=True
+            )
+        except Refused as error:
+            return error
+        return None
+
+    refused = eventually(refusal)
+    assert "maximum cpu usage per Container is 500m, but limit is 1" in refused.message
+    assert (refused.status, refused.causes) == (403, ())

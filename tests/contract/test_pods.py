@@ -1,0 +1,160 @@
+"""Pods as an API server takes them in: defaults, checks, what may change."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import Invalid, NotFound
+from app.ports import PODS, Cluster, Json, PatchKind
+from tests.contract.building import container, pod, resources
+
+MERGE = PatchKind.MERGE
+
+
+def first(item: Json) -> Json:
+    """The first container of a pod."""
+    found: Json = item["spec"]["containers"][0]
+    return found
+
+
+def test_defaults(cluster: Cluster, namespace: str) -> None:
+    """A pod is created Pending, with a generation and all that it left out."""
+    created = cluster.create(PODS, namespace, pod())
+    spec = created["spec"]
+
+    assert created["status"]["phase"] == "Pending"
+    assert created["metadata"]["generation"] == 1
+    assert (spec["restartPolicy"], spec["priority"]) == ("Always", 0)
+    assert first(created)["resources"] == {}
+    assert first(created)["terminationMessagePath"] == "/dev/termination-log"
+
+
+def test_limits_make_requests(cluster: Cluster, namespace: str) -> None:
+    """A limit without a request is a request too."""
+    asked = resources({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"})
+    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+
+    assert first(created)["resources"]["requests"] == {"cpu": "100m", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "written", "read"),
+    [
+        pytest.param("cpu", "0.5", "500m", id="decimal point"),
+        pytest.param("cpu", "1000m", "1", id="whole cores"),
+        pytest.param("cpu", "150500u", "151m", id="finer than a millicore is rounded up"),
+        pytest.param("cpu", 2, "2", id="a number"),
+        pytest.param("memory", "1024Mi", "1Gi", id="largest suffix"),
+        pytest.param("memory", "1e9", "1e9", id="exponent"),
+        pytest.param("memory", "1500M", "1500M", id="decimal suffix"),
+    ],
+)
+def test_amounts_are_written_one_way(
+    cluster: Cluster, namespace: str, resource: str, written: object, read: str
+) -> None:
+    """Quantities come back in their canonical form."""
+    asked = {"requests": {resource: written}}
+    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+
+    assert first(created)["resources"]["requests"] == {resource: read}
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "expected"),
+    [
+        pytest.param({}, {}, "BestEffort", id="nothing asked"),
+        pytest.param({"cpu": "1"}, {}, "Burstable", id="only requests"),
+        pytest.param({"cpu": "1"}, {"cpu": "1"}, "Burstable", id="only cpu"),
+        pytest.param({}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed", id="limits of both"),
+        pytest.param(
+            {"cpu": "1", "memory": "1Gi"},
+            {"cpu": "2", "memory": "1Gi"},
+            "Burstable",
+            id="more than asked for",
+        ),
+    ],
+)
+def test_quality_of_service(
+    cluster: Cluster,
+    namespace: str,
+    requests: dict[str, str],
+    limits: dict[str, str],
+    expected: str,
+) -> None:
+    """The class follows from requests and limits."""
+    asked = resources(requests, limits)
+    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+
+    assert created["status"]["qosClass"] == expected
+
+
+@pytest.mark.parametrize(
+    ("containers", "status", "message"),
+    [
+        pytest.param(
+            [container(resources=resources({"cpu": "2"}, {"cpu": "1"}))],
+            422,
+            "must be less than or equal to cpu limit of 1",
+            id="request above limit",
+        ),
+        pytest.param(
+            [container(resources=resources({"cpu": "-1"}))],
+            422,
+            "must be greater than or equal to 0",
+            id="negative",
+        ),
+        pytest.param(
+            [container(resources=resources({"cpu": "much"}))],
+            400,
+            "quantities must match the regular expression",
+            id="no quantity",
+        ),
+        pytest.param([container(), container()], 422, "Duplicate value", id="twins"),
+        pytest.param([container("No Name")], 422, "RFC 1123 label", id="container's name"),
+    ],
+)
+def test_bad_pods(
+    cluster: Cluster, namespace: str, containers: list[Json], status: int, message: str
+) -> None:
+    """What no kubelet could run is refused."""
+    with pytest.raises(Invalid, match=message) as refused:
+        cluster.create(PODS, namespace, pod("pod", *containers))
+
+    assert refused.value.status == status
+
+
+def test_pods_hardly_change(cluster: Cluster, namespace: str) -> None:
+    """Labels and images may change; resources may not, by this door."""
+    cluster.create(PODS, namespace, pod("pod", container(resources=resources({"cpu": "1"}))))
+    image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other:2"}]
+    changed = cluster.patch(PODS, namespace, "pod", image)
+    wanted = [{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "2"}]
+    labels = {"metadata": {"labels": {"new": "label"}}}
+    labelled = cluster.patch(PODS, namespace, "pod", labels, kind=MERGE)
+
+    with pytest.raises(Invalid, match="pod updates may not change fields other than"):
+        cluster.patch(PODS, namespace, "pod", wanted)
+    assert first(changed)["image"] == "other:2"
+    assert labelled["metadata"]["labels"]["new"] == "label"
+    assert [item["metadata"]["generation"] for item in (changed, labelled)] == [2, 2]
+
+
+def test_status_of_pods(cluster: Cluster, namespace: str) -> None:
+    """Whoever may write the status of a pod may say that it runs; the spec stays."""
+    created = cluster.create(PODS, namespace, pod())
+    ready = {"type": "Ready", "status": "True"}
+    patch = {"spec": {"priority": 5}, "status": {"phase": "Running", "conditions": [ready]}}
+    patched = cluster.patch(PODS, namespace, "pod", patch, kind=MERGE, subresource="status")
+
+    assert patched["status"]["phase"] == "Running"
+    assert patched["spec"] == created["spec"]
+    assert patched["metadata"]["generation"] == 1
+
+
+def test_unscheduled_pods_go_at_once(cluster: Cluster, namespace: str) -> None:
+    """There is nothing to end of a pod that has no node."""
+    cluster.create(PODS, namespace, pod())
+    cluster.delete(PODS, namespace, "pod")
+
+    with pytest.raises(NotFound):
+        cluster.get(PODS, namespace, "pod")
