@@ -52,36 +52,42 @@ def _let_others_make_room(drafts: Sequence[Draft], rules: SizingRules) -> None:
 
 
 class Share(NamedTuple):
-    """One container's part of the sums; `write` is None for what may not change."""
+    """One container's part of the sums."""
 
     request: Quantity
     limit: Quantity
-    write: Callable[[Quantity], None] | None
     keeps_limit: bool
+    write: Callable[[Quantity], None] | None = None  # None: the request may not change either
 
 
 def _share(draft: Draft, word: str, resource: str, limits: Limits, rules: SizingRules) -> Share:
     if draft.is_fixed:
         return _fixed(draft.current, resource)
     amounts = draft.lists.get(word)
+    write: Callable[[Quantity], None] | None = None
     if amounts is not None:
         request = amounts.get(resource, ZERO)
+        write = partial(amounts.__setitem__, resource) if resource in amounts else None
     elif draft.lists and not rules.spares_off_containers:
-        request = ZERO  # makes room, but has no bounds
+        request = ZERO  # upstream: what makes room has no bounds
     else:
         request = draft.current.request(resource) or ZERO
+        write = _forget if draft.lists else None  # gives way here as it does with its target
     limit = draft.current.limit(resource)
     keeps_limit = rules.keeps_fixed_limits and draft.requests_only
     if not keeps_limit:
         before, usual = draft.current.request(resource), limits.usual(resource)
         limit = proportional_limit(resource, limit, before, request, usual).amount
-    write = partial(amounts.__setitem__, resource) if amounts and resource in amounts else None
-    return Share(request, limit or ZERO, write, keeps_limit)
+    return Share(request, limit or ZERO, keeps_limit, write)
+
+
+def _forget(_: Quantity) -> None:
+    """Take an amount that is written nowhere."""
 
 
 def _fixed(current: Resources, resource: str) -> Share:
-    limit = current.limit(resource) or ZERO
-    return Share(current.request(resource) or ZERO, limit, None, keeps_limit=True)
+    request, limit = current.request(resource), current.limit(resource)
+    return Share(request or ZERO, limit or ZERO, keeps_limit=True)
 
 
 def _fit(resource: str, shares: Sequence[Share], limits: Limits) -> None:
@@ -111,15 +117,18 @@ def _scale_requests(
 
 def _scale_by_limits(resource: str, shares: Sequence[Share], wanted: Quantity) -> None:
     """Scale what may change so that all limits together are as wanted; give up without room."""
-    fixed = _sum(share.limit for share in shares if share.write is None or share.keeps_limit)
-    movable = [share for share in shares if share.write is not None and not share.keeps_limit]
-    base = _sum(share.limit for share in movable)
-    room = Quantity(wanted.nano - fixed.nano)
+    movable = [
+        (share.request, share.limit, share.write)
+        for share in shares
+        if share.write is not None and not share.keeps_limit
+    ]
+    base = _sum(limit for _, limit, _ in movable)
+    fixed = _sum(share.limit for share in shares).nano - base.nano
+    room = Quantity(wanted.nano - fixed)
     if room.nano <= 0 or base.is_zero:
         return
-    for share in movable:
-        if share.write is not None:
-            share.write(scale(resource, share.request, base, room))
+    for request, _, write in movable:
+        write(scale(resource, request, base, room))
 
 
 def fit_pod_resources(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.model.kinds import ObjectKey, OwnerReference
-from app.model.lookups import Absent, Failed, LookedUp, Lookup
+from app.model.lookups import Failed, LookedUp, Lookup
 from app.model.pods import Pod
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
@@ -90,22 +90,21 @@ def topmost(
         key = current.key
         if key in seen:
             return Match(MatchReason.OWNERSHIP_CYCLE, f"{key} owns itself in a circle")
-        seen.add(key)
         if current.kind == "Node":
             return Match(MatchReason.OWNED_BY_NODE, f"node {current.name} owns the pod")
+        seen.add(key)
         found = view.workloads.get(key) or looked_up.get(key)
-        match found:
-            case None:
-                lookup = Lookup(namespace, current.api_version, current.kind, current.name, key)
-                return Unknown(lookup)
-            case Failed():
-                return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {found.message}")
-            case Absent():
-                if key.is_built_in:
-                    return Match(MatchReason.OWNER_UNKNOWN, f"{key} does not exist")
-                current = None
-            case Workload():
-                best, current = found, found.owner
+        if isinstance(found, Workload):
+            best, current = found, found.owner
+            continue
+        if found is None:
+            lookup = Lookup(namespace, current.api_version, current.kind, current.name, key)
+            return Unknown(lookup)
+        if isinstance(found, Failed):
+            return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {found.message}")
+        if key.is_built_in:
+            return Match(MatchReason.OWNER_UNKNOWN, f"{key} does not exist")
+        break  # it cannot be scaled, so it counts no more than what owns it
     if best is None:
         return Match(MatchReason.NO_SCALABLE_OWNER, f"{owner.key} cannot be scaled")
     return best

@@ -80,7 +80,8 @@ def admit_pod(
     if request.resource.version != "v1":
         return PodVerdict(UNKNOWN_VERSION, f"pods of version {request.resource.version!r}")
     try:
-        pod = read_pod(as_object(request.new, "request.object"), request.namespace)
+        item = as_object(request.new, "request.object")
+        pod = read_pod(item, request.namespace, with_status=False)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
     match = match_pod(pod, view, looked_up, boosts=Gate.CPU_STARTUP_BOOST in rules.gates)

@@ -1,0 +1,489 @@
+"""A boost raises CPU while a container starts, marks what was, and never lowers anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from app.core.boost import Boosted, Ceiling, Refusal, original_resources
+from app.model.quantity import Quantity
+from tests import make
+from tests.core.admission.worlds import World, worlds
+from tests.core.shorthand import Admitted, admit, advice, box, two, vpa_json
+
+Json = dict[str, Any]
+
+NOTHING: dict[str, Json] = {"requests": {}, "limits": {}}
+ONLY = "RequestsOnly"
+
+
+def factor(count: int | None) -> Json:
+    """Return a boost by a factor."""
+    return make.boost_json(factor=count)
+
+
+def more(amount: str | None) -> Json:
+    """Return a boost by an amount."""
+    return make.boost_json(quantity=amount, kind="Quantity")
+
+
+def marks(found: Admitted) -> dict[str, str]:
+    """Return what the marks say each container had, in short."""
+    return {
+        name: " ".join(
+            "/".join(json[word].get(resource, "") for resource in ("cpu", "memory")).rstrip("/")
+            or "-"
+            for word in ("requests", "limits")
+        )
+        for name, text in found.boosts.items()
+        if (json := orjson.loads(text))
+    }
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "boost", "most", "expected", "mark"),
+    [
+        pytest.param("1m 1m", "100m", factor(2), None, "200m 200m", "1m 1m", id="B1"),
+        pytest.param("1m 1m", "100m", more("500m"), None, "600m 600m", "1m 1m", id="B2"),
+        pytest.param("400m 400m", "500m", more("200m"), None, "700m 700m", "400m 400m", id="B3"),
+        pytest.param("1m 1m", "20m", factor(3), "40m", "40m 40m", "1m 1m", id="B4"),
+        pytest.param("100m 300m", "150m", factor(2), None, "300m 900m", "100m 300m", id="B5"),
+        pytest.param("100m", "150m", factor(2), None, "300m -", "100m -", id="B6"),
+        pytest.param("100m 100m", "", factor(2), None, "200m 200m", "100m 100m", id="B7"),
+        pytest.param(
+            "100m/64Mi 300m/64Mi",
+            "",
+            more("500m"),
+            None,
+            "600m/64Mi 1800m/64Mi",
+            "100m/64Mi 300m/64Mi",
+            id="B19",
+        ),
+        pytest.param("- -", "", factor(2), None, "- -", None, id="B21 nothing to multiply"),
+        pytest.param("- -", "", more("500m"), None, "500m -", "- -", id="B22"),
+        pytest.param("- -", "", more("0"), None, "- -", None, id="nothing to add"),
+        pytest.param(
+            "100m 200m", "1", factor(2), "500m", "1 2", None, id="B23 the flag never lowers"
+        ),
+        pytest.param("100m 200m", "1", factor(0), None, "1 2", None, id="B24 factor 0"),
+        pytest.param("100m 200m", "1", factor(1), None, "1 2", None, id="factor 1 opts out"),
+        pytest.param("100m 200m", "1", factor(None), None, "1 2", None, id="no factor"),
+        pytest.param("100m 200m", "1", more(None), None, "1 2", None, id="no amount"),
+        pytest.param("100m 200m", "1", more("-500m"), None, "1 2", None, id="less than nothing"),
+        pytest.param(
+            "100m 200m", "1", make.boost_json(factor=2, kind="Invalid"), None, "1 2", None, id="B25"
+        ),
+        pytest.param(
+            "100m 200m",
+            "1",
+            {"cpu": {"factor": 2}},
+            None,
+            "2 4",
+            "100m 200m",
+            id="no type is a factor",
+        ),
+        pytest.param("100m 200m", "1", {}, None, "1 2", None, id="B26 an empty boost"),
+        pytest.param("100m 200m", "1", {"cpu": None}, None, "1 2", None, id="B26 no cpu"),
+        pytest.param(
+            "1m 1m", "20m", factor(3), "0", "60m 60m", "1m 1m", id="a flag of zero is none"
+        ),
+        pytest.param("1m", "20m", factor(3), "0.050", "50m -", "1m -", id="the flag, canonical"),
+        pytest.param("0.1 1e0", "", factor(2), None, "200m 2", "100m 1e0", id="in its format"),
+        pytest.param("- 2", "", more("500m"), None, "500m 2", "- 2", id="a limit never falls"),
+        pytest.param("187500u", "", factor(1), None, "187500u -", None, id="rounding is no rise"),
+    ],
+)
+def test_boost(
+    has: str, target: str, boost: Json, most: str | None, expected: str, mark: str | None
+) -> None:
+    """The boost builds on the recommendation, else on the spec; limits keep their ratio."""
+    vpa = vpa_json(*([advice("c1", target)] if target else []), boost=boost)
+    found = admit(make.pod_json(box("c1", *has.split())), vpa, most=most)
+    assert found.containers == [expected]
+    assert marks(found).get("c1") == mark
+
+
+def test_order_of_operations() -> None:
+    """B1: the mark stands right before what it explains."""
+    pod = make.pod_json(box("c1", "1m", "1m"), annotations={})
+    found = admit(pod, vpa_json(advice("c1", "100m"), boost=factor(2)))
+    assert found.changes == [
+        "/metadata/annotations/vpaCpuStartupBoost~1c1 "
+        '{"requests":{"cpu":"1m"},"limits":{"cpu":"1m"}}',
+        "/spec/containers/0/resources/requests/cpu 200m",
+        "/spec/containers/0/resources/limits/cpu 200m",
+        "/metadata/annotations/vpaUpdates Pod resources updated by v: container 0: "
+        "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
+        "/metadata/annotations/vpaObservedContainers c1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "boost", "most", "expected", "is_marked"),
+    [
+        pytest.param("100m 300m", "100m", factor(2), None, "200m 300m", True, id="B8"),
+        pytest.param("100m 150m", "100m", factor(2), None, "149m 150m", True, id="B9"),
+        pytest.param("1m 1m", "", factor(2), None, "1m 1m", False, id="B10"),
+        pytest.param("100m 200m", "100m", factor(2), None, "200m 200m", True, id="just the limit"),
+        pytest.param("100m", "100m", factor(2), None, "200m -", True, id="no limit"),
+        pytest.param("100m 0", "100m", factor(2), None, "0 0", False, id="a limit of zero"),
+        pytest.param("100m 1500u", "", factor(2), None, "100m 1500u", False, id="no room at all"),
+        pytest.param("1m 150500u", "", more("1"), None, "149500u 150500u", True, id="odd limit"),
+        pytest.param("100m 300m", "100m", factor(9), "250m", "250m 300m", True, id="flag first"),
+    ],
+)
+def test_requests_only(
+    has: str, target: str, boost: Json, most: str | None, expected: str, is_marked: bool
+) -> None:
+    """A limit that stays keeps the boost one millicore away, so that the pod stays Burstable."""
+    vpa = vpa_json(
+        *([advice("c1", target)] if target else []),
+        boost=boost,
+        policies=[make.policy_json(values=ONLY)],
+    )
+    found = admit(make.pod_json(box("c1", *has.split())), vpa, most=most)
+    assert found.containers == [expected]
+    assert bool(found.boosts) is is_marked
+
+
+@pytest.mark.parametrize(
+    ("policy", "top", "has", "target", "expected", "told"),
+    [
+        pytest.param(
+            {"boost": factor(3)}, factor(2), "1m", "100m", "300m -", "cpu request", id="B11"
+        ),
+        pytest.param(
+            {"boost": {}},
+            factor(2),
+            "1m",
+            "100m",
+            "100m -",
+            "cpu request",
+            id="an empty one opts out",
+        ),
+        pytest.param({"mode": "Off"}, factor(2), "100m", "1", "200m -", "cpu request", id="B15"),
+        pytest.param(
+            {"mode": "Off", "boost": more("2")},
+            None,
+            "500m/64Mi 1/64Mi",
+            "",
+            "2500m/64Mi 5/64Mi",
+            "cpu request, cpu limit",
+            id="B16",
+        ),
+        pytest.param(
+            {
+                "min_allowed": two("250m/100Mi"),
+                "max_allowed": two("500m/600Mi"),
+                "boost": more("4"),
+            },
+            None,
+            "200m/128Mi",
+            "800m/300Mi",
+            "4500m/300Mi -",
+            "cpu capped to maxAllowed, cpu request, memory request",
+            id="B17",
+        ),
+        pytest.param(
+            {"resources": ["memory"], "boost": factor(3)},
+            None,
+            "200m/128Mi 400m/256Mi",
+            "/96Mi",
+            "600m/96Mi 1200m/192Mi",
+            "cpu: limit NOT set since recommendedRequest is nil or 0, "
+            "cpu request, memory request, cpu limit, memory limit",
+            id="B18",
+        ),
+        pytest.param(
+            {"values": "Other"}, factor(2), "1m 2m", "100m", "200m 2m", "cpu request", id="unknown"
+        ),
+    ],
+)
+def test_policy(
+    policy: Json, top: Json | None, has: str, target: str, expected: str, told: str
+) -> None:
+    """The boost outranks every field of a policy but which values it controls."""
+    vpa = vpa_json(
+        *([advice("c1", target)] if target else []),
+        boost=top,
+        policies=[make.policy_json(**policy)],
+    )
+    found = admit(make.pod_json(box("c1", *has.split())), vpa)
+    assert found.containers == [expected]
+    assert found.told == f"container 0: {told}"
+
+
+def test_off_vpa_only_boosts() -> None:
+    """B12: a VPA in mode Off changes nothing but the cpu of what it boosts."""
+    pod = make.pod_json(box("c1", "100m/100Mi", "300m/200Mi"))
+    found = admit(pod, vpa_json(advice("c1", "500m/500Mi"), mode="Off", boost=factor(3)))
+    assert found.containers == ["300m/100Mi 900m/200Mi"]
+    assert found.told == "container 0: cpu request, cpu limit"
+    assert marks(found) == {"c1": "100m/100Mi 300m/200Mi"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected", "reason"),
+    [
+        pytest.param(None, "100m -", "Sized", id="B13 the recommendation alone"),
+        pytest.param("Off", "1m -", "ModeOff", id="B14 nothing"),
+    ],
+)
+def test_gate_off(mode: str | None, expected: str, reason: str) -> None:
+    """With the gate off there are no boosts."""
+    vpa = vpa_json(advice("c1", "100m"), mode=mode, boost=factor(2))
+    found = admit(make.pod_json(box("c1", "1m")), vpa, gate=False)
+    assert found.containers == [expected]
+    assert found.verdict.reason == reason
+    assert not found.boosts
+
+
+def test_containers_for_themselves() -> None:
+    """B20: a container can opt out, and an impossible boost of one is no harm to another."""
+    pod = make.pod_json(box("a", "100m/64Mi", "200m/128Mi"), box("b", "50m"), box("c", "50m"))
+    vpa = vpa_json(
+        advice("a", "300m/128Mi"),
+        advice("b", "80m/32Mi"),
+        boost=factor(2),
+        policies=[
+            make.policy_json("b", boost=factor(1)),
+            make.policy_json("c", boost=make.boost_json(factor=2, kind="Invalid")),
+        ],
+    )
+    found = admit(pod, vpa)
+    assert found.containers == ["600m/128Mi 1200m/256Mi", "80m/32Mi -", "50m -"]
+    assert list(found.boosts) == ["a"]
+    refusals = [verdict.boost_refusal for verdict in found.verdict.containers]
+    assert refusals == [None, Refusal.NO_RISE, Refusal.UNKNOWN_TYPE]
+
+
+# --- ceilings
+
+
+def container_range(most: str, default: str = "") -> Json:
+    """Return a LimitRange for containers."""
+    return make.limit_range_json(most=two(most), default=two(default))
+
+
+def pod_range(most: str) -> Json:
+    """Return a LimitRange for pods."""
+    return make.limit_range_json(make.limits_json("Pod", most=two(most)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "has", "target", "count", "values", "expected"),
+    [
+        pytest.param(container_range("1"), "200m 400m", "300m", 3, None, "500m 1", id="B27"),
+        pytest.param(container_range("4"), "200m 400m", "300m", 3, None, "900m 1800m", id="room"),
+        pytest.param(container_range("1"), "500m 1", "500m", 3, None, "500m 1", id="no room"),
+        pytest.param(
+            container_range("1"), "200m 400m", "300m", 3, "Other", "900m 400m", id="apart"
+        ),
+        pytest.param(container_range("1"), "400m 400m", "400m", 3, None, "1 1", id="equal"),
+        pytest.param(container_range("1"), "400m", "400m", 3, None, "1 -", id="no limit"),
+        pytest.param(
+            container_range("2", "500m"),
+            "100m",
+            "150m",
+            4,
+            None,
+            "600m 750m",
+            id="a usual limit stays while the request is below it",
+        ),
+        pytest.param(
+            container_range("2", "500m"),
+            "100m",
+            "150m",
+            9,
+            None,
+            "750m 750m",
+            id="and grows no further than Max",
+        ),
+        pytest.param(
+            container_range("9", "500m"),
+            "100m",
+            "150m",
+            6,
+            None,
+            "900m 4500m",
+            id="but grows in proportion below it",
+        ),
+        pytest.param(
+            make.limit_range_json(default=two("500m")),
+            "100m",
+            "150m",
+            9,
+            None,
+            "1350m 6750m",
+            id="without Max there is no ceiling",
+        ),
+    ],
+)
+def test_container_limit_range(
+    limits: Json, has: str, target: str, count: int, values: str | None, expected: str
+) -> None:
+    """Neither the boosted request nor the limit that follows goes beyond Max."""
+    policies = [make.policy_json(values=values)]
+    vpa = vpa_json(advice("c1", target), boost=factor(count), policies=policies)
+    assert admit(make.pod_json(box("c1", *has.split())), vpa, limits).containers == [expected]
+
+
+@pytest.mark.parametrize(
+    ("limits", "resources", "has", "init", "expected", "boosted"),
+    [
+        pytest.param(
+            pod_range("8"), None, ["1 1", "1 1"], [], ["3 3", "3 3"], "ab", id="room for all"
+        ),
+        pytest.param(
+            pod_range("4"), None, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab", id="half of the rise"
+        ),
+        pytest.param(
+            pod_range("5"),
+            None,
+            ["2 2", "1"],
+            [],
+            ["5 5", "2500m -"],
+            "ab",
+            id="limits alone count",
+        ),
+        pytest.param(
+            pod_range("3"), None, ["2 2", "1"], [], ["3 3", "1500m -"], "ab", id="all give way"
+        ),
+        pytest.param(pod_range("2"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], "", id="no room"),
+        pytest.param(
+            pod_range("1"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], "", id="beyond already"
+        ),
+        pytest.param(
+            pod_range("4"),
+            None,
+            ["1 1", "1 1"],
+            [box("s", "1", "1") | {"restartPolicy": "Always"}],
+            ["1500m 1500m", "1500m 1500m"],
+            "ab",
+            id="a sidecar takes its share",
+        ),
+        pytest.param(
+            None, {"limits": two("2")}, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab", id="pod's limit"
+        ),
+        pytest.param(
+            None,
+            {"requests": two("4")},
+            ["1 1", "1 1"],
+            [box("s", "1") | {"restartPolicy": "Always"}, box("i", "9")],
+            ["1500m 1500m", "1500m 1500m"],
+            "ab",
+            id="pod's request",
+        ),
+        pytest.param(
+            None, {"requests": two("2")}, ["1 1", "1 1"], [], ["1 1", "1 1"], "", id="all is taken"
+        ),
+        pytest.param(
+            pod_range("/1Gi"), None, ["1 1", "1"], [], ["3 3", "3 -"], "ab", id="memory alone"
+        ),
+        pytest.param(
+            pod_range("1"), None, ["1", "1"], [], ["3 -", "3 -"], "ab", id="no limits to count"
+        ),
+    ],
+)
+def test_pod_ceilings(
+    limits: Json | None,
+    resources: Json | None,
+    has: list[str],
+    init: list[Json],
+    expected: list[str],
+    boosted: str,
+) -> None:
+    """What a pod as a whole may have is shared: each boost gives up the same part."""
+    boxes = [box(name, *text.split()) for name, text in zip("ab", has, strict=True)]
+    spec = {} if resources is None else {"resources": resources}
+    pod = make.pod_json(*boxes, init=init, spec=spec)
+    ranges = [] if limits is None else [limits]
+    found = admit(pod, vpa_json(mode="Off", boost=factor(3)), *ranges)
+    assert found.containers == expected
+    assert "".join(found.boosts) == boosted
+
+
+@pytest.mark.parametrize(
+    ("limits", "resources", "values", "most", "ceiling", "is_boosted"),
+    [
+        pytest.param(None, None, None, "150m", Ceiling.FLAG, True, id="flag"),
+        pytest.param(None, None, None, "50m", Ceiling.FLAG, False, id="flag below"),
+        pytest.param(None, None, ONLY, None, Ceiling.OWN_LIMIT, True, id="limit"),
+        pytest.param(
+            container_range("220m"),
+            None,
+            None,
+            None,
+            Ceiling.CONTAINER_LIMIT_RANGE,
+            True,
+            id="range",
+        ),
+        pytest.param(
+            container_range("200m"),
+            None,
+            None,
+            "150m",
+            Ceiling.CONTAINER_LIMIT_RANGE,
+            False,
+            id="no",
+        ),
+        pytest.param(pod_range("220m"), None, None, None, Ceiling.POD_LIMIT_RANGE, True, id="sum"),
+        pytest.param(
+            pod_range("200m"), None, None, None, Ceiling.POD_LIMIT_RANGE, False, id="sum taken"
+        ),
+        pytest.param(
+            None, {"limits": two("220m")}, None, None, Ceiling.POD_RESOURCES, True, id="pod limit"
+        ),
+        pytest.param(
+            None, {"requests": two("150m")}, None, None, Ceiling.POD_RESOURCES, True, id="pod"
+        ),
+        pytest.param(container_range("9"), None, None, None, None, True, id="none"),
+    ],
+)
+def test_ceiling_is_named(
+    limits: Json | None,
+    resources: Json | None,
+    values: str | None,
+    most: str | None,
+    ceiling: Ceiling | None,
+    is_boosted: bool,
+) -> None:
+    """What holds a boost down is told, be it that some or that nothing is left of it."""
+    spec = {} if resources is None else {"resources": resources}
+    pod = make.pod_json(box("c1", "100m", "200m"), spec=spec)
+    vpa = vpa_json(mode="Off", boost=factor(9), policies=[make.policy_json(values=values)])
+    (found,) = admit(pod, vpa, *([limits] if limits else []), most=most).verdict.containers
+    assert (found.boost.ceiling if found.boost else found.boost_refusal) == ceiling
+    assert isinstance(found.boost, Boosted) is is_boosted
+    assert found.boost is None or str(found.boost.wanted) == "900m"
+
+
+def test_original_resources() -> None:
+    """The mark keeps cpu and memory as they are printed, in one order, and both maps always."""
+    container = make.container(
+        resources={"requests": {"memory": "1024Mi", "x/y": "1", "cpu": "0.1"}, "limits": None}
+    )
+    assert original_resources(container) == '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{}}'
+    assert orjson.loads(original_resources(make.container())) == NOTHING
+
+
+def cpu(container: Json, word: str) -> Quantity:
+    """Return the cpu of a container."""
+    return Quantity.read(((container.get("resources") or {}).get(word) or {}).get("cpu"))
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(odd=True))
+def test_never_lowers(world: World) -> None:
+    """Whatever the boost, no container gets less cpu than without it, and all else is equal."""
+    boosted = Admitted.of(world.pod, world.with_gate(is_on=True).admit())
+    plain = Admitted.of(world.pod, world.with_gate(is_on=False).admit())
+    pairs = zip(boosted.pod["spec"]["containers"], plain.pod["spec"]["containers"], strict=True)
+    for after, before in pairs:
+        for word in ("requests", "limits"):
+            assert cpu(after, word) >= cpu(before, word)
+        is_marked = after["name"] in boosted.boosts
+        assert is_marked == (cpu(after, "requests") > cpu(before, "requests"))

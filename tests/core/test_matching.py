@@ -1,0 +1,367 @@
+"""The right VPA controls a pod, or none, and it is said why."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from app.core.matching import Match, MatchReason, Unknown, match_pod, selects, topmost
+from app.model.kinds import ObjectKey
+from app.model.lookups import NOTHING_LOOKED_UP, Absent, Failed, Found, LookedUp, Lookup
+from app.model.pods import read_pod
+from app.model.snapshot import EMPTY_VIEW
+from app.model.workloads import Workload, scaled_workload
+from tests import make
+
+Json = dict[str, Any]
+
+ROBOT = "example.com/v1/Robot/r2"
+ROBOT_KEY = ObjectKey("example.com", "Robot", "r2")
+LEADER: Json = {"matchLabels": {"role": "leader"}}
+BOOST = make.boost_json(factor=2)
+
+DEPLOYMENT = make.workload_json("Deployment/web")
+REPLICA_SET = make.workload_json("ReplicaSet/web-1", owner="Deployment/web")
+POD = make.pod_json(owner="ReplicaSet/web-1")
+
+vpa = partial(make.vpa_json, target="Deployment/web")
+
+
+def match(
+    *objects: Json,
+    pod: Json = POD,
+    looked_up: LookedUp = NOTHING_LOOKED_UP,
+    boosts: bool = True,
+    with_off: bool = False,
+) -> Match | Unknown:
+    """Match a pod of the Deployment, unless said, against what is known."""
+    view = make.snapshot(*objects).of("default")
+    return match_pod(read_pod(pod), view, looked_up, boosts=boosts, with_off=with_off)
+
+
+def told(found: Match | Unknown) -> str:
+    """Return the VPA's name, or the reason why there is none."""
+    assert isinstance(found, Match)
+    return found.vpa.name if found.vpa else found.reason
+
+
+def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
+    """Return a custom controller as its scale subresource tells of it."""
+    owners = None if owner is None else [make.owner_json(owner)]
+    scale = {
+        "metadata": {"name": "r2", "uid": "uid-r2", "ownerReferences": owners},
+        "spec": {"replicas": 1},
+        "status": {"selector": selector},
+    }
+    return scaled_workload("default", "example.com/v1", "Robot", scale)
+
+
+@pytest.mark.parametrize(
+    ("objects", "pod", "expected"),
+    [
+        pytest.param(
+            [vpa()], make.pod_json(owner=None), "NoController", id="M1 nobody owns the pod"
+        ),
+        pytest.param(
+            [vpa()],
+            make.pod_json(
+                metadata={
+                    "ownerReferences": [make.owner_json("ReplicaSet/web-1", controller=False)]
+                }
+            ),
+            "NoController",
+            id="M1 an owner that does not control",
+        ),
+        pytest.param([vpa("v"), DEPLOYMENT, REPLICA_SET], POD, "v", id="M2 the topmost is meant"),
+        pytest.param(
+            [vpa(target="ReplicaSet/web-1"), DEPLOYMENT, REPLICA_SET],
+            POD,
+            "NoVPAForOwner",
+            id="M3 not what stands between",
+        ),
+        pytest.param(
+            [
+                vpa("v", target="CronJob/nightly"),
+                make.workload_json("CronJob/nightly"),
+                make.workload_json("Job/nightly-1", owner="CronJob/nightly"),
+            ],
+            make.pod_json(owner="Job/nightly-1"),
+            "v",
+            id="M4 a CronJob by the labels of its template",
+        ),
+        pytest.param(
+            [vpa()], make.pod_json(owner="Node/node-1"), "OwnedByNode", id="M5 a mirror pod"
+        ),
+        pytest.param(
+            [
+                vpa(),
+                DEPLOYMENT
+                | {
+                    "metadata": DEPLOYMENT["metadata"]
+                    | {"ownerReferences": [make.owner_json("Node/n")]}
+                },
+                REPLICA_SET,
+            ],
+            POD,
+            "OwnedByNode",
+            id="M5 a node further up",
+        ),
+        pytest.param(
+            [
+                vpa(),
+                make.workload_json("ReplicaSet/web-1", owner="ReplicaSet/web-2"),
+                make.workload_json("ReplicaSet/web-2", owner="ReplicaSet/web-1"),
+            ],
+            POD,
+            "OwnershipCycle",
+            id="M8 a circle",
+        ),
+        pytest.param(
+            [vpa(mode="Off"), DEPLOYMENT, REPLICA_SET], POD, "ModeOff", id="M9 the only one is Off"
+        ),
+        pytest.param(
+            [vpa("v", mode="Off", boost=BOOST), DEPLOYMENT, REPLICA_SET],
+            POD,
+            "v",
+            id="M9 Off with a boost",
+        ),
+        pytest.param(
+            [
+                vpa("v", mode="Off", policies=[make.policy_json(boost={})]),
+                DEPLOYMENT,
+                REPLICA_SET,
+            ],
+            POD,
+            "v",
+            id="M9 Off with an empty boost for a container",
+        ),
+        pytest.param(
+            [vpa("v", mode="Initial"), DEPLOYMENT, REPLICA_SET], POD, "v", id="M9 Initial"
+        ),
+        pytest.param(
+            [vpa("v", mode="UpscaleOnly"), DEPLOYMENT, REPLICA_SET], POD, "v", id="UpscaleOnly"
+        ),
+        pytest.param(
+            [vpa("v", mode="Recreate", spec={"updatePolicy": None}), DEPLOYMENT, REPLICA_SET],
+            POD,
+            "v",
+            id="no update policy",
+        ),
+        pytest.param(
+            [vpa(), make.workload_json("Deployment/web", labels={"app": "other"}), REPLICA_SET],
+            POD,
+            "NoTargetSelectorMatch",
+            id="M11 the target does not select the pod",
+        ),
+        pytest.param(
+            [vpa(namespace="other"), DEPLOYMENT, REPLICA_SET],
+            POD,
+            "NoVPAInNamespace",
+            id="M11 the VPA lives elsewhere",
+        ),
+        pytest.param(
+            [vpa(target=None), DEPLOYMENT, REPLICA_SET], POD, "NoVPAForOwner", id="M11 no target"
+        ),
+        pytest.param(
+            [vpa(selector=LEADER), DEPLOYMENT, REPLICA_SET],
+            POD,
+            "NoVPASelectorMatch",
+            id="M12 the VPA itself does not select the pod",
+        ),
+        pytest.param(
+            [vpa("v", selector=LEADER), DEPLOYMENT, REPLICA_SET],
+            make.pod_json(owner="ReplicaSet/web-1", labels={"app": "web", "role": "leader"}),
+            "v",
+            id="M12 the VPA itself selects the pod",
+        ),
+        pytest.param(
+            [vpa("v", selector={}), DEPLOYMENT, REPLICA_SET], POD, "v", id="an empty selector"
+        ),
+    ],
+)
+def test_match(objects: list[Json], pod: Json, expected: str) -> None:
+    """A pod is controlled through its topmost controller, and both selectors must agree."""
+    assert told(match(*objects, pod=pod)) == expected
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "expected"),
+    [
+        pytest.param(Absent(), "v", id="M6 it cannot be scaled: the Deployment is meant"),
+        pytest.param(robot(), "NoVPAForOwner", id="M6 it can: the Deployment no longer counts"),
+        pytest.param(Failed("no answer"), "OwnerUnknown", id="nobody knows"),
+    ],
+)
+def test_custom_owner(looked_up: Found, expected: str) -> None:
+    """A custom controller above a Deployment counts if it can be scaled."""
+    deployment = make.workload_json("Deployment/web", owner=ROBOT)
+    found = match(vpa("v"), deployment, REPLICA_SET, looked_up={ROBOT_KEY: looked_up})
+    assert told(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "expected"),
+    [
+        pytest.param(robot(), "v", id="scalable"),
+        pytest.param(robot("app=other"), "NoTargetSelectorMatch", id="selects others"),
+        pytest.param(robot(""), "NoTargetSelectorMatch", id="selects nothing"),
+        pytest.param(Absent(), "NoScalableOwner", id="not scalable"),
+        pytest.param(robot(owner="ReplicaSet/web-1"), "NoVPAForOwner", id="owned itself"),
+    ],
+)
+def test_custom_target(looked_up: Found, expected: str) -> None:
+    """A custom controller is a target if it can be scaled and is the topmost."""
+    objects = [vpa("v", target=ROBOT), DEPLOYMENT, REPLICA_SET]
+    found = match(*objects, pod=make.pod_json(owner=ROBOT), looked_up={ROBOT_KEY: looked_up})
+    assert told(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("objects", "wanted"),
+    [
+        pytest.param(
+            [vpa()],
+            Lookup(
+                "default", "apps/v1", "ReplicaSet", "web-1", ObjectKey("", "ReplicaSet", "web-1")
+            ),
+            id="M7 the ReplicaSet is not known yet",
+        ),
+        pytest.param(
+            [vpa(), REPLICA_SET],
+            Lookup("default", "apps/v1", "Deployment", "web", ObjectKey("", "Deployment", "web")),
+            id="nor the Deployment above it",
+        ),
+    ],
+)
+def test_look_up(objects: list[Json], wanted: Lookup) -> None:
+    """What the snapshot does not hold is asked for, not guessed."""
+    assert match(*objects) == Unknown(wanted)
+
+
+def test_looked_up_is_used() -> None:
+    """What was looked up stands in for what the snapshot lacks."""
+    looked_up = {
+        ObjectKey("", "ReplicaSet", "web-1"): make.workload(
+            "ReplicaSet/web-1", owner="Deployment/web"
+        )
+    }
+    assert told(match(vpa("v"), DEPLOYMENT, looked_up=looked_up)) == "v"
+
+
+def test_absent_built_in_owner() -> None:
+    """An owner that does not exist leaves the pod alone."""
+    looked_up = {ObjectKey("", "ReplicaSet", "web-1"): Absent()}
+    found = match(vpa(), DEPLOYMENT, looked_up=looked_up)
+    assert found == Match(MatchReason.OWNER_UNKNOWN, "ReplicaSet/web-1 does not exist")
+
+
+def test_nothing_is_looked_up_without_need() -> None:
+    """A namespace without VPAs costs no look-up."""
+    assert told(match_pod(read_pod(POD), EMPTY_VIEW, {}, boosts=True)) == "NoVPAInNamespace"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "expected"),
+    [
+        pytest.param("apps/v1", "v", id="as today"),
+        pytest.param("apps/v1beta2", "v", id="an old version"),
+        pytest.param("extensions/v1beta1", "v", id="an old group"),
+        pytest.param("", "v", id="no version"),
+        pytest.param("v1", "v", id="no group"),
+        pytest.param("example.com/v1", "NoVPAForOwner", id="another group"),
+    ],
+)
+def test_group_of_target(api_version: str, expected: str) -> None:
+    """A built-in target is meant by kind and group; a missing group means the built-in."""
+    found = vpa("v")
+    found["spec"]["targetRef"]["apiVersion"] = api_version
+    assert told(match(found, DEPLOYMENT, REPLICA_SET)) == expected
+
+
+def test_namesake_of_another_group() -> None:
+    """A third-party Job is not the built-in one of the same name."""
+    key = ObjectKey("batch.volcano.sh", "Job", "train")
+    pod = make.pod_json(owner="batch.volcano.sh/v1alpha1/Job/train")
+    objects = [vpa(target="Job/train"), make.workload_json("Job/train")]
+    found = match(*objects, pod=pod)
+    assert isinstance(found, Unknown)
+    assert found.lookup.key == key
+    assert told(match(*objects, pod=pod, looked_up={key: Absent()})) == "NoScalableOwner"
+
+
+OLD, NEW = timedelta(days=10), timedelta(days=5)
+
+
+@pytest.mark.parametrize(
+    ("vpas", "winner", "weaker"),
+    [
+        pytest.param(
+            [vpa("a", created=NEW), vpa("b", created=OLD)], "b", ["a"], id="M10 the older"
+        ),
+        pytest.param([vpa("b", created=OLD), vpa("a", created=OLD)], "a", ["b"], id="M10 the name"),
+        pytest.param(
+            [vpa("old", created=OLD, mode="Off", boost=BOOST), vpa("new", created=NEW)],
+            "new",
+            ["old"],
+            id="what only boosts comes after what is active",
+        ),
+        pytest.param(
+            [vpa("old", created=OLD, mode="Off"), vpa("new", created=NEW)],
+            "new",
+            [],
+            id="what is Off takes no part",
+        ),
+        pytest.param(
+            [vpa("old", created=OLD, selector=LEADER), vpa("new", created=NEW)],
+            "new",
+            [],
+            id="what selects others takes no part",
+        ),
+        pytest.param(
+            [vpa("c", created=NEW), vpa("b", created=OLD), vpa("a", created=NEW)],
+            "b",
+            ["a", "c"],
+            id="three",
+        ),
+    ],
+)
+def test_strongest(vpas: list[Json], winner: str, weaker: list[str]) -> None:
+    """Of several VPAs the oldest active one controls the pod, and the others are named."""
+    found = match(*vpas, DEPLOYMENT, REPLICA_SET)
+    assert isinstance(found, Match)
+    assert found.vpa is not None
+    assert found.vpa.name == winner
+    assert [other.name for other in found.weaker] == weaker
+    assert all(name in found.message for name in (winner, *weaker))
+
+
+@pytest.mark.parametrize(
+    ("boosts", "with_off", "expected"),
+    [
+        pytest.param(True, False, "v", id="boosts on"),
+        pytest.param(False, False, "ModeOff", id="boosts off"),
+        pytest.param(False, True, "v", id="whoever asks wants Off ones too"),
+    ],
+)
+def test_off_with_boost(boosts: bool, with_off: bool, expected: str) -> None:
+    """With boosts switched off a boost lets no VPA in mode Off take part."""
+    objects = [vpa("v", mode="Off", boost=BOOST), DEPLOYMENT, REPLICA_SET]
+    assert told(match(*objects, boosts=boosts, with_off=with_off)) == expected
+
+
+def test_topmost_includes_itself() -> None:
+    """A controller that nobody owns is the topmost."""
+    view = make.snapshot(DEPLOYMENT).of("default")
+    owner = read_pod(make.pod_json(owner="Deployment/web")).controller
+    assert owner is not None
+    found = topmost(owner, "default", view, NOTHING_LOOKED_UP)
+    assert isinstance(found, Workload)
+    assert found.key == owner.key
+
+
+def test_absent_selector_selects() -> None:
+    """A VPA without a selector takes every pod of its target."""
+    assert selects(None, make.pod())

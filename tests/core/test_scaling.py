@@ -1,0 +1,101 @@
+"""Limits keep their ratio to requests, and are told about where they cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.scaling import Limit, in_order, limits_follow, proportional_limit, scale
+from app.model.quantity import ZERO
+from tests import make
+from tests.make import quantity
+
+UNLIMITED = "{}: limit NOT set since originalLimit is nil or 0"
+UNASKED = "{}: limit NOT set since recommendedRequest is nil or 0"
+CUT = "{}: failed to keep limit to request ratio; capping limit to int64"
+
+
+@pytest.mark.parametrize(
+    ("resource", "limit", "request_", "target", "expected", "note"),
+    [
+        pytest.param("cpu", "150m", "100m", "250m", "375m", "", id="L1 in proportion"),
+        pytest.param("memory", "200Mi", "100Mi", "200Mi", "400Mi", "", id="L1 memory"),
+        pytest.param("cpu", "100m", "100m", "250m", "250m", "", id="L2 equal stays equal"),
+        pytest.param("memory", "512Mi", "256Mi", "262144k", "500Mi", "", id="L3 the old format"),
+        pytest.param("cpu", "1", "100m", "35m", "350m", "", id="L4 down"),
+        pytest.param("memory", "512Mi", "256Mi", "104857600", "200Mi", "", id="L4 memory"),
+        pytest.param("cpu", "333m", "100m", "77m", "256m", "", id="L5 down to millicores"),
+        pytest.param("memory", "700Mi", "300Mi", "262144k", "611669333", "", id="L5 down to bytes"),
+        pytest.param("cpu", "2", "1500m", "1", "1333m", "", id="L6 a third"),
+        pytest.param("memory", "200", "150", "100", "133", "", id="L6 memory"),
+        pytest.param("cpu", "2", None, "300m", "300m", "", id="L7 no request: as if equal"),
+        pytest.param("cpu", "2", "0", "0.3", "300m", "", id="L7 nor one of zero"),
+        pytest.param("cpu", "1e0", "1000m", "1.500", "1.500", "", id="equal by value"),
+        pytest.param("memory", None, "1", "1", None, UNLIMITED, id="L8 no limit"),
+        pytest.param("memory", "0", "1", "1", None, UNLIMITED, id="a limit of zero is none"),
+        pytest.param("memory", "1", "1", None, None, UNASKED, id="L9 nothing recommended"),
+        pytest.param("memory", "1", "1", "0", None, UNASKED, id="zero recommended"),
+        pytest.param("cpu", "10", "1", "1Ei", "9223372036854775807m", CUT, id="L11 cut off"),
+        pytest.param("memory", "10", "1", "1Ei", "9223372036854775807", CUT, id="L11 memory"),
+    ],
+)
+def test_proportional_limit(
+    resource: str,
+    limit: str | None,
+    request_: str | None,
+    target: str | None,
+    expected: str | None,
+    note: str,
+) -> None:
+    """The limit grows as the request does, printed as the old one was."""
+    had, asked, wanted = (None if x is None else quantity(x) for x in (limit, request_, target))
+    found = proportional_limit(resource, had, asked, wanted)
+    assert (found.amount and str(found.amount), found.note) == (expected, note.format(resource))
+
+
+def test_usual_limit() -> None:
+    """A usual limit stands in for a missing one, and none for none."""
+    asked, wanted = quantity("1"), quantity("10")
+    assert proportional_limit("cpu", None, asked, wanted, quantity("2")).amount == quantity("20")
+    assert proportional_limit("cpu", ZERO, asked, wanted, quantity("2")).amount == quantity("20")
+    assert proportional_limit("cpu", asked, asked, wanted, quantity("2")) == Limit(wanted, "")
+
+
+@pytest.mark.parametrize(
+    ("resource", "round_up", "expected"),
+    [("cpu", False, "333m"), ("cpu", True, "334m"), ("memory", False, "0"), ("memory", True, "0")],
+)
+def test_scale(resource: str, round_up: bool, expected: str) -> None:
+    """Only cpu is ever rounded up."""
+    third = scale(resource, quantity("1"), quantity("3"), quantity("1"), round_up=round_up)
+    assert str(third) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param("", "", id="none"),
+        pytest.param("cpu memory", "cpu memory", id="as they should be"),
+        pytest.param("memory cpu", "cpu memory", id="the other way round"),
+        pytest.param("b a", "a b", id="two others"),
+        pytest.param("z memory a cpu", "cpu memory a z", id="others come last"),
+    ],
+)
+def test_in_order(names: str, expected: str) -> None:
+    """Equal resources come in equal order, whoever wrote them."""
+    assert in_order(names.split()) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(None, True, id="not said"),
+        pytest.param("RequestsAndLimits", True, id="both"),
+        pytest.param("RequestsOnly", False, id="requests"),
+        pytest.param("", False, id="an empty word"),
+        pytest.param("LimitsOnly", False, id="an unknown word"),
+    ],
+)
+def test_limits_follow(values: str | None, expected: bool) -> None:
+    """Limits are written only by whoever asks for it, or does not say."""
+    assert limits_follow(make.policy(values=values)) is expected
+    assert limits_follow(None)

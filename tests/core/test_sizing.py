@@ -1,0 +1,361 @@
+"""Recommendations pass all caps in order, and limits follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from app.core.capping import SizingRules
+from app.core.sizing import OURS, Amounts, capped, sizes
+from app.model.limits import NO_LIMITS
+from app.model.pods import Pod, read_pod
+from app.model.quantity import Quantity
+from app.model.vpa import Vpa, read_vpa
+from tests import make
+from tests.core.admission.oracle import Upstream, UpstreamFails
+from tests.core.admission.worlds import World, worlds
+from tests.core.shorthand import admit, advice, box, two, vpa_json
+
+Json = dict[str, Any]
+
+UPSTREAM = SizingRules(
+    spares_off_containers=False,
+    keeps_fixed_limits=False,
+    orders_bounds=False,
+    fits_pod_resources=False,
+)
+NO_MEMORY_LIMIT = "memory: limit NOT set since originalLimit is nil or 0"
+NO_MEMORY_TARGET = "memory: limit NOT set since recommendedRequest is nil or 0"
+CUT = "failed to keep limit to request ratio; capping limit to int64"
+REQUESTS, BOTH = (
+    "cpu request, memory request",
+    "cpu request, memory request, cpu limit, memory limit",
+)
+CAPPED = "cpu capped to {0}, memory capped to {0}"
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "expected", "notes"),
+    [
+        pytest.param(
+            ("100m/100Mi", "150m/200Mi"), "250m/200Mi", "250m/200Mi 375m/400Mi", BOTH, id="L1"
+        ),
+        pytest.param(
+            ("100m/100Mi", "100m/100Mi"), "250m/200Mi", "250m/200Mi 250m/200Mi", BOTH, id="L2"
+        ),
+        pytest.param(
+            ("100m/256Mi", "200m/512Mi"), "250m/262144k", "250m/262144k 500m/500Mi", BOTH, id="L3"
+        ),
+        pytest.param(
+            ("100m/256Mi", "1/512Mi"), "35m/104857600", "35m/104857600 350m/200Mi", BOTH, id="L4"
+        ),
+        pytest.param(
+            ("100m/300Mi", "333m/700Mi"),
+            "77m/262144k",
+            "77m/262144k 256m/611669333",
+            BOTH,
+            id="L5",
+        ),
+        pytest.param(("1500m/150", "2/200"), "1/100", "1/100 1333m/133", BOTH, id="L6"),
+        pytest.param(("", "2/200Mi"), "2/200Mi", "2/200Mi 2/200Mi", BOTH, id="L7"),
+        pytest.param(
+            ("100m/100Mi", "300m"),
+            "250m/200Mi",
+            "250m/200Mi 750m",
+            f"{NO_MEMORY_LIMIT}, {REQUESTS}, cpu limit",
+            id="L8",
+        ),
+        pytest.param(
+            ("200m/128Mi", "400m/256Mi"),
+            "500m",
+            "500m/128Mi 1/256Mi",
+            f"{NO_MEMORY_TARGET}, cpu request, cpu limit",
+            id="L9",
+        ),
+        pytest.param(("100m/100Mi", ""), "250m/200Mi", "250m/200Mi -", REQUESTS, id="L10"),
+        pytest.param(
+            ("1/100Mi", "10/1000Mi"),
+            "1Ei/1Ei",
+            "1Ei/1Ei 9223372036854775807m/9223372036854775807",
+            f"cpu: {CUT}, memory: {CUT}, {BOTH}",
+            id="L11",
+        ),
+        pytest.param(
+            ("100m", "0"), "250m", "250m 0", "cpu request", id="a limit of zero is left alone"
+        ),
+        pytest.param(
+            ("100m/100Mi", "200m/200Mi"),
+            "0/0",
+            "0/0 200m/200Mi",
+            REQUESTS,
+            id="zero is recommended",
+        ),
+        pytest.param(
+            ("+100m/0100Mi", ""), "0250m/1024Mi", "0250m/1Gi -", REQUESTS, id="odd spellings"
+        ),
+    ],
+)
+def test_limits_in_proportion(has: tuple[str, str], target: str, expected: str, notes: str) -> None:
+    """The recommendation becomes the request and the limit keeps its ratio."""
+    found = admit(make.pod_json(box("app", *has)), vpa_json(advice("app", target)))
+    assert found.containers == [expected]
+    assert found.told == f"container 0: {notes}"
+
+
+BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "policy", "expected", "notes"),
+    [
+        pytest.param(
+            ("1/100Mi", "2/200Mi"),
+            "2/200Mi",
+            {"values": "RequestsOnly"},
+            "2/200Mi 2/200Mi",
+            REQUESTS,
+            id="L12",
+        ),
+        pytest.param(
+            ("1/100Mi", "2/200Mi"),
+            "3/500Mi",
+            {"values": "RequestsOnly"},
+            "2/200Mi 2/200Mi",
+            f"{CAPPED.format('container limit')}, {REQUESTS}",
+            id="L13",
+        ),
+        pytest.param(
+            ("1/100Mi", ""),
+            "3/150Mi",
+            BOUNDS,
+            "4/300Mi -",
+            f"{CAPPED.format('minAllowed')}, {REQUESTS}",
+            id="L14",
+        ),
+        pytest.param(
+            ("1/100Mi", ""),
+            "7/2Gi",
+            BOUNDS,
+            "5/1Gi -",
+            f"{CAPPED.format('maxAllowed')}, {REQUESTS}",
+            id="L15",
+        ),
+        pytest.param(
+            ("100m/100Mi", ""),
+            "250m/200Mi",
+            {"max_allowed": two("233m/150Mi")},
+            "233m/150Mi -",
+            f"{CAPPED.format('maxAllowed')}, {REQUESTS}",
+            id="L16",
+        ),
+        pytest.param(
+            ("100m/100Mi", ""),
+            "50m/60Mi",
+            {"min_allowed": two("90m/80Mi")},
+            "90m/80Mi -",
+            f"{CAPPED.format('minAllowed')}, {REQUESTS}",
+            id="L17",
+        ),
+        pytest.param(
+            ("100m", ""),
+            "50m",
+            {"min_allowed": two("2"), "max_allowed": two("1")},
+            "1 -",
+            "cpu capped to minAllowed, cpu capped to maxAllowed, cpu request",
+            id="the maximum wins",
+        ),
+        pytest.param(
+            ("100m", ""),
+            "50m",
+            {"min_allowed": two("0"), "max_allowed": two("0")},
+            "50m -",
+            "cpu request",
+            id="bounds of zero are none",
+        ),
+        pytest.param(
+            ("100m", ""),
+            "0.05",
+            {"min_allowed": two("50m"), "max_allowed": two("5e-2")},
+            "50m -",
+            "cpu request",
+            id="equal is not capped",
+        ),
+        pytest.param(
+            ("100m", ""), "50m", {"max_allowed": two("-1")}, "50m -", "cpu request", id="negative"
+        ),
+        pytest.param(
+            ("1", "0"),
+            "50m",
+            {"values": "RequestsOnly"},
+            "0 0",
+            "cpu capped to container limit, cpu request",
+            id="a limit of zero is a limit",
+        ),
+        pytest.param(
+            ("1/1Gi", "2/2Gi"), "3/3Gi", {"values": "Other"}, "3/3Gi 2/2Gi", REQUESTS, id="unknown"
+        ),
+        pytest.param(
+            ("/1Gi", "/1Pi"),
+            "/8Ei",
+            {"values": "RequestsOnly"},
+            "/9223372036854775807 /1Pi",
+            "memory request",
+            id="thousandths beyond int64",
+        ),
+    ],
+)
+def test_policy(has: tuple[str, str], target: str, policy: Json, expected: str, notes: str) -> None:
+    """The policy bounds requests, and RequestsOnly keeps them below the limit."""
+    vpa = vpa_json(advice("app", target), policies=[make.policy_json(**policy)])
+    found = admit(make.pod_json(box("app", *has)), vpa)
+    assert found.containers == [expected]
+    assert found.told == f"container 0: {notes}"
+
+
+def test_wildcard_is_not_merged() -> None:
+    """L18: a policy of its own stands in for the wildcard as a whole."""
+    vpa = vpa_json(
+        advice("a", "300m"),
+        advice("b", "300m"),
+        policies=[
+            make.policy_json("*", max_allowed=two("200m")),
+            make.policy_json("b", min_allowed=two("400m")),
+        ],
+    )
+    found = admit(make.pod_json(box("a", "1m"), box("b", "1m")), vpa)
+    assert found.containers == ["200m -", "400m -"]
+
+
+def test_last_wildcard_wins() -> None:
+    """L19: of several wildcards the last one counts."""
+    policies = [make.policy_json("*", max_allowed=two(most)) for most in ("200m", "500m")]
+    found = admit(
+        make.pod_json(box("app", "1m")), vpa_json(advice("app", "300m"), policies=policies)
+    )
+    assert found.containers == ["300m -"]
+
+
+def test_other_resources() -> None:
+    """What is recommended beside cpu and memory is capped and written too, but has no limit."""
+    vpa = vpa_json(
+        {"containerName": "app", "target": {"z": "3", "example.com/gpu": "3", "": "1"}},
+        policies=[make.policy_json(max_allowed={"z": "2"}, values="RequestsOnly")],
+    )
+    pod = make.pod_json(make.container_json("app", resources={"limits": {"example.com/gpu": "1"}}))
+    found = admit(pod, vpa)
+    assert found.pod["spec"]["containers"][0]["resources"] == {
+        "requests": {"example.com/gpu": "1", "z": "2"},
+        "limits": {"example.com/gpu": "1"},
+    }
+    assert found.told == (
+        "container 0: z capped to maxAllowed, example.com/gpu capped to container limit, "
+        "example.com/gpu request, z request"
+    )
+
+
+# --- as the updater sees it
+
+
+def limited(pod: Pod, vpa: Vpa, *ranges: Json, rules: SizingRules = OURS) -> dict[str, Amounts]:
+    """Return the recommendations after caps, from what the spec says."""
+    limits = make.snapshot(*ranges).of("default").limits
+    current = {container.name: container.resources for container in pod.containers}
+    return capped(pod, vpa, limits, current, rules=rules)
+
+
+def words(found: Amounts) -> list[str]:
+    """Return lower bound, target and upper bound of the cpu."""
+    lists = (found.lower_bound, found.target, found.upper_bound)
+    return [str(amounts.get("cpu", "-")) for amounts in lists]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        pytest.param(OURS, ["200m", "200m", "200m"], id="the target stays between them"),
+        pytest.param(UPSTREAM, ["300m", "200m", "100m"], id="each for itself"),
+    ],
+)
+def test_bounds_in_order(rules: SizingRules, expected: list[str]) -> None:
+    """Bounds that lie on the wrong side of the target are pulled to it."""
+    advice_ = make.recommendation_json(cpu="200m", lower=two("300m"), upper=two("100m"))
+    vpa = make.vpa(recommendations=[advice_])
+    assert words(limited(make.pod(cpu="1"), vpa, rules=rules)["app"]) == expected
+
+
+def test_bounds_are_capped_alike() -> None:
+    """Bounds pass the same caps as the target, but only the target's are told of."""
+    advice_ = make.recommendation_json(cpu="200m", lower=two("100m/1"), upper=two("300m"))
+    policy = make.policy_json(min_allowed=two("150m"), max_allowed=two("250m"))
+    vpa = make.vpa(recommendations=[advice_], policies=[policy])
+    found = limited(make.pod(cpu="1"), vpa)["app"]
+    assert words(found) == ["150m", "200m", "250m"]
+    assert found.notes == ()
+    assert found.lower_bound["memory"] == make.quantity("1")
+
+
+def test_bounds_only_if_wanted() -> None:
+    """Admission asks for targets alone."""
+    advice_ = make.recommendation_json(cpu="200m", lower=two("100m"), upper=two("300m"))
+    pod = make.pod()
+    current = {"app": pod.containers[0].resources}
+    vpa = make.vpa(recommendations=[advice_])
+    found = capped(pod, vpa, NO_LIMITS, current, with_bounds=False)["app"]
+    assert words(found) == ["-", "200m", "-"]
+
+
+def test_nothing_recommended() -> None:
+    """Without a recommendation there is nothing to cap, whatever the policy says."""
+    vpa = make.vpa(policies=[make.policy_json(min_allowed=two("1"))])
+    assert limited(make.pod(cpu="100m"), vpa) == {}
+
+
+def test_what_was_recommended_is_kept() -> None:
+    """The amounts know what they were before the caps, and what changed them."""
+    vpa = make.vpa(cpu="3", policies=[make.policy_json(max_allowed=two("2"))])
+    found = limited(make.pod(cpu="1"), vpa)["app"]
+    assert found.recommended == make.quantities(cpu="3")
+    assert found.notes == ("cpu capped to maxAllowed",)
+    assert found.is_own
+
+
+def test_off_container_has_no_recommendation() -> None:
+    """A container in mode Off is never sized, though its status may still recommend."""
+    vpa = make.vpa(cpu="3", policies=[make.policy_json(mode="Off")])
+    assert limited(make.pod(cpu="1"), vpa) == {}
+    assert words(limited(make.pod(cpu="1"), vpa, rules=UPSTREAM)["app"])[1] == "3"
+
+
+def test_unchanged_room_is_not_written() -> None:
+    """A container that only makes room and does not have to is left alone."""
+    amounts = Amounts("app", make.quantities(cpu="1"), {}, {}, {}, (), is_own=False)
+    pod = make.pod(cpu="1000m")
+    found = sizes(amounts, pod.containers[0].resources, make.vpa(), NO_LIMITS)
+    assert not found.requests
+
+
+def texts(amounts: dict[str, Quantity]) -> dict[str, str]:
+    """Return amounts as they are printed."""
+    return {name: str(amount) for name, amount in sorted(amounts.items())}
+
+
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(odd=True))
+def test_upstream_rules_are_upstream(world: World) -> None:
+    """With our own rules off, every cap is upstream's, to the spelling and the note."""
+    plain = Upstream(world.pod, world.vpa, world.ranges)
+    try:
+        expected = {entry["name"]: entry for entry in plain.capped()}
+    except UpstreamFails:
+        expected = {}
+        plain.mended.add("a crash")
+    assume(not plain.mended)
+    found = limited(read_pod(world.pod), read_vpa(world.vpa), *world.ranges, rules=UPSTREAM)
+    assert found.keys() == expected.keys()
+    for name, amounts in found.items():
+        assert texts(dict(amounts.target)) == texts(expected[name]["target"])
+        assert texts(dict(amounts.lower_bound)) == texts(expected[name]["lowerBound"])
+        assert texts(dict(amounts.upper_bound)) == texts(expected[name]["upperBound"])
+        assert list(amounts.notes) == plain.notes.get(name, [])
