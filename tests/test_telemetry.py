@@ -60,6 +60,7 @@ def exercise_admission(registry: CollectorRegistry) -> None:
     metrics.pod_skipped("NoVpa")
     metrics.pod_failed_open("BadPod")
     metrics.vpa_refused("FieldValueInvalid")
+    metrics.settle()
 
 
 def exercise_updater(registry: CollectorRegistry) -> None:
@@ -372,6 +373,7 @@ registry = CollectorRegistry()
 admission = AdmissionMetrics(registry)
 admission.pod(applied=True)
 admission.review("applied", "Pod", 0.5)
+admission.settle()
 ProcessMetrics(registry, "1.2.3").watch_age("pods", float(sys.argv[1]))
 RecommenderMetrics(registry).usage_answer("x", is_error=False)
 import os; print(os.getpid())

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.telemetry.buckets import ANSWER, EXECUTION
+from app.telemetry.buckets import ANSWER, EXECUTION, Buckets
+from app.telemetry.tally import Tally
 
 
 class Step(StrEnum):
@@ -63,8 +64,9 @@ class AdmissionMetrics:
             registry=registry,
         )
         self._pods = {True: pods.labels("true"), False: pods.labels("false")}
-        self._latency = lru_cache(latency.labels)
-        self._execution = lru_cache(execution.labels)
+        self._tallies: list[Tally] = []
+        self._latency = lru_cache(lambda *labels: self._tally(latency.labels(*labels), ANSWER))
+        self._steps = {step.value: self._tally(execution.labels(step), EXECUTION) for step in Step}
         self._skipped = lru_cache(skipped.labels)
         self._failed_open = lru_cache(failed_open.labels)
         self._refused = lru_cache(refused.labels)
@@ -75,11 +77,21 @@ class AdmissionMetrics:
 
     def review(self, status: str, resource: str, seconds: float) -> None:
         """Time a review by how it ended and what it was about."""
-        self._latency(status, resource).observe(seconds)
+        self._latency(status, resource).add(seconds)
 
     def step(self, step: str, seconds: float) -> None:
         """Time a step of a review."""
-        self._execution(step).observe(seconds)
+        self._steps[step].add(seconds)
+
+    def settle(self) -> None:
+        """Let a scrape see all that was timed."""
+        for tally in self._tallies:
+            tally.settle()
+
+    def _tally(self, series: Histogram, bounds: Buckets) -> Tally:
+        tally = Tally(series, bounds)
+        self._tallies.append(tally)
+        return tally
 
     def pod_skipped(self, reason: str) -> None:
         """Count a pod that no VPA changes."""

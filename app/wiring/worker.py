@@ -65,7 +65,7 @@ def work(
     )
     server = Server(webhook(reviewer), listener, tls.context)
     threading.Thread(target=_obey, args=(keeper, tls, server), daemon=True).start()
-    threading.Thread(target=_report, args=(keeper, known), daemon=True).start()
+    threading.Thread(target=_report, args=(keeper, known, metrics), daemon=True).start()
     server.run()
 
 
@@ -82,10 +82,11 @@ def _obey(keeper: Connection, tls: ServerTls, server: Server) -> None:
         tls.swap(message.cert_pem, message.key_pem)
 
 
-def _report(keeper: Connection, known: Knowledge) -> None:
+def _report(keeper: Connection, known: Knowledge, metrics: AdmissionMetrics) -> None:
     is_tidied = False
     pause = threading.Event()
     while True:
+        metrics.settle()
         problem = known.problem()
         if not problem and not is_tidied:
             _tidy()

@@ -1,0 +1,37 @@
+"""Tallies: what is gathered in memory reaches the histogram as if each value had been observed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from app.telemetry.tally import Tally
+
+BOUNDS = (0.01, 0.1, 1.0)
+
+
+def histogram() -> tuple[CollectorRegistry, Histogram]:
+    """Return a histogram of its own."""
+    registry = CollectorRegistry()
+    return registry, Histogram("seconds", "s", buckets=BOUNDS, registry=registry)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0]), max_size=30))
+def test_settling_is_observing(values: list[float]) -> None:
+    """Settled tallies and plain observations make the same series, also on the bounds."""
+    plain_registry, plain = histogram()
+    registry, series = histogram()
+    tally = Tally(series, BOUNDS)
+    for value in values:
+        plain.observe(value)
+        tally.add(value)
+        if value == 0.5:
+            tally.settle()
+    tally.settle()
+
+    counts = [line for line in generate_latest(registry).splitlines() if b"_sum" not in line]
+    wanted = [line for line in generate_latest(plain_registry).splitlines() if b"_sum" not in line]
+    assert counts == wanted
+    assert registry.get_sample_value("seconds_sum") == pytest.approx(sum(values))
