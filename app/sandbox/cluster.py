@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.model import patches
-from app.model.errors import Invalid
+from app.model.errors import Invalid, Unavailable
 from app.ports import (
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -86,6 +86,9 @@ class SandboxCluster:
         """Yield changes after a version, with bookmarks; ends in silence when its time is over."""
         kind = self._catalogue.find(resource)
         matches = selection(kind.collection, label_selector, field_selector)
+        if resource_version and not resource_version.isdecimal():
+            message = f'resourceVersion: Invalid value: "{resource_version}": invalid syntax'
+            raise Unavailable(message, status=500)  # a list is told better
         version = check_version(self._store, resource, resource_version or "0")
         yield from self.watches.open(
             resource, kind.collection, namespace, matches, version, timeout_seconds

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from app.ports import POD_METRICS, Json
 from app.sandbox.kinds import Catalogue, Kind
-from app.sandbox.refusals import not_allowed, unknown_resource
+from app.sandbox.refusals import not_allowed, unknown_path, unknown_resource
 
 VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "sandbox"}
 
@@ -39,7 +39,7 @@ def answer(catalogue: Catalogue, method: str, path: str) -> Json:
                 or _nothing()
             )
         case _:
-            raise unknown_resource()
+            raise unknown_path()
 
 
 def _nothing() -> Json:

@@ -26,7 +26,7 @@ from app.sandbox.objects import (
     stamp,
     uid_of,
 )
-from app.sandbox.refusals import forbidden, not_found, other_uid, too_many
+from app.sandbox.refusals import forbidden, not_found, recreated, too_many
 from app.sandbox.store import Store
 from app.sandbox.writes import Writes
 
@@ -66,7 +66,7 @@ class Evictions:
             version = self._ask_budget(pod, dry_run=dry_run)
         uid = options.get("uid", "")
         if uid and uid != uid_of(pod):
-            raise other_uid("pods", key.name, uid, uid_of(pod))
+            raise recreated("Pod", key.name, uid, uid_of(pod))
         if not dry_run:
             self._delete(pod, version)
         return SUCCESS
@@ -76,7 +76,7 @@ class Evictions:
 
         def mark(item: Json) -> Json:
             if uid_of(item) != uid:
-                raise other_uid("pods", key.name, uid, uid_of(item))
+                raise recreated("Pod", key.name, uid, uid_of(item))
             if version and version != item["metadata"]["resourceVersion"]:
                 raise _busy("of a pod that was not Ready")
             set_condition(item, _EVICTED, self._clock.now())
@@ -150,10 +150,10 @@ def _refusal(budget: Json) -> ClusterError | None:
     if condition is not None and condition.get("reason") == "SyncFailed":
         return too_many(_NO, condition.get("message", ""))
     needed, healthy = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
-    return too_many(
-        _NO,
-        f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently",
-    )
+    if healthy > needed:
+        return too_many(_NO, f"The disruption budget {name} does not allow evicting pods currently")
+    cause = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+    return too_many(_NO, cause)
 
 
 def _busy(name: str) -> ClusterError:

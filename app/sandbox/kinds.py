@@ -14,7 +14,7 @@ from app import ports
 from app.ports import Json, Resource
 from app.sandbox import pod_rules, workload_rules
 from app.sandbox.cel import NotUnderstood, compile_cel
-from app.sandbox.refusals import Problem, unknown_resource, wrong
+from app.sandbox.refusals import Problem, unknown_path, unknown_resource, wrong
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
 Fill = Callable[[Json], None]
@@ -89,9 +89,11 @@ class Catalogue:
             NotFound: it is not served.
         """
         found = self._kinds.get(_place(resource))
-        if found is None:
+        if found is not None:
+            return found
+        if any(kind.resource.group == resource.group for kind in self):
             raise unknown_resource()
-        return found
+        raise unknown_path()
 
     def by_kind(self, api_version: str, kind: str) -> Kind | None:
         """Return a kind by what objects carry, None if it is not served."""

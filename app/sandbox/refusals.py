@@ -77,8 +77,13 @@ def shown(value: object) -> str:
     return orjson.dumps(value, default=str).decode()
 
 
+def unknown_path() -> NotFound:
+    """There is not even such a group."""
+    return NotFound("404 page not found", status=404)
+
+
 def unknown_resource() -> NotFound:
-    """Nothing is served at such a path."""
+    """Nothing of this name is served in a group."""
     return NotFound(
         "the server could not find the requested resource", status=404, reason="NotFound"
     )
@@ -111,6 +116,15 @@ def other_uid(collection: str, name: str, wanted: str, found: str) -> Conflict:
     """An object of this name, but another one."""
     why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
     return conflict(collection, name, why)
+
+
+def recreated(kind: str, name: str, wanted: str, found: str) -> Conflict:
+    """An object of this name, but not the one that is to go."""
+    why = (
+        f"the UID in the precondition ({wanted}) does not match the UID in record ({found}). "
+        "The object might have been deleted and then recreated"
+    )
+    return conflict(kind, name, why)
 
 
 def bad_request(message: str) -> Invalid:

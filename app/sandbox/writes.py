@@ -27,7 +27,7 @@ from app.sandbox.refusals import (
     invalid,
     modified,
     not_found,
-    other_uid,
+    recreated,
 )
 from app.sandbox.store import Stale, Store
 
@@ -117,7 +117,7 @@ class Writes:
             if old is None:
                 raise not_found(kind.collection, key.name)
             if uid and uid != uid_of(old):
-                raise other_uid(kind.collection, key.name, uid, uid_of(old))
+                raise recreated(kind.resource.kind, key.name, uid, uid_of(old))
             self._check(Attempt(Operation.DELETE, kind, *key, None, old))
             if kind.orphans if orphan is None else orphan:
                 self.orphaned.add(uid_of(old))

@@ -80,7 +80,7 @@ def customs(cluster: Cluster, eventually: Eventually) -> None:
 
         def is_established(name: str = name) -> bool:
             found = cluster.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
-            conditions = found.get("status", {}).get("conditions", ())
+            conditions = found.get("status", {}).get("conditions") or ()
             return any(
                 entry["type"] == "Established" and entry["status"] == "True" for entry in conditions
             )

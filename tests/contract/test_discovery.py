@@ -112,9 +112,11 @@ def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: 
     )
 
     def is_gone() -> bool:
-        with pytest.raises(NotFound):
+        try:
             cluster.get(WIDGETS, namespace, "w")
-        return True
+        except NotFound:
+            return True
+        return False
 
     eventually(is_gone)
 

@@ -232,7 +232,7 @@ def test_pods_that_are_not_there(crowd: Crowd) -> None:
     """A pod of another uid, or of no name, is not evicted."""
     crowd.join("pod")
 
-    with pytest.raises(Conflict, match="UID in precondition") as refused:
+    with pytest.raises(Conflict, match=r"UID in the precondition \(another\)") as refused:
         crowd.cluster.evict(crowd.namespace, "pod", uid="another")
     with pytest.raises(NotFound):
         crowd.cluster.evict(crowd.namespace, "nobody")
@@ -263,11 +263,12 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
         told = found.get("status", {})
         return told if told.get("conditions") else None
 
-    (condition,) = crowd.eventually(status)["conditions"]
-    assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
-    with pytest.raises(ClusterError) as held:
+    found = crowd.eventually(status)
+    assert (found["expectedPods"], found["disruptionsAllowed"]) == (0, 0)
+    with pytest.raises(TooMany) as held:
         crowd.cluster.evict(crowd.namespace, "pod")
-    assert held.value.status == 429
+    message = "The disruption budget budget does not allow evicting pods currently"
+    assert held.value.causes == (("DisruptionBudget", message),)
 
 
 def test_the_body_of_an_eviction(crowd: Crowd) -> None:

@@ -125,7 +125,11 @@ NOWHERE = Resource("contract.example.com", "v1", "nothings", "Nothing")
             "namespaces .* not found",
             id="create in no namespace",
         ),
-        pytest.param(lambda cluster, _ns: cluster.list(NOWHERE), "could not find", id="no kind"),
+        pytest.param(
+            lambda cluster, ns: cluster.list(Resource("apps", "v1", "nothings", "N"), ns),
+            "could not find",
+            id="no kind",
+        ),
         pytest.param(
             lambda cluster, ns: cluster.list(Resource("apps", "v9", "deployments", "D"), ns),
             "could not find",
@@ -141,6 +145,14 @@ def test_what_is_not_there(
         call(cluster, namespace)
 
     assert (refused.value.status, refused.value.reason) == (404, "NotFound")
+
+
+def test_groups_that_are_not_there(cluster: Cluster) -> None:
+    """A group that nobody serves is `NotFound` too."""
+    with pytest.raises(NotFound) as refused:
+        cluster.list(NOWHERE)
+
+    assert refused.value.status == 404
 
 
 def test_a_missing_namespace_lists_as_empty(cluster: Cluster, namespace: str) -> None:
@@ -286,7 +298,7 @@ def test_delete_of_another_object(cluster: Cluster, namespace: str) -> None:
     """An object that has not the uid asked for stays."""
     created = cluster.create(SECRETS, namespace, secret())
 
-    with pytest.raises(Conflict, match="UID in precondition: another"):
+    with pytest.raises(Conflict, match=r"UID in the precondition \(another\)"):
         cluster.delete(SECRETS, namespace, "first", uid="another")
 
     assert cluster.get(SECRETS, namespace, "first") == created

@@ -108,10 +108,9 @@ class Budgets:
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
-            if owner is None:
-                raise _Unknown(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-            uid, replicas = self._scale(pod["metadata"]["namespace"], owner)
-            wanted[uid] = replicas
+            if owner is not None:  # nobody knows how many there should be of the others
+                uid, replicas = self._scale(pod["metadata"]["namespace"], owner)
+                wanted[uid] = replicas
         return sum(wanted.values())
 
     def _scale(self, namespace: str, owner: Json) -> tuple[str, int]:
