@@ -181,6 +181,7 @@ class _Planner:
             return lasting
         node = self.nodes.get(pod.node)
         found = assess(pod, shapes, self.terms, node.allocatable if node is not None else None)
+        self.ledger.remember(found)
         if not is_remembered and _lasts(found):
             self.lasting[pod.uid] = found
         return found

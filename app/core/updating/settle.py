@@ -44,7 +44,6 @@ def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
     found: dict[str, Decision] = {}
     wishing: list[Assessment] = []
     for assessed in group.assessments:
-        ledger.remember(assessed)
         if assessed.decision is not None:
             found[assessed.pod.uid] = assessed.decision
         else:
