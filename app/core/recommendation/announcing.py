@@ -9,9 +9,7 @@ so turns are spread evenly. What could not be learned yet never wipes out what s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -24,6 +22,7 @@ from app.core.recommendation.entries import entries_of
 from app.core.recommendation.estimators import LOWER, TARGET, UPPER
 from app.core.recommendation.moments import nanoseconds, span
 from app.core.recommendation.overlaps import Overlaps
+from app.core.recommendation.publications import Publication, problem_of, publication
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import (
@@ -41,39 +40,7 @@ Levels = NDArray[np.int8]
 
 _TARGETS: Final = (TARGET, TARGET + 3)  # columns of cpu, then of memory
 _BOUNDS: Final = (LOWER, UPPER, LOWER + 3, UPPER + 3)
-_CANNOT_READ: Final = "Cannot read targetRef"
 _GOLDEN: Final = 0.6180339887498949  # multiples of it spread evenly
-
-
-class Why(StrEnum):
-    """Why a status is published."""
-
-    FIRST = "first recommendation"
-    KILL = "a container ran out of memory"
-    TARGET = "a target changed"
-    BOUNDS = "a bound moved"
-    CONDITIONS = "a condition changed"
-    GENERATION = "the object changed"
-    REFRESH = "the refresh is due"
-
-
-_WHY: Final = {
-    Difference.SLIGHT: Why.REFRESH,
-    Difference.BOUNDS: Why.BOUNDS,
-    Difference.TARGET: Why.TARGET,
-    Difference.CONDITIONS: Why.CONDITIONS,
-    Difference.GENERATION: Why.GENERATION,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A status that shall be written."""
-
-    namespace: str
-    name: str
-    status: VpaStatus
-    why: Why
 
 
 class Announcer:
@@ -99,10 +66,10 @@ class Announcer:
         entries = self._entries(appraisal, due)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
         found = [
-            publication
+            one
             for line in lines
             if (tracked := roster.by_line.get(line)) is not None
-            and (publication := self._publication(tracked, entries.get(line, []), turns, now))
+            and (one := self._publication(tracked, entries.get(line, []), turns, now))
         ]
         roster.table.is_dirty[lines] = False
         roster.table.is_urgent[lines] = False
@@ -156,12 +123,10 @@ class Announcer:
         found = difference(new, stands, self._rules.publish.bound_tolerance)
         if found is Difference.NONE or (found is Difference.SLIGHT and not turns[line]):
             return None
-        why = Why.KILL if table.is_urgent[line] else _WHY[found]
-        if not stands.recommendation and new.recommendation:
-            why = Why.FIRST
         tracked.sent, tracked.sent_for = new, tracked.observed
         table.published[line] = nanoseconds(now)
-        return Publication(*tracked.key, new, why)
+        killed = bool(table.is_urgent[line])
+        return publication(tracked.observed, new, stands, found, killed=killed)
 
     def _status(
         self,
@@ -170,13 +135,12 @@ class Announcer:
         stands: VpaStatus,
         now: datetime,
     ) -> VpaStatus:
-        observed = tracked.observed
         recommendation = carried(tracked, self._roster.rows, entries, stands, now)
         reports = self._rules.departures.report_overlaps
         standing = Standing(
             is_provided=bool(recommendation),
             matches_pods=bool(tracked.pods),
-            problem="" if observed.selector is not None else observed.problem or _CANNOT_READ,
+            problem=problem_of(tracked.observed),
             stronger=self.overlaps.stronger(tracked.line) if reports else None,
         )
         conditions = conditions_for(stands.conditions, standing, now)

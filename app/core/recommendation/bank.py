@@ -52,6 +52,11 @@ class Bank:
         found.references = self.references[rows]
         return found
 
+    def put(self, row: int, weights: Weights, total: float, reference_ns: int) -> None:
+        """Set a row to another histogram."""
+        self.weights[row], self.totals[row] = weights, total
+        self.references[row] = reference_ns
+
     def clear(self, rows: Rows) -> None:
         """Forget everything in some rows."""
         self.weights[rows] = 0.0

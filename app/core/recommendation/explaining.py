@@ -6,6 +6,7 @@ publications are made.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -29,10 +30,9 @@ from app.core.recommendation.grid import Grid
 from app.core.recommendation.moments import moment_or_none, nanoseconds
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.policy import CPU, MEMORY
-from app.core.recommendation.roster import Roster
-from app.core.recommendation.rules import RecommenderRules, ResourceRules
+from app.core.recommendation.rows import RowTable
+from app.core.recommendation.rules import EstimatorRules, RecommenderRules, ResourceRules
 from app.core.recommendation.shaping import Bound, Shaped
-from app.core.recommendation.tracked import TrackedVpa
 from app.model.vpa import ContainerRecommendation
 
 _WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
@@ -94,31 +94,31 @@ class Explanation:
 
 
 def explain(
-    roster: Roster, key: VpaKey, container: str, now: datetime, rules: RecommenderRules
-) -> Explanation | None:
-    """Explain one container, None if there is no history of it."""
-    tracked = roster.vpas.get(key)
-    if tracked is None or container not in tracked.rows:
-        return None
-    rows = np.array(list(tracked.rows.values()), dtype=np.intp)
-    appraisal = appraise(roster.rows, rows, nanoseconds(now), rules)
+    table: RowTable,
+    rows: Sequence[int],
+    container: str,
+    key: VpaKey,
+    now: datetime,
+    rules: RecommenderRules,
+) -> Explanation:
+    """Explain one of the rows of a VPA."""
+    appraisal = appraise(table, np.array(rows, dtype=np.intp), nanoseconds(now), rules)
     every = np.ones(len(rows), dtype=np.bool_)
-    entries = entries_of(roster.rows, appraisal, every, rules.format)
-    line = list(tracked.rows).index(container)
-    return _explanation(tracked, entries, appraisal, line, rules)
+    entries = entries_of(table, appraisal, every, rules.format)
+    line = [table.names[row] for row in rows].index(container)
+    return _explanation(key, entries, appraisal, line, rules.estimator)
 
 
 def _explanation(
-    tracked: TrackedVpa, entries: Entries, appraisal: Appraisal, line: int, rules: RecommenderRules
+    key: VpaKey, entries: Entries, appraisal: Appraisal, line: int, asked: EstimatorRules
 ) -> Explanation:
     table, row = entries.table, entries.rows[line]
-    asked = rules.estimator
     cpu = _resource(CPU_GRID, asked.cpu, appraisal.cpu, entries.cpu, line)
     memory = _resource(MEMORY_GRID, asked.memory, appraisal.memory, entries.memory, line)
     shows = entries.shows[line]
     return Explanation(
-        namespace=tracked.key[0],
-        vpa=tracked.key[1],
+        namespace=key[0],
+        vpa=key[1],
         container=table.names[row],
         absence=_absence(entries, line),
         first_sample=moment_or_none(int(table.first[row])),

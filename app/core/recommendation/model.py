@@ -20,11 +20,12 @@ face, `upstream.UpstreamModel`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 
-from app.core.recommendation.announcing import Announcer, Publication
+from app.core.recommendation.announcing import Announcer
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.history import History
@@ -33,11 +34,14 @@ from app.core.recommendation.killings import Killings
 from app.core.recommendation.moments import HOUR, UNSET, nanoseconds
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills, kills_by_transition
+from app.core.recommendation.publications import Publication
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upkeep import Upkeep
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
+
+_OVER = "Succeeded"
 
 
 class Model:
@@ -85,6 +89,18 @@ class Model:
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
         """Count OOM kills."""
         self._killings.count(records, nanoseconds(now))
+
+    def learn_past(self, pods: Iterable[Pod], batch: UsageBatch, now: datetime) -> None:
+        """Take history from elsewhere, also of pods that are no more.
+
+        Pods that are not known otherwise go again with the next tick.
+        """
+        for pod in pods:
+            if (pod.namespace, pod.name) not in self._roster.pods:
+                over = replace(pod, phase=_OVER)
+                self._roster.see_pod(over, None, nanoseconds(now))
+                self._roster.lose_pod((pod.namespace, pod.name))
+        self._intake.take(batch)
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""
@@ -145,7 +161,11 @@ class Model:
         self, namespace: str, vpa: str, container: str, now: datetime
     ) -> Explanation | None:
         """Derive a recommendation step by step, None for a container without history."""
-        return explain(self._roster, (namespace, vpa), container, now, self.rules)
+        tracked = self._roster.vpas.get((namespace, vpa))
+        if tracked is None or container not in tracked.rows:
+            return None
+        rows = list(tracked.rows.values())
+        return explain(self._roster.rows, rows, container, tracked.key, now, self.rules)
 
     @property
     def tally(self) -> Tally:

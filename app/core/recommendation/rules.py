@@ -7,7 +7,7 @@ everything that is done differently from upstream on purpose, each with a switch
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from app.model.quantity import Quantity
@@ -81,6 +81,7 @@ class PublishRules:
     checkpoint_pause: timedelta = timedelta(minutes=5)
     checkpoint_age: timedelta = timedelta(minutes=15)
     open_windows: int = 512  # running peaks told in one checkpoint
+    least_vpas: int = 10  # whose checkpoints are written in any case
 
 
 EVERY_TICK = PublishRules(
@@ -159,3 +160,9 @@ class RecommenderRules:
     memory_saver: bool = False  # forget pods that no VPA matches
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
+
+
+def as_upstream(rules: RecommenderRules) -> RecommenderRules:
+    """Return rules that differ in nothing from upstream: statuses and checkpoints at every tick."""
+    publish = replace(EVERY_TICK, least_vpas=rules.publish.least_vpas)
+    return replace(rules, departures=UPSTREAM, publish=publish)

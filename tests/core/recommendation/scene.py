@@ -11,12 +11,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.core.recommendation.announcing import Publication
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint, to_json
-from app.core.recommendation.model import Model
+from app.core.recommendation.models import model_for
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch
 from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.publications import Publication
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import recommendation_json
 from app.model.kinds import ObjectKey
@@ -36,7 +36,7 @@ class Scene:
 
     def __init__(self, rules: RecommenderRules | None = None, *, start: datetime = START) -> None:
         self.rules = rules or RecommenderRules()
-        self.model = Model(self.rules)
+        self.model = model_for(self.rules)
         self.start = self.now = start
         self.vpas: dict[str, ObservedVpa] = {}
         self.pods: dict[str, tuple[Pod, ObjectKey | None]] = {}
@@ -55,7 +55,7 @@ class Scene:
         self,
         name: str = "web",
         *,
-        of: Mapping[str, str] | None = None,
+        of: Mapping[str, str] | Selector | None = None,
         problem: str = "",
         restored: bool = True,
         policies: Sequence[make.Json] | None = None,
@@ -73,8 +73,8 @@ class Scene:
             created=created,
             annotations=annotations,
         )
-        labels = None if problem else Selector.of_labels(make.LABELS if of is None else of)
-        self.see(ObservedVpa(vpa, labels, problem))
+        found = of if isinstance(of, Selector) else Selector.of_labels(of or make.LABELS)
+        self.see(ObservedVpa(vpa, None if problem else found, problem))
         if restored:
             self.model.restore([], self.now)
         return vpa
@@ -98,6 +98,7 @@ class Scene:
         name: str = "web-0",
         *containers: str,
         role: str = "",
+        labels: Mapping[str, str] | None = None,
         phase: str = "Running",
         top: ObjectKey | None = WEB,
         uid: str = "",
@@ -106,7 +107,7 @@ class Scene:
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Add or change a pod."""
-        labels = make.LABELS | ({"role": role} if role else {})
+        labels = make.LABELS | ({"role": role} if role else {}) | dict(labels or {})
         item = make.pod_json(
             *(make.container_json(one) for one in containers),
             name=name,
@@ -121,6 +122,11 @@ class Scene:
         self.pods[name] = (pod, top)
         self.model.pod_seen(pod, self.now, top=top)
 
+    def drop(self, name: str) -> None:
+        """Take a pod away."""
+        del self.pods[name]
+        self.model.pod_gone("default", name)
+
     def use(
         self,
         cpu: int = ABSENT,
@@ -132,9 +138,24 @@ class Scene:
         window: float = 0.0,
     ) -> None:
         """Tell of usage: millicores and bytes, now unless said otherwise."""
+        self.model.usage(
+            self.batch(cpu, memory, pod=pod, container=container, at=at, window=window)
+        )
+
+    def batch(
+        self,
+        cpu: int,
+        memory: int,
+        *,
+        pod: str = "web-0",
+        container: str = "app",
+        at: datetime | None = None,
+        window: float = 0.0,
+    ) -> UsageBatch:
+        """Return one sample."""
         time_ns = nanoseconds(at or self.now)
         line = (("default", pod, container), cpu, memory, time_ns, int(window * 1e9))
-        self.model.usage(UsageBatch.of([line]))
+        return UsageBatch.of([line])
 
     def killed(
         self, memory: int, *, pod: str = "web-0", container: str = "app", at: datetime | None = None
@@ -169,7 +190,7 @@ class Scene:
         if flush:
             self.store()
         self.rules = rules or self.rules
-        self.model = Model(self.rules)
+        self.model = model_for(self.rules)
         for observed in self.vpas.values():
             self.model.vpa_seen(observed, self.now)
         stored = [read_checkpoint(to_json(checkpoint)) for checkpoint in self.stored.values()]

@@ -1,0 +1,116 @@
+"""The face of both models, and which one the rules ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Protocol
+
+from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.explaining import Explanation
+from app.core.recommendation.intake import Tally
+from app.core.recommendation.model import Model
+from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
+from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.publications import Publication
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.upstream.model import UpstreamModel
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+
+
+class RecommenderModel(Protocol):
+    """What a model can be told and asked; `app.core.recommendation.model` says how."""
+
+    rules: RecommenderRules
+
+    def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
+        """Take a VPA as it is now, or as its target has turned out to be."""
+        ...
+
+    def vpa_gone(self, key: VpaKey, now: datetime) -> None:
+        """Let a VPA go."""
+        ...
+
+    def pod_seen(self, pod: Pod, now: datetime, *, top: ObjectKey | None = None) -> None:
+        """Take a pod as it is now; `top` is its topmost controller, None if not known."""
+        ...
+
+    def pod_gone(self, namespace: str, name: str) -> None:
+        """Let a pod go at the next tick."""
+        ...
+
+    def usage(self, batch: UsageBatch) -> None:
+        """Take usage samples."""
+        ...
+
+    def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
+        """Take OOM kills."""
+        ...
+
+    def learn_past(self, pods: Iterable[Pod], batch: UsageBatch, now: datetime) -> None:
+        """Take history from elsewhere, also of pods that are no more."""
+        ...
+
+    def awaited(self) -> list[VpaKey]:
+        """Return the VPAs whose checkpoints should be read and given to `restore`."""
+        ...
+
+    def restore(
+        self,
+        checkpoints: Iterable[Checkpoint],
+        now: datetime,
+        *,
+        only: Collection[VpaKey] | None = None,
+    ) -> None:
+        """Take in every checkpoint there is, of all VPAs or of some only."""
+        ...
+
+    def not_published(self, namespace: str, name: str) -> None:
+        """Note that a publication failed."""
+        ...
+
+    def not_stored(self, checkpoint: Checkpoint) -> None:
+        """Note that a checkpoint could not be written."""
+        ...
+
+    def tick(self, now: datetime) -> list[Publication]:
+        """Return the statuses that are worth a write."""
+        ...
+
+    def urgent(self, now: datetime) -> list[Publication]:
+        """Return the statuses that kills since the last tick have made worth a write."""
+        ...
+
+    def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
+        """Return the most urgent checkpoints, or with no budget all there are to write."""
+        ...
+
+    def abandoned(self) -> list[tuple[str, str]]:
+        """Return, once, namespace and name of checkpoints to delete."""
+        ...
+
+    def explain(
+        self, namespace: str, vpa: str, container: str, now: datetime
+    ) -> Explanation | None:
+        """Derive a recommendation step by step, None for a container without history."""
+        ...
+
+    def overlapping_pods(self) -> dict[str, int]:
+        """Return, by namespace, how many pods several VPAs claim by selectors."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """What became of all samples and kills so far."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """How many histories are kept."""
+        ...
+
+
+def model_for(rules: RecommenderRules) -> RecommenderModel:
+    """Return the model that keeps history as the rules ask."""
+    return Model(rules) if rules.departures.rows_per_vpa else UpstreamModel(rules)
