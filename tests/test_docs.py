@@ -1,0 +1,191 @@
+"""The documentation tells of the program as it is."""
+
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry
+
+from app.cli import VERBS
+from app.core.admission import mutate
+from app.core.admission.validate import VpaReason
+from app.core.matching import MatchReason
+from app.core.recommendation.rules import Departures
+from app.core.updating.rules import Upstream
+from app.settings.command_line import schema
+from app.settings.pages import PURPOSES
+from app.telemetry.admission import AdmissionMetrics
+from app.telemetry.process import ProcessMetrics
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
+WEBHOOK: Final = ROOT / "docs/webhook.md"
+DIFFERENCES: Final = ROOT / "docs/differences.md"
+LONGEST_RECORD: Final = 40  # lines
+
+LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+TARGET: Final = re.compile(r"^([a-z-]+):.*##", re.MULTILINE)
+FLAG: Final = re.compile(r"(?<=\s)--?[a-z][a-z-]*")
+
+POD_REASONS: Final = {
+    *MatchReason,
+    "InternalError",
+    mutate.SIZED,
+    mutate.NO_RECOMMENDATION,
+    mutate.NOT_A_CREATION,
+    mutate.UNKNOWN_VERSION,
+    mutate.UNREADABLE,
+    "NotAPod",
+    "UnreadableReview",
+}
+
+
+@lru_cache
+def text(page: Path) -> str:
+    """Return a page."""
+    return page.read_text("utf-8")
+
+
+def named(page: Path) -> str:
+    """Return a page's name for people."""
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a forge gives to the headings of a page."""
+    titles = HEADING.findall(BLOCK.sub("", text(page)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    """Yield the links of a page that lead nowhere in this repository."""
+    for link in LINK.findall(BLOCK.sub("", text(page))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            yield link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_resolve(page: Path) -> None:
+    """Every relative link leads to a file, and to a heading if it names one."""
+    assert list(broken_links(page)) == []
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """Return the blocks of a page in some languages."""
+    return [body for language, body in BLOCK.findall(text(page)) if language in languages]
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Yield the commands of ours that a page shows, as words."""
+    shown = "\n".join(blocks(page, "console", "sh")).replace("\\\n", " ")
+    for line in shown.splitlines():
+        words = re.split(r"[#|]", line.removeprefix("$ "))[0].split()
+        if words and words[0] in ("plumbline", "make"):
+            yield words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_exist(page: Path) -> None:
+    """Every command that is shown is a verb with such flags, or a target of the Makefile."""
+    targets = set(TARGET.findall(text(ROOT / "Makefile")))
+    for program, *words in commands(page):
+        if program == "make":
+            assert {word for word in words if "=" not in word and word.isalpha()} <= targets
+            continue
+        verb = words[0]
+        assert verb in {*VERBS, "--help", "--version"}
+        if verb in PURPOSES:
+            known = {flag.shown for flag in schema(PURPOSES[verb][0]).flags} | {"--help"}
+            assert set(FLAG.findall(" ".join(words))) <= known
+
+
+@pytest.mark.parametrize("reason", sorted({*POD_REASONS, *VpaReason}))
+def test_reasons_are_explained(reason: str) -> None:
+    """Every reason that leaves the process has a row on the operators' page."""
+    assert re.search(rf"^\| (`\w+`, )?`{reason}`", text(WEBHOOK), re.MULTILINE)
+
+
+def test_metrics_are_listed() -> None:
+    """The operators' page has a row for every number of the webhook."""
+    registry = CollectorRegistry()
+    AdmissionMetrics(registry)
+    ProcessMetrics(registry, "")
+    names = {
+        f"{metric.name}_total" if metric.type == "counter" else metric.name
+        for metric in registry.collect()
+    }
+    assert {name for name in names if f"\n| `{name}` |" not in text(WEBHOOK)} == set()
+
+
+@pytest.mark.parametrize(
+    "switch", [field.name for kind in (Upstream, Departures) for field in fields(kind)]
+)
+def test_switches_are_listed(switch: str) -> None:
+    """Every switch back to upstream stands beside the difference that it ends."""
+    assert f"`{switch}`" in text(DIFFERENCES)
+
+
+def test_versions_agree() -> None:
+    """Package, changelog and image carry one version."""
+    version = tomllib.loads(text(ROOT / "pyproject.toml"))["project"]["version"]
+    newest = re.search(r"^## \[(.+?)\]", text(ROOT / "CHANGELOG.md"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == version
+    assert f"ARG VERSION={version}\n" in text(ROOT / "Dockerfile")
+
+
+def test_records_are_short_and_numbered() -> None:
+    """Decision records count up from one, and one reads them in a minute."""
+    assert [int(path.name[:4]) for path in RECORDS] == list(range(1, len(RECORDS) + 1))
+    assert [named(path) for path in RECORDS if text(path).count("\n") > LONGEST_RECORD] == []
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[dict[str, Any]]:
+    """What the program answers to the two reviews of the README."""
+    demo = ROOT / "app/wiring/demo"
+    command = [sys.executable, "-m", "app", "admit", "--v=0", "--explain", "--objects"]
+    done = subprocess.run(
+        [*command, *(str(demo / name) for name in ("objects.yaml", "pod.json", "vpa.json"))],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_readme_shows_the_patch(answers: list[dict[str, Any]]) -> None:
+    """The patch of the README is the one that a reader gets."""
+    patch = orjson.loads(base64.b64decode(answers[0]["response"]["patch"]))
+    assert orjson.loads(blocks(ROOT / "README.md", "json")[0]) == patch
+
+
+def test_readme_shows_the_refusal(answers: list[dict[str, Any]]) -> None:
+    """The refusal of the README is the one that a reader gets, but for its line breaks."""
+    message = answers[1]["response"]["status"]["message"]
+    assert blocks(ROOT / "README.md", "text")[0].split() == message.split()
+
+
+def test_readme_shows_the_explanation(answers: list[dict[str, Any]]) -> None:
+    """The explanation of the README is the one that a reader gets."""
+    shown = next(block for block in blocks(ROOT / "README.md", "console") if "--explain" in block)
+    told = answers[0]["explanation"]["containers"][0]["memory"]
+    assert orjson.loads(shown[shown.index("\n{") :]) == told
