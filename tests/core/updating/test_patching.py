@@ -1,0 +1,174 @@
+"""Patches that resize a pod and mark what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.updating.decisions import ContainerChange, PodChange
+from app.core.updating.patching import (
+    annotation_patch,
+    last_updated,
+    read_time,
+    resize_patch,
+    updated_marks,
+    written,
+)
+from app.model.patches import apply
+from app.model.quantity import Quantity
+from tests import make
+from tests.core.updating.scenes import NOW, amounts, container, read, running
+
+Json = make.Json
+
+
+def quantities(text: str) -> dict[str, Quantity]:
+    """Read `cpu/memory`."""
+    return {name: make.quantity(word) for name, word in amounts(text).items()}
+
+
+def to(requests: str, limits: str = "-", index: int = 0) -> PodChange:
+    """Return a change of one container."""
+    return PodChange((ContainerChange(index, "app", quantities(requests), quantities(limits)),))
+
+
+def operation(path: str, value: object) -> Json:
+    """Return an operation on the first container's resources."""
+    return {"op": "add", "path": f"/spec/containers/0/resources{path}", "value": value}
+
+
+@pytest.mark.parametrize(
+    ("item", "change", "expected"),
+    [
+        (
+            container("app", "100m/100Mi"),
+            to("200m/200Mi"),
+            [operation("/requests/cpu", "200m"), operation("/requests/memory", "200Mi")],
+        ),
+        (
+            container("app", "100m/100Mi", "300m/400Mi"),
+            to("200m/200Mi", "600m/800Mi"),
+            [
+                operation("/requests/cpu", "200m"),
+                operation("/requests/memory", "200Mi"),
+                operation("/limits/cpu", "600m"),
+                operation("/limits/memory", "800Mi"),
+            ],
+        ),
+        (
+            container("app"),
+            to("200m"),
+            [operation("", {}), operation("/requests", {}), operation("/requests/cpu", "200m")],
+        ),
+        (
+            container("app", "-", "1"),
+            to("200m"),
+            [operation("/requests", {}), operation("/requests/cpu", "200m")],
+        ),
+        (container("app"), to("-"), [operation("", {})]),
+        (container("app", "1"), to("-"), []),
+    ],
+)
+def test_resize_patch(item: Json, change: PodChange, expected: list[Json]) -> None:
+    """Only what is missing is created, only what is given is written."""
+    assert resize_patch(read(running(item)), change, guarded=False) == expected
+
+
+def test_odd_names_are_escaped_and_come_last() -> None:
+    """A resource may hold a slash; order is cpu, memory, the others by name."""
+    amounts_ = {name: Quantity.of_units(1) for name in ("b/x~y", "memory", "a", "cpu")}
+    change = PodChange((ContainerChange(0, "app", amounts_, {}),))
+    paths = [
+        item["path"].rpartition("requests/")[2]
+        for item in resize_patch(read(running(container("app", "1"))), change, guarded=False)
+    ]
+    assert paths == ["cpu", "memory", "a", "b~1x~0y"]
+
+
+def test_patches_are_for_the_pod_that_was_looked_at() -> None:
+    """Both begin with a test of the uid, and containers are tested by name."""
+    pod = read(running(container("app", "1")))
+    test = {"op": "test", "path": "/metadata/uid", "value": "uid-web-0"}
+    name = {"op": "test", "path": "/spec/containers/0/name", "value": "app"}
+    assert resize_patch(pod, to("2"))[:2] == [test, name]
+    assert annotation_patch(pod, PodChange((), (("a", "b"),)))[0] == test
+
+
+@pytest.mark.parametrize(
+    ("annotations", "changes", "expected"),
+    [
+        (None, (), None),
+        (None, (("a", "1"),), {"a": "1"}),
+        ({"a": "0", "b/c": "x"}, (("a", "1"), ("b/c", None)), {"a": "1"}),
+    ],
+)
+def test_annotation_patch(
+    annotations: Mapping[str, str] | None,
+    changes: tuple[tuple[str, str | None], ...],
+    expected: Mapping[str, str] | None,
+) -> None:
+    """Annotations are set and removed; no change is no patch."""
+    item = running(annotations=annotations)
+    patch = annotation_patch(read(item), PodChange((), changes))
+    assert bool(patch) == bool(changes)
+    assert apply(item, patch)["metadata"].get("annotations") == expected
+
+
+def test_marks_of_an_update() -> None:
+    """The mark is upstream's; the time beside it is ours, and comes back as it was written."""
+    marks = dict(updated_marks(NOW))
+    assert marks == {
+        "vpaInPlaceUpdated": "true",
+        "vpaInPlaceUpdatedAt": "2026-01-05T10:00:00Z",
+    }
+    assert dict(updated_marks(None)) == {"vpaInPlaceUpdated": "true"}
+    pod = make.pod(annotations=marks)
+    assert last_updated(pod) == NOW
+
+
+@pytest.mark.parametrize("text", [None, "", "yesterday", "2026-13-01T00:00:00Z"])
+def test_times_that_are_none(text: str | None) -> None:
+    """Garbage in an annotation counts as absent."""
+    assert read_time(text) is None
+
+
+def test_times_without_a_zone_are_utc() -> None:
+    """As everywhere in Kubernetes."""
+    assert read_time("2026-01-05T10:00:00") == NOW
+    assert written(NOW) == "2026-01-05T10:00:00Z"
+
+
+CPU = st.integers(1, 10**6).map(Quantity.of_milli)
+CHANGES = st.builds(
+    lambda requests, limits: PodChange((ContainerChange(0, "app", requests, limits),)),
+    st.dictionaries(st.sampled_from(["cpu", "memory", "x/y"]), CPU),
+    st.dictionaries(st.sampled_from(["cpu", "memory"]), CPU),
+)
+CONTAINERS = st.sampled_from(
+    [
+        container("app"),
+        container("app", "1"),
+        container("app", "-", "1"),
+        container("app", "1/1Gi", "1/1Gi"),
+        make.container_json("app", resources={"claims": [{"name": "gpu"}]}),
+        make.container_json("app", resources={}),
+    ]
+)
+
+
+@given(CONTAINERS, CHANGES)
+def test_patches_always_apply(item: Json, change: PodChange) -> None:
+    """Whatever a container has, the patch brings what is wanted and loses nothing."""
+    before = running(item)
+    after = apply(before, resize_patch(read(before), change))
+    has = after["spec"]["containers"][0].get("resources", {})
+    wanted = change.containers[0]
+    for word, amounts_ in (("requests", wanted.requests), ("limits", wanted.limits)):
+        for name, amount in amounts_.items():
+            assert has[word][name] == str(amount)
+    for key, value in item.get("resources", {}).items():
+        assert key in has
+        assert isinstance(value, list) is False or has[key] == value
