@@ -78,7 +78,7 @@ class KubeCluster:
         field_selector: str = "",
         timeout_seconds: int = 300,
     ) -> Iterator[WatchEvent]:
-        """Yield changes after a version, with bookmarks; ends in silence when its time is over."""
+        """Ask at once; then yield changes after a version, until time is over or silence long."""
         query = _query(
             watch="true",
             allowWatchBookmarks="true",
@@ -89,9 +89,8 @@ class KubeCluster:
         )
         call = Call("GET", _path(resource, namespace), query)
         seconds = timeout_seconds + WATCH_GRACE_SECONDS
-        for line in self._transport.lines(call, self._deadlines, seconds):
-            if line.strip():
-                yield _event(call, line)
+        lines = self._transport.lines(call, self._deadlines, seconds)
+        return (_event(call, line) for line in lines if line.strip())
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
         """Return one object as it is now."""

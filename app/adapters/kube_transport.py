@@ -1,8 +1,9 @@
 """Sends requests to an API server and reads its answers as JSON.
 
 Strategy: every call has deadlines, and every failure becomes an error of `app.model.errors`.
-A watch is a stream of lines; silence longer than the server's bookmarks leave is a dead
-connection. Only a GET whose kept-alive connection turns out closed is sent a second time.
+A watch is a stream of lines that also ends when it was silent for long: the connection may be
+dead, or the server has nothing to tell, not even a bookmark; who asks anew learns which. Only a
+GET whose kept-alive connection turns out closed is sent a second time.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Deadlines:
     connect_seconds: float = 3.0
     read_seconds: float = 10.0  # between two pieces of an answer
     call_seconds: float = 30.0  # for an answer as a whole
-    silence_seconds: float = 90.0  # of a watch; servers send a bookmark every minute
+    # Of a watch. Servers send a bookmark every minute, but for some kinds none at all before
+    # the first change since they were started.
+    silence_seconds: float = 90.0
 
     def within(self, seconds: float) -> Deadlines:
         """Return deadlines of which none is later than so many seconds."""
@@ -88,14 +91,16 @@ class Transport:
         return parse(call, body)
 
     def lines(self, call: Call, deadlines: Deadlines, seconds: float) -> Iterator[bytes]:
-        """Send a request and yield its answer line by line, for at most so many seconds."""
+        """Send a request; once it is accepted, yield the answer for at most so many seconds."""
         silence = min(deadlines.silence_seconds, seconds)
         timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
-        response = self._send(call, timeout, {})
+        return self._lines(call, self._send(call, timeout, {}), seconds)
+
+    def _lines(self, call: Call, response: BaseHTTPResponse, seconds: float) -> Iterator[bytes]:
         until = time.monotonic() + seconds
         with _closing(call, response), self._kept(call, response):
             rest = b""
-            while piece := response.read1(_READ_BYTES):
+            while piece := _heard(response):
                 *lines, rest = (rest + piece).split(b"\n")
                 yield from lines
                 if time.monotonic() >= until:
@@ -183,6 +188,14 @@ def parse(call: Call, body: bytes) -> Json:
     if not isinstance(found, dict):
         raise Unavailable(f"{call}: the answer is no JSON object")
     return found
+
+
+def _heard(response: BaseHTTPResponse) -> bytes:
+    """Return what comes next; nothing at the end, and after a long silence."""
+    try:
+        return response.read1(_READ_BYTES)
+    except ReadTimeoutError:
+        return b""
 
 
 def _read(call: Call, response: BaseHTTPResponse, until: float) -> bytes:

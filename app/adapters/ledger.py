@@ -73,9 +73,8 @@ class Ledger:
         self.synced = False  # a whole list was taken in, and since then nothing was missed
         self.missing = False  # the server does not serve the resource
         self.problem = ""  # why the last step failed, empty if it did not
-        self.last_event_at: datetime | None = (
-            None  # an event, a bookmark, a whole list, no resource
-        )
+        # When there was an event, a bookmark, a whole list, a new watch, or no such resource.
+        self.last_event_at: datetime | None = None
         self.resource_version = ""
         self.lists = 0  # begun
 
@@ -117,6 +116,11 @@ class Ledger:
         # Lists ask for the newest state, so this never goes back unless the cluster did.
         self.resource_version = page.resource_version
         return changes + [Delta(*key, None) for key in gone]
+
+    def opened(self, now: datetime) -> None:
+        """The server agreed to a watch: up to now nothing was missed."""
+        self.last_event_at = now
+        self.problem = ""
 
     def saw(self, event: WatchEvent, now: datetime) -> list[Delta]:
         """Take in a line of the watch; return what it changes."""

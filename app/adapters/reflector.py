@@ -76,7 +76,7 @@ class Reflector:
 
     @property
     def last_event_at(self) -> datetime | None:
-        """When the server last told something: an event, a bookmark, a whole list, or no such."""
+        """When the server last told something, if only that it takes a watch."""
         return self._ledger.last_event_at
 
     @property
@@ -141,6 +141,7 @@ class Reflector:
             field_selector=self._field_selector,
             timeout_seconds=int(least + (most - least) * self._jitter()),
         )
+        self._ledger.opened(self._clock.now())
         for event in events:
             changes = self._ledger.saw(event, self._clock.now())
             if changes and not self._hand_on(changes, whole=True):

@@ -131,7 +131,7 @@ LONG = orjson.dumps({"type": "ADDED", "object": {"spec": "x" * 300_000}})
     ("orders", "expected", "message"),
     [
         pytest.param(["drop"], Unavailable, "no connection", id="connection dropped"),
-        pytest.param(["freeze"], Unavailable, "no answer in time", id="server falls silent"),
+        pytest.param([b'{"type": "ADD', "freeze"], Unavailable, "within a line", id="half, silent"),
         pytest.param([b'{"type": "ADD', "end"], Unavailable, "within a line", id="half a line"),
         pytest.param([b'{"type": "ADD', "drop"], Unavailable, "no connection", id="cut off"),
         pytest.param([b'{"type": "ADD\n'], Unavailable, "no JSON", id="broken line"),
@@ -157,6 +157,16 @@ def test_watch_that_breaks(
 
     with pytest.raises(expected, match=message):
         list(events)
+
+
+def test_silent_watch(server: ApiServer, cluster: KubeCluster) -> None:
+    """A watch that was silent for long is over: asking anew tells whether anybody is there."""
+    server.put(PODS, "first")
+    events = cluster.watch(PODS, resource_version="100")
+    server.wait_for_watches(PODS)
+    server.order(PODS, "freeze")
+
+    assert [event.object["metadata"]["name"] for event in events] == ["first"]
 
 
 def test_watch_from_too_old_a_version(server: ApiServer, cluster: KubeCluster) -> None:

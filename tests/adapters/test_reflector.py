@@ -249,6 +249,23 @@ def test_what_is_asked() -> None:
     assert reflector.resource_version == str(server.version)
 
 
+def test_a_quiet_resource_is_not_stale(caplog: pytest.LogCaptureFixture) -> None:
+    """Where nothing happens and no bookmark comes, every watch that is taken is news enough."""
+    clock, told = SteppedClock(), Told()
+    with serving(PODS) as server, connected(server, DEADLINES) as cluster:
+        server.put(PODS, "a")
+        reflector = Reflector(cluster, PODS, "", "", clock, told, jitter=lambda: 1.0)
+        with caplog.at_level(logging.WARNING), running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            clock.wait(400)
+            stale = reflector.stale_seconds(clock.now())
+            server.wait_for(lambda: len(server.asked("/api/v1/pods", watching=True)) >= 3)
+
+    assert (stale, reflector.stale_seconds(clock.now())) == (400, 0)
+    assert reflector.lists == 1
+    assert caplog.text == ""
+
+
 def test_staleness_from_the_start() -> None:
     """Who never got an answer is as stale as it is old."""
     with serving(PODS) as server, connected(server) as cluster:
