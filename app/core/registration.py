@@ -36,13 +36,15 @@ def drift_event(
 ) -> Document:
     """Return the Event that tells of a configuration that somebody changed."""
     metadata = _mapping(live, "metadata")
+    micros = int(now.timestamp() * 1_000_000)
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            # client-go's form: the object's name and the moment in hexadecimal.
-            "name": f"{metadata['name']}.{int(now.timestamp() * 1_000_000):x}",
+            # As client-go does it, the moment in hexadecimal, but with the kind: both
+            # configurations have one name, and may be put back at the same moment.
+            "name": f"{metadata['name']}.{live['kind'].lower()}.{micros:x}",
             "namespace": "default",
         },
         "involvedObject": {

@@ -111,7 +111,7 @@ def test_drift_event() -> None:
     now = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
     event = drift_event(live(), ["webhooks[vpa.k8s.io].rules"], now, "vpa-admission-controller")
     assert event["metadata"] == {
-        "name": "vpa-webhook-config.64bf535af1005",
+        "name": "vpa-webhook-config.mutatingwebhookconfiguration.64bf535af1005",
         "namespace": "default",
     }
     assert event["involvedObject"] == {
