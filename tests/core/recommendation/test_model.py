@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.core.recommendation.moments import nanoseconds
+from app.core.recommendation.publications import Why
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from tests import make
 from tests.core.recommendation.scene import GI, MI, START, Scene
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
@@ -120,3 +122,177 @@ def test_restart_during_the_first_interval(
 
     shown = scene.shown()["app"]
     assert (shown["lower"], shown["target"], shown["upper"]) == (lower, target, upper)
+
+
+def roles(scene: Scene, leader: int) -> None:
+    """Give three pods their roles."""
+    for number in range(3):
+        scene.pod(f"web-{number}", role="leader" if number == leader else "follower")
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "cpu", "memory"),
+    [
+        pytest.param(
+            "all",
+            8640,
+            "246m 2406m 3609m",
+            "4987083390 4992073454 7488977161",
+            id="W100: no selector",
+        ),
+        pytest.param(
+            "leader",
+            2880,
+            "2403m 2406m 3609m",
+            "4987083390 4992073454 7488977161",
+            id="W100: leader",
+        ),
+        pytest.param(
+            "follower",
+            5760,
+            "246m 247m 370m",
+            "1237421614 1238659775 1858204782",
+            id="W100: follower",
+        ),
+    ],
+)
+def test_roles(name: str, samples: int, cpu: str, memory: str) -> None:
+    """A workload of unlike pods, taken together or parted by role."""
+    scene = Scene(EAGER, start=datetime(2026, 1, 10, tzinfo=UTC))
+    selector = None if name == "all" else {"matchLabels": {"role": name}}
+    scene.vpa(name, selector=selector)
+    roles(scene, leader=0)
+    for minute in range(2880):
+        scene.go(minute)
+        if minute == 1800:
+            roles(scene, leader=1)
+        leader = int(minute >= 1800)
+        for number in range(3):
+            used = (2000, 4 * GI) if number == leader else (200, GI)
+            scene.use(*used, pod=f"web-{number}")
+    scene.tick()
+
+    shown = scene.shown(name)["app"]
+    texts = [shown[word].split() for word in ("lower", "target", "upper")]
+    assert " ".join(text[0] for text in texts) == cpu
+    assert " ".join(text[1] for text in texts) == memory
+    assert scene.store()[0].count == samples
+
+
+def test_explanation_matches_the_publication() -> None:
+    """What is explained is what was published."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    sawtooth(scene, 0, 61)
+    scene.tick()
+
+    found = scene.model.explain("default", "web", "app", scene.now)
+
+    assert found is not None
+    assert found.recommendation == (scene.vpas["web"].vpa.recommendation or ())[0]
+    assert scene.model.explain("default", "web", "ghost", scene.now) is None
+    assert scene.model.explain("default", "ghost", "app", scene.now) is None
+
+
+def test_failed_writes_come_again() -> None:
+    """What could not be written is asked for again."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    (first,) = scene.model.tick(scene.now)
+    (stored,) = scene.model.checkpoints(scene.now, None)
+    assert scene.model.tick(scene.now) == []
+    assert scene.model.checkpoints(scene.now, None) == []
+
+    scene.model.not_published("default", "web")
+    scene.model.not_published("default", "ghost")
+    scene.model.not_stored(stored)
+    scene.model.not_stored(replace(stored, vpa="ghost"))
+
+    assert scene.model.tick(scene.now) == [first]
+    assert scene.model.checkpoints(scene.now, None) == [stored]
+
+
+def test_kills_are_answered_at_once() -> None:
+    """A kill is published between ticks, for its VPA alone."""
+    scene = Scene()
+    scene.vpa("web")
+    scene.vpa("other", of={"app": "other"})
+    scene.pod("web-0")
+    scene.pod("other-0", labels={"app": "other"})
+    for pod in ("web-0", "other-0"):
+        scene.use(100, 400 * MI, pod=pod)
+    scene.tick()
+    scene.use(100, 900 * MI, pod="other-0", at=scene.at(1))
+    assert scene.tick(urgent=True) == []
+    scene.killed(1000 * MI)
+
+    (found,) = scene.tick(urgent=True)
+
+    assert (found.name, found.why) == ("web", Why.KILL)
+    assert scene.shown("web")["app"]["target"] == "126m 1470157273"
+    assert scene.tick(urgent=True) == []
+
+
+def test_past_usage_weighs_by_time() -> None:
+    """An hour of history counts sixty samples, also of pods that are no more."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0")
+    gone = make.pod(name="web-9", status={"phase": "Unknown"})
+    known = make.pod(name="web-0", status={"phase": "Unknown"})
+    batch = replace(scene.batch(1000, GI, pod="web-9"), minutes=60.0)
+    scene.model.learn_past([gone, known], batch, scene.now)
+    scene.tick()
+
+    (stored,) = scene.store()
+    assert stored.count == 60
+    assert stored.cpu.total == pytest.approx(6.0)
+    assert scene.shown()["app"]["target"].startswith("1168m")
+
+
+def test_tally_and_counts() -> None:
+    """What became of samples is counted; so are histories."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.use(100, GI, container="ghost")
+
+    counts = scene.model.tally.counts()
+    assert (counts["cpu"], counts["memory"], counts["unknown"]) == (1, 1, 1)
+    assert scene.model.row_count == 1
+    assert scene.model.overlapping_pods() == {}
+
+
+def test_checkpoints_are_awaited_whenever_a_vpa_comes() -> None:
+    """A VPA that comes later gets its stored history too, and the others keep theirs."""
+    scene = Scene(EAGER)
+    scene.vpa("web", restored=False)
+    scene.vpa("other", restored=False)
+    assert scene.model.awaited() == [("default", "web"), ("default", "other")]
+
+    scene.model.restore([], scene.now, only=[("default", "web"), ("default", "ghost")])
+
+    assert scene.model.awaited() == [("default", "other")]
+
+
+def test_abandoned_checkpoints_are_told_once() -> None:
+    """A container that has been gone for the time of expiry gives its checkpoint up."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.tick()
+    scene.store()
+    scene.drop("web-0")
+    scene.go(8 * 1440 + 60)
+    scene.tick()
+    scene.go(16 * 1440 + 120)
+    scene.tick()
+
+    assert scene.model.abandoned() == [("default", "web-app")]
+    assert scene.model.abandoned() == []
+    assert scene.model.row_count == 0
