@@ -59,6 +59,8 @@ class Draft:
 
 def cap_container(draft: Draft, limits: Limits | None, rules: SizingRules) -> None:
     """Apply all caps of one container to each of its lists."""
+    if limits is None and draft.policy is None:
+        return
     for word, amounts in draft.lists.items():
         caps = draft.caps if word == "target" else []
         if limits is not None:

@@ -155,21 +155,23 @@ def sizes(amounts: Amounts, current: Resources, vpa: Vpa, limits: NamespaceLimit
         current.request(resource) == amount for resource, amount in amounts.target.items()
     ):
         return NO_SIZES
-    requests = {name: amount for name, amount in amounts.target.items() if name}
+    requests = amounts.target
+    if "" in requests:  # no API server would take a resource without a name
+        requests = {name: amount for name, amount in requests.items() if name}
     if not limits_follow(vpa.policy(amounts.container)):
         return Sizes(requests, {}, amounts.notes)
     found: dict[str, Quantity] = {}
     notes: list[str] = []
     for resource in SIZED:
-        limit = proportional_limit(
+        amount, note = proportional_limit(
             resource,
             current.limit(resource),
             current.request(resource),
             requests.get(resource),
-            limits.container.usual(resource) if limits.container else ZERO,
+            limits.container.usual(resource) if limits.container is not None else ZERO,
         )
-        if limit.amount is not None:
-            found[resource] = limit.amount
-        if limit.note:
-            notes.append(limit.note)
+        if amount is not None:
+            found[resource] = amount
+        if note:
+            notes.append(note)
     return Sizes(requests, found, (*amounts.notes, *notes) if found else amounts.notes)

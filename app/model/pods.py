@@ -115,7 +115,7 @@ class Pod:
     started: datetime | None
     qos_class: str
     observed_generation: int | None
-    conditions: tuple[PodCondition, ...]
+    conditions: tuple[Condition, ...]
     statuses: tuple[ContainerStatus, ...]
 
     @property
@@ -152,7 +152,8 @@ def read_pod(item: Object, namespace: str = "", *, with_status: bool = True) -> 
     """Read a pod; a given `namespace` outranks the one that it claims."""
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
-    status = object_at(item, "status", "") if with_status else {}
+    status = object_at(item, "status", "") if with_status else None
+    phase, started, qos_class, observed, conditions, statuses = _told(status) if status else _UNTOLD
     return Pod(
         namespace=namespace or text_at(metadata, "namespace", "metadata"),
         name=text_at(metadata, "name", "metadata"),
@@ -172,12 +173,35 @@ def read_pod(item: Object, namespace: str = "", *, with_status: bool = True) -> 
         pod_resources=None if spec.get("resources") is None else _resources(spec, "spec"),
         priority=integer_at(spec, "priority", "spec"),
         node=text_at(spec, "nodeName", "spec"),
-        phase=text_at(status, "phase", "status"),
-        started=time_at(status, "startTime", "status"),
-        qos_class=text_at(status, "qosClass", "status"),
-        observed_generation=integer_at(status, "observedGeneration", "status", most=2**63 - 1),
-        conditions=read_conditions(status),
-        statuses=_statuses(status),
+        phase=phase,
+        started=started,
+        qos_class=qos_class,
+        observed_generation=observed,
+        conditions=conditions,
+        statuses=statuses,
+    )
+
+
+_Told = tuple[
+    str,
+    datetime | None,
+    str,
+    int | None,
+    tuple[Condition, ...],
+    tuple[ContainerStatus, ...],
+]
+_UNTOLD: _Told = ("", None, "", None, (), ())
+
+
+def _told(status: Object) -> _Told:
+    """Return what a status says, in the order of the fields of a pod."""
+    return (
+        text_at(status, "phase", "status"),
+        time_at(status, "startTime", "status"),
+        text_at(status, "qosClass", "status"),
+        integer_at(status, "observedGeneration", "status", most=2**63 - 1),
+        read_conditions(status),
+        _statuses(status),
     )
 
 
