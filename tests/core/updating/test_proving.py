@@ -1,0 +1,255 @@
+"""Canaries and the breaker, over several rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pytest
+
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.memory import Memory
+from app.core.updating.outcomes import Outcome, learn
+from app.core.updating.plan import Around, Plan
+from app.core.updating.proof import Breaker
+from app.core.updating.rules import UpdateRules
+from tests import make
+from tests.core.updating.scenes import NOW, OURS, Scene, container, named, running, several
+
+Json = make.Json
+MINUTE = timedelta(minutes=1)
+OLD, NEW = running(container("app", "100m/100Mi")), running(container("app", "200m/200Mi"))
+
+
+@dataclass
+class Story:
+    """A scene that goes on: what is planned is done, and replacements come as told."""
+
+    pods: list[Json]
+    rules: UpdateRules = OURS
+    memory: Memory = field(default_factory=Memory)
+    minutes: float = 0
+    vpa: Json = field(default_factory=dict)
+    count: int = 0
+
+    @property
+    def scene(self) -> Scene:
+        """The scene as it is now."""
+        now = NOW + self.minutes * MINUTE
+        return Scene(
+            self.pods, replicas=4, rules=self.rules, memory=self.memory, now=now, vpa=self.vpa
+        )
+
+    def round(self, replacement: Json | None, minutes: float = 1) -> Plan:
+        """Carry out a plan; each pod that went comes back as the replacement, or not at all."""
+        plan = self.scene.plan()
+        gone: list[str] = []
+        outcomes = []
+        for queue in plan.queues:
+            for step in queue.steps:
+                planned = next(d for d in plan.decisions if d.uid == step.pod.uid)
+                if planned.action is Action.EVICT:
+                    gone.append(step.pod.name)
+                    outcomes.append(Outcome(queue, step, Action.EVICT, self.scene.now))
+        snapshot = self.scene.snapshot()
+        self.memory = learn(plan.memory, outcomes, snapshot, self.rules)
+        self.pods = [pod for pod in self.pods if pod["metadata"]["name"] not in gone]
+        for _ in gone if replacement is not None else ():
+            assert replacement is not None
+            self.count += 1
+            self.pods.append(named(replacement, f"new-{self.count}"))
+        self.minutes += minutes
+        return plan
+
+
+def evicted(plan: Plan) -> int:
+    """Return how many pods a plan evicts."""
+    return sum(found.action is Action.EVICT for found in plan.decisions)
+
+
+def reasons(plan: Plan) -> set[Reason]:
+    """Return the reasons of pods that wait."""
+    return {found.reason for found in plan.decisions if found.action is Action.WAIT}
+
+
+def test_after_a_canary_the_others_follow() -> None:
+    """One goes; when its replacement has the new size, as many go as the budget allows."""
+    story = Story(several(OLD, 4))
+    first = story.round(NEW)
+    assert (evicted(first), reasons(first)) == (1, {Reason.PROOF_PENDING})
+    assert [evicted(story.round(NEW)) for _ in range(3)] == [2, 1, 0]
+
+
+def test_without_a_replacement_nobody_follows() -> None:
+    """The budget would allow a second one, but nothing is proven yet."""
+    story = Story(several(OLD, 4))
+    assert evicted(story.round(None)) == 1
+    waiting = story.round(None)
+    assert (evicted(waiting), reasons(waiting)) == (0, {Reason.PROOF_PENDING})
+
+
+def test_useless_evictions_stop_the_workload() -> None:
+    """A webhook that changes nothing costs one pod, then one after a pause that grows."""
+    story = Story(several(OLD, 4))
+    gone = [minute for minute in range(60) if evicted(story.round(OLD))]
+    assert gone == [0, 6, 17, 38]
+    assert reasons(story.round(OLD)) == {Reason.RECREATED_WITHOUT_CHANGE}
+    found = story.scene.decision()
+    assert found.message == "4 replacements came back unchanged; waits until 11:19:00"
+
+
+def test_a_success_after_failures_ends_the_pause() -> None:
+    """When the webhook works again the workload goes on."""
+    story = Story(several(OLD, 4))
+    story.round(OLD, minutes=6)
+    story.round(None, minutes=6)
+    assert evicted(story.round(NEW)) == 1
+    assert evicted(story.round(NEW)) == 2
+
+
+@pytest.mark.parametrize("change", [{"metadata": {"generation": 2, "uid": "uid-web"}}])
+def test_a_change_of_the_vpa_needs_a_new_proof(change: Json) -> None:
+    """What was proven of another version does not count."""
+    story = Story(several(OLD, 4))
+    story.round(NEW)
+    story.vpa = change
+    assert evicted(story.round(NEW)) == 1
+
+
+def test_an_owner_that_replaces_nobody_gives_no_answer() -> None:
+    """After a while another canary may go."""
+    story = Story(several(OLD, 5))
+    assert evicted(story.round(None, minutes=1)) == 1
+    assert evicted(story.round(None, minutes=2)) == 0
+    assert evicted(story.round(None)) == 1
+
+
+def test_boosted_replacements_are_as_expected() -> None:
+    """A pod that the webhook boosted was seen by it, whatever its cpu is now."""
+    story = Story(several(OLD, 4), vpa={"boost": make.boost_json(factor=3)})
+    story.round(
+        running(
+            container("app", "600m/200Mi"),
+            ready=False,
+            age=MINUTE,
+            annotations={"vpaCpuStartupBoost/app": "{}"},
+        )
+    )
+    plan = story.scene.plan()
+    proof = next(iter(plan.memory.proofs.values()))
+    assert proof.is_proven
+
+
+def test_pods_about_which_nothing_is_known_are_judged_by_the_webhooks_mark() -> None:
+    """If the VPA lost its recommendation meanwhile, the annotation tells whether it was there."""
+    for marks, proven in (({"vpaUpdates": "told"}, True), (None, False)):
+        story = Story(several(OLD, 4))
+        story.round(running(container("app"), annotations=marks))
+        story.vpa = {"recommendations": None}
+        proof = next(iter(story.scene.plan().memory.proofs.values()))
+        assert proof.is_proven is proven
+
+
+def test_terminating_pods_are_no_replacement() -> None:
+    """A pod that goes again proves nothing."""
+    story = Story(several(OLD, 4))
+    story.round(None)
+    gone = named(NEW, "gone")
+    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
+    story.pods.append(gone)
+    proof = next(iter(story.scene.plan().memory.proofs.values()))
+    assert (proof.awaited, proof.is_proven) == (1, False)
+
+
+def test_part_of_the_pods_judges_nobody() -> None:
+    """A plan for some pods alone has not seen the replacements."""
+    story = Story(several(OLD, 4))
+    story.round(NEW)
+    around = Around(only=frozenset({("default", "web-1")}))
+    found = story.scene.plan(around)
+    assert next(iter(found.memory.proofs.values())).awaited == 1
+
+
+# --- the breaker
+
+
+OPEN = Breaker(is_open=True, until=NOW, failures=1)  # and may send a canary
+
+
+def two_owners(memory: Memory, names: Sequence[str] = ("a", "b")) -> dict[str, Reason]:
+    """Return the reasons for two owners of four pods each."""
+    items: list[Json] = []
+    for name in names:
+        items.append(make.workload_json(f"StatefulSet/{name}", replicas=4))
+        items.append(
+            make.vpa_json(
+                name,
+                target=f"StatefulSet/{name}",
+                mode="Recreate",
+                recommendations=[make.recommendation_json(cpu="200m", lower={"cpu": "200m"})],
+            )
+        )
+        items += [
+            named(running(container("app", "100m"), owner=f"StatefulSet/{name}"), f"{name}-{n}")
+            for n in range(4)
+        ]
+    found = Scene([item for item in items if item["kind"] == "Pod"], rules=OURS, memory=memory)
+    snapshot = make.snapshot(*items)
+    object.__setattr__(found, "snapshot", lambda: snapshot)
+    return {name: decision.reason for name, decision in found.decisions().items()}
+
+
+def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:
+    """The others wait for its replacement, whichever workload they belong to."""
+    found = two_owners(Memory(breaker=OPEN))
+    assert list(found.values()).count(Reason.EVICTED) == 1
+    assert found["a-0"] is Reason.EVICTED
+    assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
+
+
+def test_while_a_canary_is_out_nobody_goes() -> None:
+    """Nor before the pause is over."""
+    for breaker in (replace(OPEN, canary="x"), replace(OPEN, until=NOW + MINUTE)):
+        found = two_owners(Memory(breaker=breaker))
+        assert set(found.values()) == {Reason.RECREATED_WITHOUT_CHANGE}
+
+
+def test_a_closed_breaker_lets_each_workload_send_its_canary() -> None:
+    """Each proves for itself."""
+    found = two_owners(Memory())
+    assert list(found.values()).count(Reason.EVICTED) == 2
+
+
+def test_the_breaker_learns_from_replacements() -> None:
+    """Four useless evictions within ten minutes stop everything; one success ends it."""
+    story = Story(several(OLD, 4), rules=replace(OURS, proof_pause=timedelta(), breaker_least=3))
+    for _ in range(4):
+        story.round(OLD)
+    assert story.memory.breaker.is_open
+    story.round(None)
+    story.round(None)
+    assert story.memory.breaker.canary
+    story.pods.append(named(NEW, "fixed"))
+    story.round(NEW)
+    assert not story.memory.breaker.is_open
+
+
+def test_a_breakers_canary_without_an_answer_is_let_go() -> None:
+    """Where no replacement comes, another pod may be asked."""
+    story = Story(several(OLD, 5), memory=Memory(breaker=OPEN))
+    story.round(None, minutes=3)
+    assert story.memory.breaker.canary == "uid-web-0"
+    plan = story.scene.plan()
+    assert plan.memory.breaker.canary == ""
+
+
+def test_an_open_breaker_lets_no_resize_become_an_eviction() -> None:
+    """A refused resize waits like everybody else."""
+    found = Scene(
+        several(OLD, 4),
+        mode="InPlaceOrRecreate",
+        rules=OURS,
+        memory=Memory(breaker=OPEN),
+    ).decision()
+    assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
