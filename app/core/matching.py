@@ -10,12 +10,13 @@ object to look up, and the caller asks again with what it found.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from app.model.kinds import ObjectKey, OwnerReference
 from app.model.lookups import Failed, LookedUp, Lookup
-from app.model.pods import Pod
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
@@ -56,8 +57,32 @@ class Unknown:
     lookup: Lookup
 
 
+class Matchable(Protocol):
+    """What is looked at of a pod."""
+
+    @property
+    def namespace(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What selectors look at."""
+        ...
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """Who owns and controls it."""
+        ...
+
+
 def match_pod(
-    pod: Pod, view: NamespaceView, looked_up: LookedUp, *, boosts: bool, with_off: bool = False
+    pod: Matchable,
+    view: NamespaceView,
+    looked_up: LookedUp,
+    *,
+    boosts: bool,
+    with_off: bool = False,
 ) -> Match | Unknown:
     """Return the VPA that controls a pod.
 
@@ -111,7 +136,7 @@ def topmost(
 
 
 def _strongest(
-    pod: Pod, top: Workload, view: NamespaceView, *, boosts: bool, with_off: bool
+    pod: Matchable, top: Workload, view: NamespaceView, *, boosts: bool, with_off: bool
 ) -> Match:
     rivals = view.rivals(top.key)
     if not rivals:
@@ -140,6 +165,6 @@ def _strongest(
     return Match(MatchReason.CONTROLLED, message, strongest, top, tuple(weaker))
 
 
-def selects(selector: Selector | None, pod: Pod) -> bool:
+def selects(selector: Selector | None, pod: Matchable) -> bool:
     """Whether a VPA's own selector lets a pod in; none lets all in."""
     return selector is None or selector.matches(pod.labels)

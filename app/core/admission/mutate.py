@@ -7,10 +7,14 @@ claims in the status is not trusted.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import orjson
+
+from app.core.admission.applicant import Applicant, read_applicant
 from app.core.admission.patching import pod_patch
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
 from app.core.matching import Match, Unknown, match_pod
@@ -21,7 +25,7 @@ from app.model.fields import as_object
 from app.model.gates import Gate, Gates
 from app.model.limits import NamespaceLimits
 from app.model.lookups import LookedUp
-from app.model.pods import Container, Pod, read_pod
+from app.model.pods import Container, Pod
 from app.model.quantity import ZERO, Quantity
 from app.model.review import Request
 from app.model.snapshot import NamespaceView
@@ -48,20 +52,59 @@ class ContainerVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSizes:
+    """What a pod gets from the VPA that controls it."""
+
+    reason: str
+    containers: tuple[ContainerVerdict, ...]
+    patch: Sequence[Mapping[str, Any]]
+    encoded: str  # the patch as it goes over the wire
+    changes: Mapping[str, Any]  # values by path, without our own marks
+
+
+@dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """What a pod gets; an empty patch leaves it as it is."""
+    """What a pod gets, and why; without sizes it stays as it is."""
 
     reason: str
     message: str
-    pod: Pod | None = None
+    applicant: Applicant | None = None
     match: Match | None = None
-    containers: tuple[ContainerVerdict, ...] = ()
-    patch: Sequence[Mapping[str, Any]] = ()
+    sizes: PodSizes | None = None
 
     @property
-    def is_matched(self) -> bool:
-        """Whether a VPA controls the pod."""
-        return self.match is not None and self.match.vpa is not None
+    def containers(self) -> tuple[ContainerVerdict, ...]:
+        """What each container gets."""
+        return self.sizes.containers if self.sizes else ()
+
+    @property
+    def patch(self) -> Sequence[Mapping[str, Any]]:
+        """The operations that bring it about."""
+        return self.sizes.patch if self.sizes else ()
+
+
+class Memory:
+    """Sizes worked out before, for pods that are equal in all that counts.
+
+    The pods of a rollout differ in nothing that sizing looks at. What is kept belongs to one
+    version of a VPA and of the namespace's limits, so it is never stale.
+    """
+
+    def __init__(self, rules: PodRules, most: int = 5_000) -> None:
+        self._rules = rules
+        self._most = most
+        self._kept: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, PodSizes]] = {}
+
+    def sizes(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
+        """Return what a pod gets, remembered or worked out now."""
+        key = (id(vpa), id(limits), applicant.signature)
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= self._most:
+                self._kept = {}
+            # Keeping VPA and limits alive keeps their ids from being given to others.
+            kept = self._kept[key] = vpa, limits, sizes_of(applicant, vpa, limits, self._rules)
+        return kept[2]
 
 
 SIZED = "Sized"
@@ -72,7 +115,11 @@ UNREADABLE = "UnreadablePod"
 
 
 def admit_pod(
-    request: Request, view: NamespaceView, looked_up: LookedUp, rules: PodRules
+    request: Request,
+    view: NamespaceView,
+    looked_up: LookedUp,
+    rules: PodRules,
+    memory: Memory | None = None,
 ) -> PodVerdict | Unknown:
     """Decide what a pod gets, or name what must be looked up before."""
     if request.operation not in ("CREATE", "") or request.subresource:
@@ -81,21 +128,38 @@ def admit_pod(
         return PodVerdict(UNKNOWN_VERSION, f"pods of version {request.resource.version!r}")
     try:
         item = as_object(request.new, "request.object")
-        pod = read_pod(item, request.namespace, with_status=False)
+        applicant = read_applicant(item, request.namespace)
+        match = match_pod(applicant, view, looked_up, boosts=Gate.CPU_STARTUP_BOOST in rules.gates)
+        if isinstance(match, Unknown):
+            return match
+        if match.vpa is None:
+            return PodVerdict(match.reason, match.message, applicant, match)
+        memory = memory or Memory(rules)
+        sizes = memory.sizes(applicant, match.vpa, view.limits)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
-    match = match_pod(pod, view, looked_up, boosts=Gate.CPU_STARTUP_BOOST in rules.gates)
-    if isinstance(match, Unknown):
-        return match
-    if match.vpa is None:
-        return PodVerdict(match.reason, match.message, pod, match)
-    containers = size_containers(pod, match.vpa, view.limits, rules)
-    patch = pod_patch(pod, match.vpa.name, containers)
+    return PodVerdict(sizes.reason, match.message, applicant, match, sizes)
+
+
+def sizes_of(applicant: Applicant, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> PodSizes:
+    """Work out what a pod gets.
+
+    Raises:
+        BadObject: the pod's resources cannot be read.
+    """
+    pod = applicant.pod()
+    containers = size_containers(pod, vpa, limits, rules)
+    patch = pod_patch(pod, vpa.name, containers)
     is_sized = any(
         verdict.sizes.requests or verdict.sizes.limits or verdict.boost for verdict in containers
     )
     reason = SIZED if is_sized else NO_RECOMMENDATION
-    return PodVerdict(reason, match.message, pod, match, containers, patch)
+    changes = {
+        operation["path"]: operation["value"]
+        for operation in patch
+        if operation["path"].startswith("/spec/")
+    }
+    return PodSizes(reason, containers, patch, b64encode(orjson.dumps(patch)).decode(), changes)
 
 
 def size_containers(
