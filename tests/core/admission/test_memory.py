@@ -36,7 +36,7 @@ def test_memory_changes_no_answer(
     """However pods, VPAs and limits change, the answer is the one that is worked out anew."""
     memory = Memory(RULES, most)
     for pod, vpa, limits in steps:
-        ranges = [limits] if limits else []
+        ranges = () if limits is None else (limits,)
         view = make.snapshot(read_vpa(vpa), make.workload(), *ranges).of("default")
         request = read_review(make.review_json(pod))
         remembered = admit_pod(request, view, NOTHING_LOOKED_UP, RULES, memory)
