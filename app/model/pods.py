@@ -148,11 +148,11 @@ class Pod:
         return any(key.startswith(BOOST_ANNOTATION) for key in self.annotations or ())
 
 
-def read_pod(item: Object, namespace: str = "", *, with_status: bool = True) -> Pod:
+def read_pod(item: Object, namespace: str = "") -> Pod:
     """Read a pod; a given `namespace` outranks the one that it claims."""
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
-    status = object_at(item, "status", "") if with_status else None
+    status = object_at(item, "status", "")
     phase, started, qos_class, observed, conditions, statuses = _told(status) if status else _UNTOLD
     return Pod(
         namespace=namespace or text_at(metadata, "namespace", "metadata"),
