@@ -1,0 +1,91 @@
+"""Scenes of pods that are updated in place, for the tests around resizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.infeasible import Infeasible
+from app.core.updating.memory import Memory, PodMemory
+from app.core.updating.rules import UpdateRules
+from tests import make
+from tests.core.updating.scenes import (
+    NOW,
+    UNPROVEN,
+    UPSTREAM,
+    Scene,
+    amounts,
+    container,
+    resize_condition,
+    running,
+    several,
+    with_status,
+)
+
+Json = make.Json
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+SMALL = container("app", "100m/100Mi")
+RESTARTS = container("app", "100m/100Mi", resize={"memory": "RestartContainer"})
+POD = running(SMALL)
+CALM = several(running(container("app", "200m/200Mi")), 3)[1:]  # as recommended
+EITHER, ONLY = "InPlaceOrRecreate", "InPlace"
+SKIPS, SKIPS_UPSTREAM = (
+    replace(rules, skip_disruption_budget=True) for rules in (UNPROVEN, UPSTREAM)
+)
+RESIZED = (Action.RESIZE, Reason.UPDATED)
+EVICTED = (Action.EVICT, Reason.EVICTED)
+TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
+NO_PLACE = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
+IN_PROGRESS = (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
+DEFERRED = (Action.WAIT, Reason.RESIZE_DEFERRED)
+REMEMBERED = (Action.WAIT, Reason.INFEASIBLE_REMEMBERED)
+
+
+def asking(*conditions: Json, wanted: str = "200m/200Mi") -> Json:
+    """Return a pod that asks for a new size and reports the old one."""
+    pod = running(container("app", wanted), conditions=conditions)
+    return with_status(pod, "app", resources={"requests": amounts("100m/100Mi")})
+
+
+def scene(
+    pods: Sequence[Json],
+    mode: str = EITHER,
+    *,
+    rules: UpdateRules = UNPROVEN,
+    seen: timedelta | None = None,
+    replicas: int | None = None,
+    min_replicas: int | None = None,
+) -> Scene:
+    """Return a scene whose first pod was first seen resizing so long ago."""
+    sights = {} if seen is None else {("default", "web-0"): NOW - seen}
+    return Scene(
+        pods,
+        mode=mode,
+        rules=rules,
+        replicas=replicas,
+        memory=Memory(first_sights=sights),
+        vpa={"min_replicas": min_replicas},
+    )
+
+
+both = pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
+
+
+def remembering(found: Scene, wanted: str) -> Scene:
+    """Return the scene after its first pod was refused so much."""
+    asked = {("app", name): make.quantity(text) for name, text in amounts(wanted).items()}
+    past = Infeasible(asked, frozenset(), NOW - MINUTE, None)
+    uid = found.pods[0]["metadata"]["uid"]
+    return replace(found, memory=Memory(pods={uid: PodMemory("default", "web-0", infeasible=past)}))
+
+
+def waits(kind: str, reason: str = "", message: str = "", ago: timedelta = timedelta()) -> Json:
+    """Return a pod in a resize that began so long ago."""
+    return asking(resize_condition(kind, reason, message, ago.total_seconds()))
+
+
+MOMENT = timedelta(milliseconds=1)

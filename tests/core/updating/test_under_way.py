@@ -1,0 +1,222 @@
+"""Pods in a resize: what is done now, by us and by upstream."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.rules import UpdateRules
+from tests import make
+from tests.core.updating.resizes import (
+    CALM,
+    DEFERRED,
+    EITHER,
+    EVICTED,
+    HOUR,
+    IN_PROGRESS,
+    MINUTE,
+    MOMENT,
+    NO_PLACE,
+    ONLY,
+    POD,
+    RESIZED,
+    SMALL,
+    TOO_FEW,
+    asking,
+    both,
+    scene,
+    waits,
+)
+from tests.core.updating.scenes import (
+    NOW,
+    UPSTREAM,
+    pending,
+    recommended,
+    resize_condition,
+    running,
+    several,
+)
+
+
+@both
+@pytest.mark.parametrize(
+    ("kind", "reason", "ago", "expected"),
+    [
+        pytest.param("Pending", "Deferred", MOMENT, DEFERRED, id="I10"),
+        pytest.param("Pending", "Deferred", 5 * MINUTE, DEFERRED, id="I11"),
+        pytest.param("Pending", "Deferred", 10 * MINUTE, EVICTED, id="I12"),
+        pytest.param("Pending", "Infeasible", MOMENT, EVICTED, id="I13"),
+        pytest.param("Pending", "Whatever", MOMENT, EVICTED, id="I13 unknown"),
+        pytest.param("InProgress", "", MOMENT, IN_PROGRESS, id="I15"),
+        pytest.param("InProgress", "", 2 * HOUR, EVICTED, id="I15 late"),
+        pytest.param("InProgress", "Error", MOMENT, EVICTED, id="I16"),
+        pytest.param("InProgress", "Whatever", MOMENT, EVICTED, id="I16 unknown"),
+    ],
+)
+def test_resizes_under_way(
+    kind: str,
+    reason: str,
+    ago: timedelta,
+    expected: tuple[Action, Reason],
+    rules: UpdateRules,
+) -> None:
+    """A resize is waited for, for a time; then the pod is evicted."""
+    pods = [waits(kind, reason, ago=ago), *CALM]
+    assert scene(pods, seen=ago, rules=rules).told() == expected
+
+
+@both
+def test_evicting_a_stuck_pod_takes_a_place(rules: UpdateRules) -> None:
+    """I14: with one of three pods missing a stuck one has to wait."""
+    pods = [waits("Pending", "Infeasible"), CALM[0], pending(running(SMALL, name="new"))]
+    found = scene(pods, rules=rules)
+    assert (
+        found.decisions()["web-0"].action is (Action.WAIT if rules is UPSTREAM else Action.RESIZE)
+        or found.told() == NO_PLACE
+    )
+
+
+def test_a_second_resize_has_its_own_time() -> None:
+    """I19: upstream counts from the first resize that it ever saw of a pod of that name."""
+    pods = [waits("InProgress", ago=20 * timedelta(seconds=1)), *CALM]
+    yesterday = timedelta(days=1)
+    assert scene(pods, seen=yesterday).told() == IN_PROGRESS
+    assert scene(pods, seen=yesterday, rules=UPSTREAM).told() == EVICTED
+
+
+def test_time_counts_from_the_accepted_patch() -> None:
+    """A newer request keeps the condition's old time, but its own time starts anew."""
+    pod = waits("InProgress", ago=2 * HOUR)
+    updated = {"vpaInPlaceUpdatedAt": make.time(MINUTE) or ""}
+    pod["metadata"]["annotations"] = updated
+    assert scene([pod, *CALM]).told() == IN_PROGRESS
+
+
+def test_an_undated_resize_is_dated_at_its_first_sight() -> None:
+    """What no condition dates is remembered by uid, and forgotten when it is over."""
+    pods = [asking(), *CALM]
+    first = scene(pods).plan()
+    assert first.memory.pods["uid-web-0"].resizing_since == NOW
+    later = replace(scene(pods), memory=first.memory, now=NOW + 61 * MINUTE)
+    assert later.told() == EVICTED
+    done = replace(scene(several(POD, 3)), memory=first.memory)
+    assert done.plan().memory.pods == {}
+
+
+def test_conditions_are_both_looked_at() -> None:
+    """I34: a condition that does not hold hides none that does."""
+    over = resize_condition("InProgress") | {"status": "False"}
+    pod = asking(over, resize_condition("Pending", "Deferred"))
+    pods = [pod, *CALM]
+    assert scene(pods).told() == DEFERRED
+    assert scene(pods, rules=UPSTREAM).told() == RESIZED
+
+
+@both
+def test_pending_comes_before_in_progress(rules: UpdateRules) -> None:
+    """I35: a resize that waits for room is deferred, whatever else goes on."""
+    pod = asking(resize_condition("InProgress"), resize_condition("Pending", "Deferred"))
+    assert scene([pod, *CALM], rules=rules).told() == DEFERRED
+
+
+@both
+def test_other_modes_evict_out_of_a_stuck_resize(rules: UpdateRules) -> None:
+    """I36: mode Recreate waits for a resize that somebody started, but not for ever."""
+    pods = [waits("InProgress", ago=2 * HOUR), *CALM]
+    found = replace(scene(pods, seen=2 * HOUR, rules=rules), mode=None)
+    assert found.told() == EVICTED
+    fresh = [waits("InProgress", ago=MINUTE), *CALM]
+    assert replace(scene(fresh, seen=MINUTE, rules=rules), mode=None).told() == IN_PROGRESS
+
+
+def test_infeasible_is_remembered_and_taken_back() -> None:
+    """I20: upstream sends the same patch once more; we ask for what the pod has."""
+    pods = [waits("Pending", "Infeasible", "no room"), *CALM]
+    plan = scene(pods, ONLY).plan()
+    found = plan.decisions[0]
+    assert (found.action, found.reason) == (Action.RESIZE, Reason.RESIZE_INFEASIBLE)
+    assert found.change is not None
+    assert found.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+    assert plan.memory.pods["uid-web-0"].infeasible is not None
+    upstream = scene(pods, ONLY, rules=UPSTREAM).plan()
+    assert upstream.decisions[0].reason is Reason.UPDATED
+    past = upstream.memory.pods["uid-web-0"].infeasible
+    assert past is not None
+    assert past.wanted[("app", "cpu")] == make.quantity("200m")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "ago", "ours"),
+    [
+        pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="I27"),
+        pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="I27 deferred"),
+        pytest.param(
+            "Pending",
+            "Deferred",
+            2 * HOUR,
+            (Action.RESIZE, Reason.RESIZE_DEFERRED),
+            id="I27 taken back",
+        ),
+        pytest.param("InProgress", "Error", MINUTE, (Action.WAIT, Reason.RESIZE_ERROR), id="I28"),
+    ],
+)
+def test_mode_in_place_waits(
+    kind: str, reason: str, ago: timedelta, ours: tuple[Action, Reason]
+) -> None:
+    """A resize under way is not sent again, and one without hope is taken back in the end."""
+    pods = [waits(kind, reason, ago=ago), *CALM]
+    assert scene(pods, ONLY).told() == ours
+    assert scene(pods, ONLY, rules=UPSTREAM).told() == RESIZED
+
+
+def test_something_else_replaces_a_resize_under_way() -> None:
+    """A deferred wish is replaced when the recommendation has clearly moved."""
+    pods = [asking(resize_condition("Pending", "Deferred"), wanted="900m/900Mi")]
+    pods += CALM
+    for mode in (EITHER, ONLY):
+        found = scene(pods, mode).decision()
+        assert (found.action, found.reason) == RESIZED
+    assert scene(pods, rules=UPSTREAM, seen=MOMENT).told() == DEFERRED
+
+
+def test_a_stuck_wish_that_is_not_needed_is_written_back() -> None:
+    """When the pod has what is recommended, a hopeless wish for more is replaced."""
+    pod = asking(resize_condition("Pending", "Infeasible"), wanted="900m/900Mi")
+    pods = [pod, *CALM]
+    found = replace(scene(pods), recommendation=[recommended("100m/100Mi = =")])
+    decision = found.decision()
+    assert (decision.action, decision.reason) == (Action.RESIZE, Reason.RESIZE_INFEASIBLE)
+    assert decision.change is not None
+    assert decision.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+    upstream = replace(found, rules=UPSTREAM)
+    assert upstream.told() == (Action.NONE, Reason.TOO_SMALL)
+
+
+def test_a_resize_under_way_that_is_not_needed_may_end() -> None:
+    """What goes on without being needed is only told."""
+    pods = [asking(resize_condition("InProgress")), *CALM]
+    found = replace(scene(pods), recommendation=[recommended("100m/100Mi = =")])
+    assert found.told() == IN_PROGRESS
+
+
+def test_a_stuck_wish_that_is_as_recommended_stays() -> None:
+    """Nothing can be written back where spec and recommendation agree."""
+    pod = asking(resize_condition("Pending", "Deferred"), wanted="101m/101Mi")
+    found = replace(scene([pod, *CALM]), recommendation=[recommended("101m/101Mi 1m/1Mi 1/1Gi")])
+    assert found.told() == (Action.NONE, Reason.TOO_SMALL)
+
+
+def test_a_blocked_eviction_takes_the_wish_back() -> None:
+    """A deferred pod that may not be evicted does not hold the scheduler's room for ever."""
+    pod = waits("Pending", "Deferred", "no room", 2 * HOUR)
+    found = scene([pod], replicas=1)
+    decision = found.decision()
+    assert (decision.action, decision.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert "taken back, for it may not be evicted" in decision.message
+    remembered = found.plan().memory.pods["uid-web-0"]
+    assert remembered.infeasible is not None
+    again = replace(scene([POD], replicas=1), memory=found.plan().memory)
+    assert again.told() == TOO_FEW
