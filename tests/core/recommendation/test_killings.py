@@ -1,0 +1,325 @@
+"""OOM kills are counted once, for the rows their pods belonged to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from tests import make
+from tests.core.recommendation.scene import GI, MI, Scene
+
+EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
+
+
+def started(rules: RecommenderRules = EAGER, *, policy: dict[str, Any] | None = None) -> Scene:
+    """Return a scene with one pod."""
+    scene = Scene(rules)
+    scene.vpa(policies=None if policy is None else [policy])
+    scene.pod()
+    return scene
+
+
+def target(scene: Scene) -> int:
+    """Tick, and return the memory target in bytes."""
+    scene.tick()
+    return make.quantity(scene.shown()["app"]["target"].split()[1]).units
+
+
+def peaks(scene: Scene) -> list[tuple[int, int]]:
+    """Return the running peaks of usage and kills, in Mi."""
+    scene.store()
+    windows = scene.stored["web-app"].windows
+    return [(one.usage_bytes // MI, one.oom_bytes // MI) for one in windows]
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        pytest.param([1000], 1_470_157_273, id="W39"),
+        pytest.param([1], 262_144_000, id="W40"),
+        pytest.param([500], 764_046_746, id="W41"),
+        pytest.param([0], 262_144_000, id="W44"),
+        pytest.param([1000, 999, 999, 2000], 2_975_900_105, id="W48"),
+    ],
+)
+def test_targets(requests: list[int], expected: int) -> None:
+    """What a kill asks for is published; weaker ones of the same interval add nothing."""
+    scene = started()
+    for minute, mebibytes in enumerate(requests):
+        scene.killed(mebibytes * MI, at=scene.at(minute))
+
+    assert target(scene) == expected
+
+
+def test_running_peak() -> None:
+    """W42: a kill above the running peak replaces it."""
+    scene = started()
+    scene.use(memory=3000 * MI)
+    scene.killed(1000 * MI)
+
+    assert target(scene) == 4_506_574_562
+    assert peaks(scene) == [(3000, 3600)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "request_mi", "expected"),
+    [
+        pytest.param({"oomBumpUpRatio": "3"}, 1024, 3072, id="W43"),
+        pytest.param({"oomBumpUpRatio": "1", "oomMinBumpUp": "0"}, 512, 512, id="W45"),
+    ],
+)
+def test_own_bump(policy: dict[str, Any], request_mi: int, expected: int) -> None:
+    """A policy sets its own bump; without it the flags' holds again."""
+    scene = started(replace(EAGER, per_vpa_config=True), policy=make.policy_json("app", **policy))
+    scene.killed(request_mi * MI)
+    assert peaks(scene) == [(0, expected)]
+
+    scene.vpa()
+    scene.go(1440)
+    scene.killed(2000 * MI)
+
+    assert peaks(scene) == [(0, 2400)]
+
+
+@pytest.mark.parametrize(
+    ("interval", "hours", "counted"),
+    [
+        pytest.param(None, 30, 0, id="W46: older than a day"),
+        pytest.param(None, 24, 1, id="W46: a day old"),
+        pytest.param(3600, 2, 0, id="W47: older than the policy's interval"),
+    ],
+)
+def test_late_kills(interval: int | None, hours: int, counted: int) -> None:
+    """Kills that are too old do not count."""
+    policy = make.policy_json("app", memoryAggregationIntervalSeconds=interval)
+    scene = started(replace(EAGER, per_vpa_config=True), policy=policy)
+    scene.use(memory=100 * MI)
+    scene.killed(1000 * MI, at=scene.now - timedelta(hours=hours))
+
+    tally = scene.model.tally
+    assert (tally.kills, tally.kills_late) == (counted, 1 - counted)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "expected"),
+    [
+        pytest.param(False, (650, 780), id="W49: kills do not build on kills"),
+        pytest.param(True, (650, 780), id="usage leads here either way"),
+    ],
+)
+def test_usage_and_kills(repeats: bool, expected: tuple[int, int]) -> None:
+    """Usage after a kill leads when the next one is judged."""
+    departures = Departures(repeat_oom_bump=repeats)
+    scene = started(replace(EAGER, departures=departures))
+    scene.use(memory=400 * MI)
+    scene.killed(500 * MI, at=scene.at(1))
+    scene.use(memory=650 * MI, at=scene.at(2))
+    scene.killed(600 * MI, at=scene.at(3))
+
+    assert peaks(scene) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "expected"),
+    [pytest.param(False, 1200, id="as upstream"), pytest.param(True, 1440, id="on demand")],
+)
+def test_repeated_kills(repeats: bool, expected: int) -> None:
+    """On demand, kills within one interval build on each other."""
+    scene = started(replace(EAGER, departures=Departures(repeat_oom_bump=repeats)))
+    for minute in range(2):
+        scene.killed(1000 * MI, at=scene.at(minute))
+
+    assert peaks(scene) == [(0, expected)]
+
+
+def test_kill_after_the_interval() -> None:
+    """W50: a kill begins the next interval, from the old peak, which stays."""
+    scene = started()
+    scene.use(memory=2000 * MI)
+    scene.go(48 * 60)
+    scene.killed(1000 * MI)
+
+    assert peaks(scene) == [(0, 2400)]
+    assert scene.stored["web-app"].memory.total == 1.0
+
+
+def test_eight_kills() -> None:
+    """W51: how a request that follows the target climbs."""
+    scene = started()
+    request, climb = 256 * MI, []
+    for minute in range(9):
+        scene.go(minute)
+        scene.killed(request)
+        request = target(scene)
+        climb.append(round(request / MI))
+
+    assert climb == [422, 641, 933, 1325, 1850, 2554, 3683, 5271, 7507]
+
+
+def test_each_kill_counts_once() -> None:
+    """The same kill told twice, by whomever, counts once; other pods' kills are their own."""
+    scene = started()
+    scene.pod("web-1")
+    for pod in ("web-0", "web-0", "web-1"):
+        scene.killed(1000 * MI, pod=pod)
+
+    tally = scene.model.tally
+    assert (tally.kills, tally.kills_repeated) == (2, 1)
+    assert len(peaks(scene)) == 2
+
+
+def killed_pod(scene: Scene, finished: datetime, *, restarts: int = 1) -> None:
+    """Show a pod that tells of a kill."""
+    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": make.time(finished)}}
+    told = {"name": "app", "restartCount": restarts, "state": {"running": {}}, "lastState": ended}
+    scene.pod(memory="1000Mi", status={"containerStatuses": [told]})
+
+
+@pytest.mark.parametrize(
+    ("inspects", "counted"),
+    [pytest.param(True, 1, id="at first sight"), pytest.param(False, 0, id="as upstream")],
+)
+def test_pods_that_tell_of_kills(inspects: bool, counted: int) -> None:
+    """A pod that tells of a kill when it is first seen counts, unless it is too long ago."""
+    scene = Scene(replace(EAGER, departures=Departures(inspect_known_kills=inspects)))
+    scene.vpa()
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    killed_pod(scene, scene.at(20))
+    scene.drop("web-0")
+    scene.tick()
+    killed_pod(scene, scene.at(-1440))
+
+    assert scene.model.tally.kills == counted
+    assert scene.model.tally.kills_late == counted
+
+
+def test_a_restart_does_not_count_again() -> None:
+    """A kill that history holds is not counted once more by the next process."""
+    scene = started()
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    scene.tick()
+    before = scene.shown()
+    scene.restart()
+    scene.tick()
+
+    assert scene.model.tally.kills == 0
+    assert scene.model.tally.kills_repeated == 1
+    assert scene.shown() == before
+
+
+def test_a_kill_that_was_not_stored_counts_again() -> None:
+    """What was lost with the process is found again."""
+    scene = started()
+    scene.use(100, 100 * MI)
+    scene.store()
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    scene.restart(flush=False)
+
+    assert scene.model.tally.kills == 1
+
+
+@pytest.mark.parametrize("restores", [True, False])
+def test_kills_wait_for_history(restores: bool) -> None:
+    """While it is not known what history holds, kills are held back, until the next tick."""
+    scene = started()
+    killed_pod(scene, scene.at(0))
+    scene.store()
+    rest = Scene(EAGER)
+    rest.vpa(restored=False)
+    killed_pod(rest, scene.at(0))
+    assert rest.model.tally.kills == 0
+
+    if restores:
+        rest.model.restore(scene.stored.values(), rest.now)
+    rest.tick()
+
+    assert rest.model.tally.kills == (0 if restores else 1)
+
+
+def test_kills_of_others() -> None:
+    """Unknown pods, containers and uids are told apart from those that are there."""
+    scene = started()
+    time_ns = 1
+    scene.model.killed(
+        [
+            OomRecord("default", "web-9", "app", time_ns, GI),
+            OomRecord("default", "web-0", "ghost", time_ns, GI),
+            OomRecord("default", "web-0", "app", time_ns, GI, uid="other"),
+        ],
+        scene.now,
+    )
+
+    assert scene.model.tally.kills_unknown == 3
+
+
+def test_kills_of_pods_without_a_vpa() -> None:
+    """A kill that feeds nothing is not counted, nor remembered."""
+    scene = Scene(EAGER)
+    scene.pod()
+    scene.killed(GI)
+
+    assert scene.model.tally.kills == 0
+
+
+def capped(rules: RecommenderRules) -> Scene:
+    """Return a scene whose pod is killed every day because its maximum is too small."""
+    scene = started(rules, policy=make.policy_json("app", max_allowed={"memory": "1000Mi"}))
+    for day in range(3):
+        scene.go(day * 1440)
+        scene.use(100, 900 * MI)
+        scene.killed(1000 * MI, at=scene.at(day * 1440 + 1))
+        scene.tick()
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("skips", "kept", "equal"),
+    [
+        pytest.param(True, [(900, 0)], 2, id="skipped"),
+        pytest.param(False, [(900, 1200)], 0, id="as upstream"),
+    ],
+)
+def test_the_same_peak_is_not_made_every_day(
+    skips: bool, kept: list[tuple[int, int]], equal: int
+) -> None:
+    """A peak that stands already is not invented again while it is honoured."""
+    scene = capped(replace(EAGER, departures=Departures(skip_equal_oom_peaks=skips)))
+
+    assert peaks(scene) == kept
+    assert scene.model.tally.kills_equal == equal
+    assert scene.model.tally.kills == 3
+
+
+def test_a_peak_that_has_faded_is_made_again() -> None:
+    """Once what is published falls below it, the peak counts again."""
+    scene = capped(EAGER)
+    for day in range(3, 14):
+        scene.go(day * 1440)
+        scene.use(100, 500 * MI)
+        scene.tick()
+    scene.killed(1000 * MI)
+
+    assert peaks(scene) == [(500, 1200)]
+
+
+def test_kills_of_pods_that_went_are_forgotten() -> None:
+    """Nothing is kept of containers that are gone."""
+    scene = started()
+    scene.killed(1000 * MI)
+    scene.drop("web-0")
+    scene.go(61)
+    scene.tick()
+    scene.go(122)
+    scene.tick()
+    scene.pod()
+    scene.killed(1000 * MI, at=scene.at(0))
+
+    assert scene.model.tally.kills == 2
