@@ -10,10 +10,15 @@ from app.sandbox.attempts import Gate
 from app.sandbox.clock import SandboxClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
+from app.sandbox.controllers.crew import Crew
+from app.sandbox.controllers.hands import Hands
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, custom_kinds
 from app.sandbox.limit_ranger import LimitRanger
+from app.sandbox.recorder import Recorder
 from app.sandbox.resizing import NodeRoom
+from app.sandbox.rooms import Rooms
+from app.sandbox.scheduler import Scheduler
 from app.sandbox.store import HISTORY, Store, Transition
 from app.sandbox.writes import Writes
 
@@ -34,8 +39,12 @@ class Sandbox:
         self.cluster = SandboxCluster(self.store, self.catalogue, self.writes, clock)
         self.store.listen(self._serve)
         self.store.listen(lambda _collection, _change: clock.nudge())
+        recorder = Recorder(self.store, self.writes, self.catalogue, clock)
+        hands = Hands(self.store, self.writes, self.catalogue, clock, recorder)
         Garbage(self.store, self.writes, self.catalogue, clock)
         Budgets(self.store, self.writes, self.catalogue, clock)
+        Crew(hands)
+        Scheduler(hands, Rooms(self.store))
         for name in _NAMESPACES:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
 

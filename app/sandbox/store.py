@@ -138,6 +138,12 @@ class Store:
         """Whether there is an object of a uid; asks for no lock."""
         return uid in self._uids
 
+    def ownerless(self, collection: str, namespace: str) -> list[Json]:
+        """Return the objects of a collection that name no owner, in the order of their keys."""
+        with self.lock:
+            owned = self._owned.get(_nobody(collection, namespace), {})
+            return [self._collections[collection].items[key] for _, key in sorted(owned)]
+
     def owned_by(self, uid: str) -> list[tuple[str, Json]]:
         """Return the objects that name an owner, with their collections."""
         with self.lock:
@@ -217,7 +223,8 @@ class Store:
             self._uids.discard(uid_of(before))
         elif before is None and after is not None:
             self._uids.add(uid_of(after))
-        self._index(collection, key, _owners(before), _owners(after))
+        nobody = _nobody(collection, key.namespace)
+        self._index(collection, key, _owners(before, nobody), _owners(after, nobody))
         change = Transition(self._version, key, before, after)
         found.note(change, self._history)
         for listener in self._listeners:
@@ -232,6 +239,13 @@ class Store:
             self._owned.setdefault(uid, {})[collection, key] = None
 
 
-def _owners(item: Json | None) -> set[str]:
-    references: Iterable[Json] = item["metadata"].get("ownerReferences") or () if item else ()
-    return {str(reference.get("uid", "")) for reference in references}
+def _nobody(collection: str, namespace: str) -> str:
+    """The uid under which objects without owner are found."""
+    return f"{collection}/{namespace}"
+
+
+def _owners(item: Json | None, nobody: str) -> set[str]:
+    if item is None:
+        return set()
+    references: Iterable[Json] = item["metadata"].get("ownerReferences") or ()
+    return {str(reference.get("uid", "")) for reference in references} or {nobody}

@@ -22,9 +22,9 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 
 class Worklist(Generic[K]):
-    """What one controller still has to look at."""
+    """What one controller still has to look at; a look says when to look again, if ever."""
 
-    def __init__(self, clock: SandboxClock, look: Callable[[K], object]) -> None:
+    def __init__(self, clock: SandboxClock, look: Callable[[K], float | None]) -> None:
         self._clock = clock
         self._look = look
         self._lock = Lock()
@@ -46,7 +46,7 @@ class Worklist(Generic[K]):
                 return  # a sooner look took its place
             del self._due[key]
         try:
-            self._look(key)
+            again_in_seconds = self._look(key)
         except ClusterError:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
@@ -54,3 +54,5 @@ class Worklist(Generic[K]):
             self.note(key, min(pause, _LONGEST_PAUSE_SECONDS))
         else:
             self._failures.pop(key, None)
+            if again_in_seconds:
+                self.note(key, again_in_seconds)

@@ -91,7 +91,8 @@ class Writes:
             )
             new = self._changed(attempt)
             names.restore_system(new, old)
-            if kind.has_generation and _content(new) != _content(old):
+            counts = kind.has_generation and subresource != "binding"
+            if counts and _content(new) != _content(old):
                 new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
             self._validate(attempt, kind, new, old)
             if dry_run or new == old:
@@ -235,6 +236,8 @@ class Writes:
 
 def _mixed(old: Json, new: Json, subresource: str) -> Json:
     """Return the object of which only the part that was asked for is new."""
+    if subresource == "binding":
+        return new
     kept, taken = (new, old) if subresource != "status" else (old, new)
     mixed = copied(kept)
     mixed.pop("status", None)

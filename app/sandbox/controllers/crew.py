@@ -1,0 +1,93 @@
+"""All controllers of pods at work: who looks at what when something changed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from app.ports import REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
+from app.sandbox.controllers.cron_jobs import CronJobs
+from app.sandbox.controllers.daemon_sets import DaemonSets
+from app.sandbox.controllers.deployments import Deployments
+from app.sandbox.controllers.hands import Hands
+from app.sandbox.controllers.jobs import Jobs
+from app.sandbox.controllers.replicas import Replicas
+from app.sandbox.controllers.stateful_sets import StatefulSets
+from app.sandbox.objects import Key, controller_of, is_active, key_of, labels_of
+from app.sandbox.store import Transition
+from app.sandbox.worklist import Worklist
+
+_OWNED = ("pods", "replicasets.apps", "jobs.batch")
+
+
+class Controller(Protocol):
+    """Looks at one object of its kind at a time."""
+
+    @property
+    def resource(self) -> Resource:
+        """What it controls."""
+        ...
+
+    def look(self, key: Key) -> float | None:
+        """Bring an object on; return after how many seconds to look again, if ever."""
+        ...
+
+
+class Crew:
+    """Sends each controller where something changed."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._store = hands.store
+        controllers: tuple[Controller, ...] = (
+            Deployments(hands),
+            Replicas(hands, REPLICA_SETS),
+            Replicas(hands, REPLICATION_CONTROLLERS),
+            StatefulSets(hands),
+            DaemonSets(hands),
+            Jobs(hands),
+            CronJobs(hands),
+        )
+        self._by_collection: dict[str, Worklist[Key]] = {}
+        self._by_kind: dict[tuple[str, str], Worklist[Key]] = {}
+        for controller in controllers:
+            worklist = Worklist(hands.clock, controller.look)
+            resource = controller.resource
+            self._by_collection[hands.catalogue.find(resource).collection] = worklist
+            self._by_kind[resource.api_version, resource.kind] = worklist
+        hands.store.listen(self._note)
+
+    def _note(self, collection: str, change: Transition) -> None:
+        worklist = self._by_collection.get(collection)
+        if worklist is not None:
+            worklist.note(change.key)
+        if collection in _OWNED:
+            self._note_owners(change.before)
+            self._note_owners(change.after)
+        if collection == "pods":
+            self._note_stray(change)
+        if collection == "nodes" and _labels(change.before) != _labels(change.after):
+            for item in self._store.items("daemonsets.apps"):
+                self._by_collection["daemonsets.apps"].note(key_of(item))
+
+    def _note_owners(self, item: Json | None) -> None:
+        owner = controller_of(item) if item else None
+        if item is None or owner is None:
+            return
+        worklist = self._by_kind.get((owner.get("apiVersion", ""), owner.get("kind", "")))
+        if worklist is not None:
+            worklist.note(Key(item["metadata"].get("namespace", ""), owner.get("name", "")))
+
+    def _note_stray(self, change: Transition) -> None:
+        """A pod without a controller may be somebody's, if it is new or changed its labels."""
+        pod = change.after
+        if pod is None or controller_of(pod) is not None or not is_active(pod):
+            return
+        before = change.before
+        if before is not None and labels_of(before) == labels_of(pod):
+            return
+        for collection, worklist in self._by_collection.items():
+            for item in self._store.items(collection, change.key.namespace):
+                worklist.note(key_of(item))
+
+
+def _labels(item: Json | None) -> object:
+    return None if item is None else labels_of(item)

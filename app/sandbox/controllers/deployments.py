@@ -1,0 +1,214 @@
+"""Deployments: one ReplicaSet for each template, rolled over from the old to the new.
+
+Strategy: of all ReplicaSets together there are never more pods than `maxSurge` allows, and never
+fewer available than `maxUnavailable` allows; each look moves as far as that lets it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, Json
+from app.sandbox.conditions import Condition, set_condition
+from app.sandbox.controllers.hands import Hands, template_hash, with_labels
+from app.sandbox.controllers.numbers import pods_meant
+from app.sandbox.objects import Key, is_deleted, key_of, labels_of, member, owner_reference
+
+_REVISION = "deployment.kubernetes.io/revision"
+_HASH = "pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What a rollout must keep to."""
+
+    replicas: int
+    surge: int
+    unavailable: int
+
+    @staticmethod
+    def of(deployment: Json) -> _Bounds:
+        spec = deployment["spec"]
+        replicas = int(spec.get("replicas") or 0)
+        rolling = member(spec, "strategy.rollingUpdate") or {}
+        surge = pods_meant(rolling.get("maxSurge"), replicas, round_up=True)
+        unavailable = pods_meant(rolling.get("maxUnavailable"), replicas, round_up=False)
+        return _Bounds(replicas, surge, unavailable if surge or unavailable else 1)
+
+
+class Deployments:
+    """The controller of Deployments."""
+
+    resource = DEPLOYMENTS
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+
+    def look(self, key: Key) -> None:
+        """Move the ReplicaSets of a Deployment on towards its template and replicas."""
+        deployment = self._hands.store.read("deployments.apps", key)
+        if deployment is None or is_deleted(deployment):
+            return
+        sets = self._sets(deployment)
+        label = template_hash(deployment["spec"]["template"])
+        new = next((found for found in sets if _label(found) == label), None)
+        if new is None:
+            new = self._create_set(deployment, label, sets)
+        elif new is not sets[-1]:  # a template of long ago is wanted again
+            self._renew(new, _revision(sets[-1]) + 1)
+        old = [found for found in sets if key_of(found) != key_of(new)]
+        bounds = _Bounds.of(deployment)
+        if member(deployment, "spec.strategy.type") == "Recreate":
+            self._recreate(deployment, new, old, bounds)
+        else:
+            self._roll(deployment, new, old, bounds)
+        self._forget_old(deployment)
+        self._tell_status(deployment, label, bounds)
+
+    def _sets(self, deployment: Json) -> list[Json]:
+        """Return the ReplicaSets of a Deployment, the oldest first."""
+        found = [
+            item for item in self._hands.owned(deployment, REPLICA_SETS) if not is_deleted(item)
+        ]
+        return sorted(found, key=_revision)
+
+    def _create_set(self, deployment: Json, label: str, sets: list[Json]) -> Json:
+        spec, metadata = deployment["spec"], deployment["metadata"]
+        template = with_labels(spec["template"], {_HASH: label})
+        revision = str(max(map(_revision, sets), default=0) + 1)
+        selector = spec["selector"]
+        body = {
+            "metadata": {
+                "name": f"{metadata['name']}-{label}",
+                "labels": template["metadata"]["labels"],
+                "annotations": {_REVISION: revision},
+                "ownerReferences": [owner_reference(DEPLOYMENTS, deployment)],
+            },
+            "spec": {
+                "replicas": 0,
+                "minReadySeconds": spec.get("minReadySeconds") or 0,
+                "selector": {
+                    **selector,
+                    "matchLabels": {**(selector.get("matchLabels") or {}), _HASH: label},
+                },
+                "template": template,
+            },
+        }
+        kind = self._hands.catalogue.find(REPLICA_SETS)
+        return self._hands.writes.create(kind, metadata["namespace"], body)
+
+    def _renew(self, found: Json, revision: int) -> None:
+        def renewed(item: Json) -> Json:
+            item["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
+            return item
+
+        self._hands.change(REPLICA_SETS, key_of(found), renewed)
+
+    def _roll(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
+        wanted = {key_of(found): _wanted(found) for found in (new, *old)}
+        total = sum(wanted.values())
+        room = max(bounds.replicas + bounds.surge - total, 0)
+        wanted[key_of(new)] = min(bounds.replicas, _wanted(new) + room)
+        least = bounds.replicas - bounds.unavailable
+        may_go = total - least - (_wanted(new) - _available(new))
+        for found in old:  # those that do not work first
+            gone = min(max(may_go, 0), _wanted(found) - min(_available(found), _wanted(found)))
+            wanted[key_of(found)] -= gone
+            may_go -= gone
+        spare = min(sum(_available(found) for found in (new, *old)) - least, may_go)
+        for found in old:
+            gone = min(max(spare, 0), wanted[key_of(found)])
+            wanted[key_of(found)] -= gone
+            spare -= gone
+        for found in (new, *old):
+            self._scale(deployment, found, wanted[key_of(found)])
+
+    def _recreate(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
+        for found in old:
+            self._scale(deployment, found, 0)
+        if not any(self._hands.owned(found, PODS) for found in old):
+            self._scale(deployment, new, bounds.replicas)
+
+    def _scale(self, deployment: Json, found: Json, replicas: int) -> None:
+        before = _wanted(found)
+        if replicas == before:
+            return
+
+        def scaled(item: Json) -> Json:
+            item["spec"]["replicas"] = replicas
+            return item
+
+        self._hands.change(REPLICA_SETS, key_of(found), scaled)
+        way = "up" if replicas > before else "down"
+        name = found["metadata"]["name"]
+        message = f"Scaled {way} replica set {name} from {before} to {replicas}"
+        self._hands.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
+
+    def _forget_old(self, deployment: Json) -> None:
+        """Delete ReplicaSets that are long out of use."""
+        *old, _newest = self._sets(deployment)
+        idle = [found for found in old if not _wanted(found) and not _number(found, "replicas")]
+        kept = deployment["spec"].get("revisionHistoryLimit")
+        for found in idle[: max(len(idle) - (10 if kept is None else int(kept)), 0)]:
+            self._hands.delete(REPLICA_SETS, found)
+
+    def _tell_status(self, deployment: Json, label: str, bounds: _Bounds) -> None:
+        sets = self._sets(deployment)
+        updated = [found for found in sets if _label(found) == label]
+        numbers = {
+            key: sum(_number(found, key) for found in sets)
+            for key in ("replicas", "readyReplicas", "availableReplicas")
+        }
+        new_replicas = sum(_number(found, "replicas") for found in updated)
+        status: Json = {
+            "observedGeneration": deployment["metadata"]["generation"],
+            **numbers,
+            "updatedReplicas": new_replicas,
+            "unavailableReplicas": max(bounds.replicas - numbers["availableReplicas"], 0),
+        }
+        draft: Json = {"status": dict(deployment.get("status") or {})}
+        draft["status"]["conditions"] = list(draft["status"].get("conditions") or ())
+        enough = numbers["availableReplicas"] >= bounds.replicas - bounds.unavailable
+        now = self._hands.clock.now()
+        set_condition(draft, _AVAILABLE if enough else _NOT_AVAILABLE, now)
+        done = new_replicas == numbers["availableReplicas"] == bounds.replicas
+        done = done and numbers["replicas"] == bounds.replicas
+        set_condition(draft, _COMPLETE if done else _PROGRESSING, now)
+        status["conditions"] = draft["status"]["conditions"]
+        self._hands.set_status(DEPLOYMENTS, deployment, status)
+
+
+_AVAILABLE = Condition(
+    "Available",
+    "True",
+    "MinimumReplicasAvailable",
+    "Deployment has minimum availability.",
+)
+_NOT_AVAILABLE = Condition(
+    "Available",
+    "False",
+    "MinimumReplicasUnavailable",
+    "Deployment does not have minimum availability.",
+)
+_PROGRESSING = Condition("Progressing", "True", "ReplicaSetUpdated", "The rollout goes on.")
+_COMPLETE = Condition("Progressing", "True", "NewReplicaSetAvailable", "The rollout is complete.")
+
+
+def _revision(found: Json) -> int:
+    return int((found["metadata"].get("annotations") or {}).get(_REVISION) or 0)
+
+
+def _label(found: Json) -> str:
+    return str(labels_of(found).get(_HASH, ""))
+
+
+def _wanted(found: Json) -> int:
+    return int(found["spec"].get("replicas") or 0)
+
+
+def _available(found: Json) -> int:
+    return _number(found, "availableReplicas")
+
+
+def _number(found: Json, key: str) -> int:
+    return int(member(found, f"status.{key}") or 0)

@@ -1,0 +1,174 @@
+"""Jobs: pods that run until enough of them have succeeded, or too many failed.
+
+Strategy: a finalizer holds each pod until it is counted into the numbers of the status, once and
+for all. As in a real cluster, a pod that is deleted before it succeeded counts as failed.
+"""
+
+from __future__ import annotations
+
+from app.ports import JOBS, PODS, Json
+from app.sandbox.conditions import Condition, condition_of, is_ready, set_condition
+from app.sandbox.controllers.hands import Hands
+from app.sandbox.objects import (
+    Key,
+    controller_of,
+    has_ended,
+    is_active,
+    is_deleted,
+    key_of,
+    labels_of,
+    member,
+    seconds_since,
+    selector_of,
+    stamp,
+    uid_of,
+)
+
+_FINALIZER = "batch.kubernetes.io/job-tracking"
+_FIRST_PAUSE_SECONDS = 10.0  # after a failure
+_LONGEST_PAUSE_SECONDS = 600.0
+_COMPLETE = Condition("Complete", "True", "CompletionsReached", "Reached expected number of pods")
+_TOO_MANY_FAILED = Condition(
+    "Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+)
+
+
+class Jobs:
+    """The controller of Jobs."""
+
+    resource = JOBS
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._failed_at: dict[str, float] = {}  # by uid of the Job
+
+    def look(self, key: Key) -> float | None:
+        """Create pods and count them; return after how many seconds to look again."""
+        job = self._hands.store.read("jobs.batch", key)
+        if job is None:
+            self._release_orphans(key)
+            return None
+        pods = self._hands.pods_of(JOBS, job, selector_of(job))
+        if has_finished(job) or is_deleted(job):
+            for pod in filter(_is_to_count, pods):
+                self._release(pod)
+            self._failed_at.pop(uid_of(job), None)
+            return None if is_deleted(job) else self._expire(job)
+        status = dict(job.get("status") or {})
+        self._count(job, pods, status)
+        active = [pod for pod in pods if is_active(pod)]
+        verdict = self._verdict(job, status)
+        wait: float | None = None
+        try:
+            if verdict is not None or job["spec"].get("suspend"):
+                for pod in active:
+                    self._hands.delete_pod(JOBS, job, pod)
+                active = []
+            else:
+                wait = self._fill(job, status, len(active))
+        finally:
+            self._tell_status(job, status, active, verdict)
+        return wait
+
+    def _count(self, job: Json, pods: list[Json], status: Json) -> None:
+        for pod in filter(_is_to_count, pods):
+            key = "succeeded" if member(pod, "status.phase") == "Succeeded" else "failed"
+            status[key] = (status.get(key) or 0) + 1
+            if key == "failed":
+                self._failed_at[uid_of(job)] = self._hands.clock.monotonic()
+            self._release(pod)
+
+    def _release(self, pod: Json) -> None:
+        """Let a pod go that is counted."""
+
+        def released(item: Json) -> Json:
+            held = item["metadata"].get("finalizers") or ()
+            item["metadata"]["finalizers"] = [found for found in held if found != _FINALIZER]
+            return item
+
+        self._hands.change(PODS, key_of(pod), released)
+
+    def _release_orphans(self, key: Key) -> None:
+        """Let the pods of a Job go that is no more."""
+        for pod in self._hands.store.items("pods", key.namespace):
+            owner = controller_of(pod)
+            is_orphan = owner is None or not self._hands.store.exists(owner["uid"])
+            if is_orphan and labels_of(pod).get("job-name") == key.name and _is_held(pod):
+                self._release(pod)
+
+    def _verdict(self, job: Json, status: Json) -> Condition | None:
+        completions = job["spec"].get("completions")
+        succeeded = status.get("succeeded") or 0
+        if completions is not None and succeeded >= completions:
+            return _COMPLETE
+        if (status.get("failed") or 0) > job["spec"]["backoffLimit"]:
+            return _TOO_MANY_FAILED
+        return None
+
+    def _fill(self, job: Json, status: Json, active: int) -> float | None:
+        spec = job["spec"]
+        wanted = spec["parallelism"]
+        if spec.get("completions") is not None:
+            wanted = min(wanted, spec["completions"] - (status.get("succeeded") or 0))
+        elif status.get("succeeded"):
+            wanted = 0  # the others of a work queue only finish what they do
+        if active >= wanted:
+            return None
+        failed = status.get("failed") or 0
+        if failed:
+            pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** (failed - 1), _LONGEST_PAUSE_SECONDS)
+            since = self._hands.clock.monotonic() - self._failed_at.get(uid_of(job), -pause)
+            if since < pause:
+                return pause - since
+        held = {**(spec["template"].get("metadata") or {}), "finalizers": [_FINALIZER]}
+        for _ in range(wanted - active):
+            self._hands.create_pod(JOBS, job, {**spec["template"], "metadata": held})
+        return None
+
+    def _tell_status(
+        self, job: Json, status: Json, active: list[Json], verdict: Condition | None
+    ) -> None:
+        now = self._hands.clock.now()
+        status["active"] = len(active)
+        status["ready"] = sum(1 for pod in active if is_ready(pod))
+        status.setdefault("startTime", stamp(now))
+        if verdict is not None:
+            draft: Json = {"status": {"conditions": list(status.get("conditions") or ())}}
+            set_condition(draft, verdict, now)
+            status["conditions"] = draft["status"]["conditions"]
+            if verdict.type == "Complete":
+                status["completionTime"] = stamp(now)
+        self._hands.set_status(JOBS, job, status)
+
+    def _expire(self, job: Json) -> float | None:
+        lives = job["spec"].get("ttlSecondsAfterFinished")
+        if lives is None:
+            return None
+        condition = finished_by(job) or {}
+        left = lives - seconds_since(condition, "lastTransitionTime", self._hands.clock.now())
+        if left > 0:
+            return float(left)
+        self._hands.delete(JOBS, job)
+        return None
+
+
+def _is_held(pod: Json) -> bool:
+    return _FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+
+def _is_to_count(pod: Json) -> bool:
+    return _is_held(pod) and (is_deleted(pod) or has_ended(pod))
+
+
+def finished_by(job: Json) -> Json | None:
+    """Return the condition that ended a Job, None while it runs."""
+    for kind in ("Complete", "Failed"):
+        condition = condition_of(job, kind)
+        if condition is not None and condition.get("status") == "True":
+            return condition
+    return None
+
+
+def has_finished(job: Json) -> bool:
+    """Whether a Job has ended, well or not."""
+    return finished_by(job) is not None

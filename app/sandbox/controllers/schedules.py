@@ -1,0 +1,109 @@
+"""The times of CronJobs: five fields, or a word such as `@daily`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+_WORDS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_MONTHS: Final = [
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
+]
+_DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_NAMES: Final[tuple[list[str], ...]] = ([], [], [], _MONTHS, _DAYS)
+_PART: Final = re.compile(r"(\*|\?|\w+)(?:-(\w+))?(?:/(\d+))?")
+_MOST_DAYS: Final = 366 * 5  # a schedule that names no day within these never comes
+
+
+class BadSchedule(ValueError):
+    """A text that is no schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When something is due, in UTC."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]  # Sunday is 0
+    any_day: bool  # neither kind of day is restricted, or only one of them
+
+    @staticmethod
+    def parse(text: str) -> Schedule:
+        """Read a schedule.
+
+        Raises:
+            BadSchedule: it cannot be read.
+        """
+        fields = _WORDS.get(text.strip(), text).split()
+        if len(fields) != len(_RANGES):
+            raise BadSchedule(f"{text!r} has not five fields")
+        minutes, hours, days, months, weekdays = (
+            _read(field, least, most, known)
+            for field, (least, most), known in zip(fields, _RANGES, _NAMES, strict=True)
+        )
+        either = fields[2][0] in "*?" or fields[4][0] in "*?"
+        return Schedule(minutes, hours, days, months, frozenset(d % 7 for d in weekdays), either)
+
+    def after(self, moment: datetime) -> datetime | None:
+        """Return the next time that is later than a moment, None if there is none."""
+        found = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        for _ in range(_MOST_DAYS):
+            due = self._on_day(found) if self._is_day(found) else None
+            if due is not None:
+                return due
+            found = found.replace(hour=0, minute=0) + timedelta(days=1)
+        return None
+
+    def _on_day(self, moment: datetime) -> datetime | None:
+        """Return the first time of a day that is not before a moment."""
+        for minute in range(moment.hour * 60 + moment.minute, 24 * 60):
+            if minute // 60 in self.hours and minute % 60 in self.minutes:
+                return moment.replace(hour=minute // 60, minute=minute % 60)
+        return None
+
+    def _is_day(self, moment: datetime) -> bool:
+        in_month = moment.day in self.days
+        in_week = moment.isoweekday() % 7 in self.weekdays
+        fits = in_month and in_week if self.any_day else in_month or in_week
+        return moment.month in self.months and fits
+
+
+def _read(text: str, least: int, most: int, names: list[str]) -> frozenset[int]:
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise BadSchedule(f"{part!r} is no part of a schedule")
+        first, last, step = match.groups()
+        if first in ("*", "?"):
+            begin, end = least, most
+        else:
+            begin = _number(first, least, names)
+            end = _number(last, least, names) if last else (most if step else begin)
+        if not least <= begin <= end <= most or step == "0":
+            raise BadSchedule(f"{part!r} is out of range")
+        found.update(range(begin, end + 1, int(step or 1)))
+    return frozenset(found)
+
+
+def _number(text: str, least: int, names: list[str]) -> int:
+    if text.isdecimal():
+        return int(text)
+    if text.lower() not in names:
+        raise BadSchedule(f"{text!r} is no part of a schedule")
+    return names.index(text.lower()) + least

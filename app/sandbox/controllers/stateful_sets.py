@@ -1,0 +1,162 @@
+"""StatefulSets: pods with names and places, made and replaced one after the other.
+
+Strategy: a look goes through the places in order and stops at the first thing that is to be
+waited for. Pods below the partition keep the template of the revision before, which is
+remembered here.
+"""
+
+from __future__ import annotations
+
+from app.ports import STATEFUL_SETS, Json
+from app.sandbox.conditions import is_ready
+from app.sandbox.controllers.hands import (
+    Hands,
+    available_in_seconds,
+    soonest,
+    template_hash,
+    with_labels,
+)
+from app.sandbox.objects import (
+    Key,
+    has_ended,
+    is_deleted,
+    labels_of,
+    member,
+    selector_of,
+    uid_of,
+)
+
+_REVISION = "controller-revision-hash"
+_COLLECTION = "statefulsets.apps"
+
+
+class StatefulSets:
+    """The controller of StatefulSets."""
+
+    resource = STATEFUL_SETS
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._templates: dict[str, dict[str, Json]] = {}  # by uid and revision
+
+    def look(self, key: Key) -> float | None:
+        """Move the pods of a StatefulSet on; return after how many seconds to look again."""
+        owner = self._hands.store.read(_COLLECTION, key)
+        if owner is None or is_deleted(owner):
+            return None
+        update = f"{key.name}-{template_hash(owner['spec']['template'])}"
+        current = member(owner, "status.currentRevision") or update
+        self._remember(owner, current, update)
+        places = self._places(owner)
+        try:
+            if self._fill(owner, places, current, update) and self._shrink(owner, places):
+                self._replace(owner, places, update)
+        finally:
+            wait = self._tell_status(owner, current, update)
+        return wait
+
+    def _remember(self, owner: Json, current: str, update: str) -> None:
+        known = self._templates.setdefault(uid_of(owner), {})
+        template = known.get(current)
+        known.clear()
+        known[update] = owner["spec"]["template"]
+        known[current] = template or owner["spec"]["template"]
+        while len(self._templates) > 1000:
+            del self._templates[next(iter(self._templates))]
+
+    def _places(self, owner: Json) -> dict[int, Json]:
+        """Return the pods by their ordinals."""
+        found = {}
+        prefix = f"{owner['metadata']['name']}-"
+        for pod in self._hands.pods_of(STATEFUL_SETS, owner, selector_of(owner)):
+            ordinal = pod["metadata"]["name"].removeprefix(prefix)
+            if ordinal.isdecimal():
+                found[int(ordinal)] = pod
+        return found
+
+    def _fill(self, owner: Json, places: dict[int, Json], current: str, update: str) -> bool:
+        """Make what is missing; return whether there is nothing to wait for."""
+        spec = owner["spec"]
+        in_order = spec.get("podManagementPolicy") != "Parallel"
+        partition = member(spec, "updateStrategy.rollingUpdate.partition") or 0
+        is_whole = True
+        for ordinal in range(_replicas(owner)):
+            pod = places.get(ordinal)
+            if pod is None:
+                revision = current if ordinal < partition else update
+                self._create(owner, ordinal, revision)
+            elif has_ended(pod) and not is_deleted(pod):
+                self._hands.delete_pod(STATEFUL_SETS, owner, pod)
+            elif _is_healthy(pod):
+                continue
+            is_whole = False
+            if in_order:
+                return False
+        return is_whole or not in_order
+
+    def _create(self, owner: Json, ordinal: int, revision: str) -> None:
+        name = f"{owner['metadata']['name']}-{ordinal}"
+        labels = {
+            _REVISION: revision,
+            "statefulset.kubernetes.io/pod-name": name,
+            "apps.kubernetes.io/pod-index": str(ordinal),
+        }
+        template = with_labels(self._templates[uid_of(owner)][revision], labels)
+        self._hands.create_pod(STATEFUL_SETS, owner, template, name=name)
+
+    def _shrink(self, owner: Json, places: dict[int, Json]) -> bool:
+        """Delete what is too much, the last first; return whether nothing is."""
+        surplus = sorted(
+            (ordinal for ordinal in places if ordinal >= _replicas(owner)), reverse=True
+        )
+        for ordinal in surplus:
+            if not is_deleted(places[ordinal]):
+                self._hands.delete_pod(STATEFUL_SETS, owner, places[ordinal])
+            if owner["spec"].get("podManagementPolicy") != "Parallel":
+                return False
+        return not surplus
+
+    def _replace(self, owner: Json, places: dict[int, Json], update: str) -> None:
+        """Delete the last pod of an older template, if all after it are well."""
+        spec = owner["spec"]
+        if member(spec, "updateStrategy.type") != "RollingUpdate":
+            return
+        partition = member(spec, "updateStrategy.rollingUpdate.partition") or 0
+        for ordinal in range(_replicas(owner) - 1, partition - 1, -1):
+            pod = places.get(ordinal)
+            if pod is None or is_deleted(pod):
+                return
+            if labels_of(pod).get(_REVISION) != update:
+                self._hands.delete_pod(STATEFUL_SETS, owner, pod)
+                return
+            if not _is_healthy(pod):
+                return
+
+    def _tell_status(self, owner: Json, current: str, update: str) -> float | None:
+        pods = list(self._places(owner).values())
+        least, now = owner["spec"].get("minReadySeconds") or 0, self._hands.clock.now()
+        waits = [available_in_seconds(pod, least, now) for pod in pods]
+        updated = sum(1 for pod in pods if labels_of(pod).get(_REVISION) == update)
+        available = sum(1 for wait in waits if wait == 0)
+        if updated == available == len(pods) == _replicas(owner):
+            current = update
+        status = {
+            "observedGeneration": owner["metadata"]["generation"],
+            "replicas": len(pods),
+            "readyReplicas": sum(1 for pod in pods if is_ready(pod)),
+            "availableReplicas": available,
+            "updatedReplicas": updated,
+            "currentReplicas": sum(1 for pod in pods if labels_of(pod).get(_REVISION) == current),
+            "currentRevision": current,
+            "updateRevision": update,
+        }
+        self._hands.set_status(STATEFUL_SETS, owner, status)
+        return soonest(waits)
+
+
+def _replicas(owner: Json) -> int:
+    return int(owner["spec"].get("replicas") or 0)
+
+
+def _is_healthy(pod: Json) -> bool:
+    return member(pod, "status.phase") == "Running" and is_ready(pod) and not is_deleted(pod)

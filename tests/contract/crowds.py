@@ -1,0 +1,85 @@
+"""Pods that run as far as anybody can tell, for a test says so in their status.
+
+Their controllers believe it; no kubelet contradicts, for they have no node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.model.errors import NotFound
+from app.ports import PODS, Cluster, Json, PatchKind, Resource
+from tests.contract.building import NOBODY, template
+from tests.contract.waiting import Eventually
+
+MERGE = PatchKind.MERGE
+READY: Json = {
+    "phase": "Running",
+    "conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ],
+}
+
+
+def idle(**spec: object) -> Json:
+    """Return a pod template whose pods get no node."""
+    return template(schedulerName=NOBODY, **spec)
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The pods of a namespace."""
+
+    cluster: Cluster
+    namespace: str
+    eventually: Eventually
+
+    def all(self) -> list[Json]:
+        """All that are not on their way out."""
+        items = self.cluster.list(PODS, self.namespace).items
+        return [item for item in items if "deletionTimestamp" not in item["metadata"]]
+
+    def names(self) -> list[str]:
+        """Their names."""
+        return [item["metadata"]["name"] for item in self.all()]
+
+    def say(self, name: str, status: Json) -> None:
+        """Say something of a pod, if it is still there."""
+        try:
+            self.cluster.patch(
+                PODS,
+                self.namespace,
+                name,
+                {"status": status},
+                kind=MERGE,
+                subresource="status",
+            )
+        except NotFound:
+            return
+
+    def run(self) -> int:
+        """Say of all pods that run that they are Ready; return how many there are."""
+        found = self.all()
+        for item in found:
+            if item["status"].get("phase") == "Pending":
+                self.say(item["metadata"]["name"], READY)
+        return len(found)
+
+    def await_count(self, number: int) -> list[Json]:
+        """Wait until there are so many."""
+        self.eventually(lambda: len(self.all()) == number)
+        return self.all()
+
+    def await_running(self, number: int) -> None:
+        """Let all pods run until there are so many."""
+        self.eventually(lambda: self.run() == number)
+
+    def await_status(self, resource: Resource, name: str, **wanted: object) -> Json:
+        """Let all pods run until the status of their controller says what is wanted."""
+
+        def status() -> Json | None:
+            self.run()
+            found: Json = self.cluster.get(resource, self.namespace, name).get("status", {})
+            return found if {key: found.get(key) for key in wanted} == wanted else None
+
+        return self.eventually(status)
