@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.model.errors import BadObject
 from app.model.fields import Object, object_at, objects_at, optional_object, text_at
 from app.model.workloads import Workload, scaled_workload
 
@@ -19,7 +20,8 @@ class CustomKind:
 
     group: str
     kind: str
-    scales: Mapping[str, ScalePaths | None]  # by version
+    is_namespaced: bool
+    scales: Mapping[str, ScalePaths | None]  # by version, those that are served
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,13 @@ def read_custom_kind(item: Object) -> CustomKind:
     return CustomKind(
         group=text_at(spec, "group", "spec"),
         kind=text_at(object_at(spec, "names", "spec"), "kind", "spec.names"),
+        is_namespaced=text_at(spec, "scope", "spec") != "Cluster",
         scales={
             text_at(version, "name", f"spec.versions[{index}]"): _scale_paths(
                 version, f"spec.versions[{index}]"
             )
             for index, version in enumerate(versions)
+            if version.get("served") is not False
         },
     )
 
@@ -59,12 +63,19 @@ def _scale_paths(version: Object, path: str) -> ScalePaths | None:
 
 
 def scale_custom(item: Object, namespace: str, paths: ScalePaths) -> Workload:
-    """Return a custom object as its scale subresource would show it."""
+    """Return a custom object as its scale subresource would show it.
+
+    Raises:
+        BadObject: it cannot be shown; without a number of replicas API servers refuse to.
+    """
     metadata = object_at(item, "metadata", "")
+    replicas = _at(item, paths.replicas)
+    if replicas is None:
+        raise BadObject(paths.replicas.strip("."), "does not exist")
     scale = {
         # An API server does not copy owner references onto the scale of a custom object.
         "metadata": {key: metadata.get(key) for key in ("name", "uid", "resourceVersion")},
-        "spec": {"replicas": _at(item, paths.replicas)},
+        "spec": {"replicas": replicas},
         "status": {"selector": _at(item, paths.selector)},
     }
     api_version, kind = text_at(item, "apiVersion", ""), text_at(item, "kind", "")

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import BUILT_IN_KINDS, ObjectKey, group_of, owner_key
 from app.model.limits import read_disruption_budget, read_limit_range
 from app.model.nodes import read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Replacement
-from app.model.vpa import read_vpa
+from app.model.vpa import read_vpa, without_status
 from app.model.workloads import read_workload
 
 VPA_GROUP = "autoscaling.k8s.io"
@@ -67,6 +68,17 @@ def replacement(item: Object) -> Replacement | None:
     return Replacement(
         found.collection, namespace, _key(found, api_version, kind, name), found.read(in_place)
     )
+
+
+def without_broken_status(item: Object, error: BadObject) -> Object:
+    """Return an object that could not be read without its status, which is what is wrong with it.
+
+    Raises:
+        BadObject: something else is wrong; it is the error handed in.
+    """
+    if not error.path.startswith("status"):
+        raise error
+    return without_status(item)
 
 
 def removal(api_version: str, kind: str, namespace: str, name: str) -> Replacement | None:

@@ -28,7 +28,8 @@ DEFINITION = {
             },
             {"name": "v2", "subresources": {"scale": {"specReplicasPath": ".spec.size"}}},
             {"name": "v3", "subresources": {"status": {}}},
-            {"name": "v4"},
+            {"name": "v4", "served": True},
+            {"name": "v5", "served": False},
         ],
     }
 }
@@ -47,12 +48,21 @@ GADGET = {
 
 
 def test_a_definition() -> None:
-    """Each version says for itself whether and how it is scaled."""
-    assert read_custom_kind(DEFINITION) == CustomKind(
+    """Each version that is served says for itself whether and how it is scaled."""
+    found = read_custom_kind(DEFINITION)
+    assert found == CustomKind(
         "example.com",
         "Gadget",
-        {"v1": PATHS, "v2": ScalePaths(".spec.size", ""), "v3": None, "v4": None},
+        is_namespaced=True,
+        scales={"v1": PATHS, "v2": ScalePaths(".spec.size", ""), "v3": None, "v4": None},
     )
+
+
+@pytest.mark.parametrize(("scope", "expected"), [("Cluster", False), ("Namespaced", True)])
+def test_scopes(scope: str, expected: bool) -> None:
+    """A definition says whether its objects live in namespaces."""
+    definition = make.with_value(DEFINITION, "spec.scope", scope)
+    assert read_custom_kind(definition).is_namespaced is expected
 
 
 @pytest.mark.parametrize(
@@ -87,14 +97,20 @@ def test_a_custom_object_shows_its_scale() -> None:
     assert not found.selector.matches({})
 
 
-@pytest.mark.parametrize(
-    "paths", [ScalePaths("", ""), ScalePaths(".spec.none", ".status.labelSelector.deeper")]
-)
-def test_paths_that_lead_nowhere(paths: ScalePaths) -> None:
-    """What is not there is not said: no size, and no pods."""
-    found = scale_custom(GADGET, "default", paths)
-    assert found.replicas is None
-    assert not found.selector.matches({"app": "web"})
+def test_a_selector_that_is_not_there() -> None:
+    """Who does not say which pods are his has none."""
+    for path in ("", ".status.labelSelector.deeper"):
+        found = scale_custom(GADGET, "default", ScalePaths(".spec.size", path))
+        assert found.replicas == 4
+        assert not found.selector.matches({"app": "web"})
+
+
+@pytest.mark.parametrize("path", ["", ".spec.none", ".spec.size.deeper"])
+def test_replicas_that_are_not_there(path: str) -> None:
+    """Without a number of replicas an API server does not show a scale."""
+    with pytest.raises(BadObject) as caught:
+        scale_custom(GADGET, "default", ScalePaths(path, ".status.labelSelector"))
+    assert (caught.value.path, caught.value.message) == (path[1:], "does not exist")
 
 
 @given(objects_like(DEFINITION), objects_like(GADGET))

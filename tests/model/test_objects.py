@@ -7,7 +7,7 @@ from hypothesis import given
 
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
-from app.model.objects import identity, reading, removal, replacement
+from app.model.objects import identity, reading, removal, replacement, without_broken_status
 from app.model.snapshot import Collection, Snapshot
 from tests import make
 from tests.junk import objects_like
@@ -76,6 +76,20 @@ def test_wrong_identities(path: str) -> None:
     with pytest.raises(BadObject) as caught:
         identity(make.with_value(make.pod_json(), path, 1))
     assert caught.value.path == path
+
+
+def test_a_broken_status_can_be_left_out() -> None:
+    """What only a status spoils is read without it; what the rest spoils is not read."""
+    item = make.with_value(make.vpa_json(cpu="1"), "status.conditions", 7)
+    with pytest.raises(BadObject) as caught:
+        replacement(item)
+    come = replacement(without_broken_status(item, caught.value))
+    assert come is not None
+    assert (come.value.target.name, come.value.recommendation) == ("web", None)
+    error = BadObject("spec.targetRef", "is wrong")
+    with pytest.raises(BadObject) as again:
+        without_broken_status(item, error)
+    assert again.value is error
 
 
 @given(objects_like(make.pod_json()) | objects_like(make.workload_json()))
