@@ -1,34 +1,48 @@
 """Objects and reviews from files, folders and pipes.
 
-Strategy: JSON is tried first, for it is fast; what is no JSON is read as YAML documents. Lists
-are opened, each object keeps where it stands, and whatever cannot be read is reported beside
-what can.
+Strategy: a file says by its looks what it is: one JSON value, JSON lines, JSON values one after
+the other, or YAML documents; any of them may be packed by gzip. JSON is tried first, for it is
+fast. Lists are opened, each object keeps where it stands, and whatever cannot be read is
+reported beside what can.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 import sys
-from collections.abc import Iterator, Sequence
+import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
-import yaml
 
+from app.adapters.yaml_documents import yaml_documents
 from app.model.errors import BadObject, BadSetting
 
-_SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
-_LINES = (".jsonl", ".ndjson")
+STDIN: Final = "-"
+_LINES: Final = (".jsonl", ".ndjson")
+_SUFFIXES: Final = (".yaml", ".yml", ".json", *_LINES)
+_GZIP: Final = b"\x1f\x8b"
+_MOST_BYTES: Final = 2**31  # unpacked
+
+_JSON: Final = re.compile(rb"\s*(?:\{\s*[\"}]|\[\s*[\[{\"])")
+_JSON_LINE: Final = re.compile(rb"^\{.*\}[ \t\r]*$", re.MULTILINE)
+_YAML_LINE: Final = re.compile(rb"^---", re.MULTILINE)
+# No string of JSON can hold the end of a line, so this is always between two values.
+_NEXT_JSON: Final = re.compile(rb"(?<=[}\]])[ \t\r]*\n\s*(?=[{\[])")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """One object and where it stands."""
 
-    place: str  # file and position, for messages
-    item: Any
+    place: str  # file and line, for messages
+    item: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,108 +53,147 @@ class Unreadable:
     message: str
 
 
-def documents(paths: Sequence[str]) -> Iterator[Document | Unreadable]:
-    """Yield all objects of files and folders, in the order of the paths, lists opened."""
-    for path in _files(paths):
-        for position, found in enumerate(_read(path), start=1):
-            place = f"{path}:{position}" if path != "-" else f"stdin:{position}"
-            if isinstance(found, BadObject):
-                yield Unreadable(place, str(found))
-            else:
-                yield from _opened(found, place)
+Found = Iterator[Document | Unreadable]
 
 
-def _files(paths: Sequence[str]) -> Iterator[str]:
-    for text in paths:
-        path = Path(text)
-        if text != "-" and not path.exists():
-            raise BadSetting(f"{text}: no such file or folder")
-        if text == "-" or not path.is_dir():
-            yield text
-            continue
-        yield from (str(found) for found in sorted(path.rglob("*")) if _is_wanted(found))
+def documents(path: str) -> Found:
+    """Yield all objects of a file, or of the files in a folder; lists are opened.
 
-
-def _is_wanted(path: Path) -> bool:
-    return path.is_file() and path.name.removesuffix(".gz").endswith(_SUFFIXES)
-
-
-def _read(path: str) -> Iterator[Any]:
+    Raises:
+        BadSetting: there is no such file, or it may not be read.
+    """
     try:
-        body = _bytes(path)
+        if path != STDIN and Path(path).is_dir():
+            yield from _of_folder(Path(path))
+        else:
+            yield from _of_file(path)
     except OSError as error:
         raise BadSetting(f"{path}: {error.strerror or error}") from None
-    if not path.removesuffix(".gz").endswith(_LINES):
+
+
+def _of_folder(folder: Path) -> Found:
+    for path in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if is_hidden or not path.name.removesuffix(".gz").endswith(_SUFFIXES):
+            continue
         try:
-            found = orjson.loads(body)
+            if path.is_file():
+                yield from _of_file(str(path))
+        except OSError as error:
+            yield Unreadable(str(path), error.strerror or str(error))
+
+
+def _of_file(path: str) -> Found:
+    packed = _stdin() if path == STDIN else Path(path).read_bytes()
+    shown = "stdin" if path == STDIN else path
+    try:
+        body = _utf8(_unpacked(packed))
+    except BadObject as error:
+        yield Unreadable(shown, str(error))
+        return
+    is_lines = path.removesuffix(".gz").endswith(_LINES)
+    for line, value in _values(body, is_lines=is_lines):
+        if isinstance(value, BadObject):
+            yield Unreadable(f"{shown}:{line}", str(value))
+        else:
+            yield from _opened(value, f"{shown}:{line}")
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise BadSetting("standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def _unpacked(body: bytes) -> bytes:
+    if not body.startswith(_GZIP):
+        return body
+    try:
+        found = gzip.GzipFile(fileobj=BytesIO(body)).read(_MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadObject("", f"damaged gzip: {error}") from None
+    if len(found) > _MOST_BYTES:
+        raise BadObject("", f"larger than {_MOST_BYTES >> 30} GiB when unpacked")
+    return found
+
+
+def _utf8(body: bytes) -> bytes:
+    """Return the bytes without a mark of their order; some shells write UTF-16 with one."""
+    if not body.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return body.removeprefix(BOM_UTF8)
+    try:
+        return body.decode("utf-16").encode()
+    except UnicodeError as error:
+        raise BadObject("", f"no UTF-16: {error}") from None
+
+
+def _values(body: bytes, *, is_lines: bool) -> Iterator[tuple[int, object]]:
+    """Yield each value with its line; one that cannot be read as `BadObject`."""
+    if not is_lines:
+        try:
+            yield 1, orjson.loads(body)
         except orjson.JSONDecodeError:
             pass
         else:
-            yield found
             return
-    if body.lstrip()[:1] == b"{":
-        yield from _json_lines(body)
+    if is_lines or _is_json_lines(body):
+        pieces = body.split(b"\n")
+    elif _JSON.match(body):
+        pieces = _NEXT_JSON.split(body)
     else:
-        yield from _yaml(body)
-
-
-def _bytes(path: str) -> bytes:
-    if path == "-":
-        return sys.stdin.buffer.read()
-    body = Path(path).read_bytes()
-    return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
-
-
-def _json_lines(body: bytes) -> Iterator[Any]:
-    lines = [line for line in body.split(b"\n") if line.strip()]
-    try:
-        first = orjson.loads(lines[0])
-    except orjson.JSONDecodeError as error:
-        if body.lstrip()[:2] in (b"{\n", b"{\r") or len(lines) == 1:
-            yield BadObject("", f"neither JSON nor JSON lines: {error}")
-            return
-        first = BadObject("", f"no JSON: {error}")
-    yield first
-    for line in lines[1:]:
-        try:
-            yield orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            yield BadObject("", f"no JSON: {error}")
-
-
-class _Loader(yaml.CSafeLoader):
-    """Reads YAML as Kubernetes does: times stay text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _yaml(body: bytes) -> Iterator[Any]:
-    try:
-        for found in yaml.load_all(body, Loader=_Loader):
-            if found is not None:
-                yield found
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        yield BadObject("", f"no YAML: {' '.join(str(error).split())}")
-
-
-def _opened(item: object, place: str) -> Iterator[Document | Unreadable]:
-    if not isinstance(item, dict):
-        if isinstance(item, list):
-            for index, entry in enumerate(item):
-                yield from _opened(entry, f"{place}[{index}]")
-        else:
-            yield Unreadable(place, "holds no object")
+        yield from yaml_documents(body)
         return
+    line = 1
+    for piece in pieces:
+        if piece and not piece.isspace():
+            yield line, _json(piece, line)
+        line += piece.count(b"\n") + 1
+
+
+def _is_json_lines(body: bytes) -> bool:
+    """Whether an object stands on a line of its own, which YAML without `---` cannot hold."""
+    found = _JSON_LINE.search(body)
+    if found is None or _YAML_LINE.search(body):
+        return False
+    return not isinstance(_json(found[0], 1), BadObject)
+
+
+def _json(piece: bytes, line: int) -> object:
+    try:
+        return orjson.loads(piece)
+    except orjson.JSONDecodeError as error:
+        at = f"line {line + error.lineno - 1}, column {error.colno}"
+        return BadObject("", f"no JSON: {error.msg} ({at})")
+
+
+def _opened(value: object, place: str) -> Found:
+    """Yield the object that a value is, or those of the list that it is."""
+    waiting = [(value, place)]
+    while waiting:
+        item, at = waiting.pop()
+        if isinstance(item, dict):
+            entries = _entries(item)
+            if entries is None:
+                yield Document(at, item)
+            else:
+                waiting += [(entry, f"{at}.items[{i}]") for i, entry in _backwards(entries)]
+        elif isinstance(item, list) and item:
+            waiting += [(entry, f"{at}[{i}]") for i, entry in _backwards(item)]
+        else:
+            yield Unreadable(at, "holds no object")
+
+
+def _backwards(items: list[Any]) -> list[tuple[int, Any]]:
+    return list(enumerate(items))[::-1]
+
+
+def _entries(item: dict[str, Any]) -> list[Any] | None:
+    """Return what a List holds, None for an object that is no list."""
     kind, items = item.get("kind"), item.get("items")
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
-        yield Document(place, item)
-        return
-    for index, entry in enumerate(items):
-        if isinstance(entry, dict) and kind != "List":
-            # Items of a typed list do not repeat what the list says.
-            entry = {"apiVersion": item.get("apiVersion"), "kind": kind[:-4]} | entry
-        yield from _opened(entry, f"{place}.items[{index}]")
+        return None
+    if kind == "List":
+        return items
+    # Items of a typed list do not repeat what the list says.
+    said = {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}
+    return [said | entry if isinstance(entry, dict) else entry for entry in items]

@@ -1,4 +1,9 @@
-"""A cluster as it was recorded in files: its snapshot, and owners and VPAs by look-up."""
+"""A cluster as it was recorded in files: its snapshot, and owners and VPAs by look-up.
+
+Strategy: of two objects with the same name the last one counts, as if it had been applied later.
+What a snapshot has no place for is kept for look-ups: custom objects, and the definitions that
+say how they are scaled.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,17 @@ from dataclasses import dataclass
 from app.adapters.files import Document, Unreadable
 from app.model.customs import CustomKind, ScalePaths, read_custom_kind, scale_custom
 from app.model.errors import BadObject
-from app.model.fields import Object
+from app.model.fields import Object, object_at, text_at
 from app.model.kinds import ObjectKey, group_of, owner_key
 from app.model.lookups import Absent, Failed, Found, Lookup
-from app.model.objects import identity, reading, replacement
+from app.model.objects import identity, replacement, without_broken_status
 from app.model.snapshot import Replacement, Snapshot
-from app.model.vpa import Vpa, without_status
-
-Place = tuple[str, ObjectKey]
+from app.model.vpa import Vpa
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An object that could not be used, and why."""
+    """An object that could not be used, or not whole, and why."""
 
     place: str
     message: str
@@ -34,54 +37,29 @@ class RecordedCluster:
 
     def __init__(self, found: Iterable[Document | Unreadable]) -> None:
         self.problems: list[Problem] = []
-        self.others: list[Object] = []  # of kinds that no snapshot holds
         self._kinds: dict[tuple[str, str], CustomKind] = {}
-        self._customs: dict[Place, Object] = {}
+        self._customs: dict[tuple[str, ObjectKey], Object] = {}  # namespace as written
         changes: list[Replacement] = []
         for document in found:
             if isinstance(document, Unreadable):
                 self.problems.append(Problem(document.place, document.message))
                 continue
             try:
-                self._take(document.item, changes, document.place)
+                self._take(document, changes)
             except BadObject as error:
-                self.problems.append(Problem(document.place, f"{_named(document.item)}: {error}"))
+                message = f"{_shown(document.item)}: {error}"
+                self.problems.append(Problem(document.place, message))
         self.snapshot = Snapshot().changed(changes)
 
-    def _take(self, item: Object, changes: list[Replacement], place: str) -> None:
-        api_version, kind, namespace, name = identity(item)
-        if reading(api_version, kind) is not None:
-            change = self._read(item, place)
-            if change is not None:
-                changes.append(change)
-            return
-        self.others.append(item)
-        if kind == "CustomResourceDefinition":
-            custom = read_custom_kind(item)
-            self._kinds[custom.group, custom.kind] = custom
-        else:
-            self._customs[namespace, owner_key(api_version, kind, name)] = item
-
-    def _read(self, item: Object, place: str) -> Replacement | None:
-        """Read an object; a VPA whose status is broken still counts without it."""
-        try:
-            return replacement(item)
-        except BadObject as error:
-            if item.get("kind") != "VerticalPodAutoscaler" or not error.path.startswith("status"):
-                raise
-            self.problems.append(Problem(place, f"{_named(item)}: {error}; status left out"))
-            return replacement(without_status(item))
-
-    def find(self, lookup: Lookup, _deadline_seconds: float) -> Found:
+    def find(self, lookup: Lookup, _deadline_seconds: float, /) -> Found:
         """Return what the files tell of an owner; that takes no time."""
         group = group_of(lookup.api_version)
-        if lookup.key.is_built_in or not _is_custom(group):
-            return Absent()
         custom = self._kinds.get((group, lookup.kind))
         if custom is None:
+            if lookup.key.is_built_in or not _is_custom(group):
+                return Absent()
             return Failed(f"no CustomResourceDefinition of {lookup.kind}.{group} was given")
-        item = self._customs.get((lookup.namespace, lookup.key))
-        paths = _paths(custom, lookup.api_version)
+        item, paths = self._custom(custom, lookup), _paths(custom, lookup.api_version)
         if item is None or paths is None:
             return Absent()
         try:
@@ -92,6 +70,31 @@ class RecordedCluster:
     def of(self, namespace: str) -> tuple[Vpa, ...]:
         """Return the VPAs of a namespace."""
         return tuple(self.snapshot.of(namespace).vpas.values())
+
+    def _take(self, document: Document, changes: list[Replacement]) -> None:
+        item = document.item
+        try:
+            change = replacement(item)
+        except BadObject as error:
+            change = replacement(without_broken_status(item, error))
+            message = f"{_shown(item)}: {error}; status left out"
+            self.problems.append(Problem(document.place, message))
+        if change is not None:
+            changes.append(change)
+            return
+        api_version, kind, _, name = identity(item)
+        if kind == "CustomResourceDefinition":
+            custom = read_custom_kind(item)
+            self._kinds[custom.group, custom.kind] = custom
+        elif "." in group_of(api_version):
+            self._customs[_namespace(item), owner_key(api_version, kind, name)] = item
+
+    def _custom(self, kind: CustomKind, lookup: Lookup) -> Object | None:
+        namespaces = [lookup.namespace] if kind.is_namespaced else [""]
+        if lookup.namespace == "default":
+            namespaces.append("")  # where an object lives that does not say
+        found = (self._customs.get((namespace, lookup.key)) for namespace in namespaces)
+        return next((item for item in found if item is not None), None)
 
 
 def _paths(custom: CustomKind, api_version: str) -> ScalePaths | None:
@@ -104,9 +107,14 @@ def _is_custom(group: str) -> bool:
     return "." in group and not group.endswith(".k8s.io")
 
 
-def _named(item: Object) -> str:
+def _namespace(item: Object) -> str:
+    return text_at(object_at(item, "metadata", ""), "namespace", "metadata")
+
+
+def _shown(item: Object) -> str:
     try:
-        _, kind, namespace, name = identity(item)
+        _, kind, _, name = identity(item)
     except BadObject:
         return "an object"
-    return f"{kind} {namespace}/{name}"
+    namespace = _namespace(item)
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

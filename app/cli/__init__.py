@@ -1,7 +1,7 @@
 """The command line: one verb a process.
 
 Strategy: a verb is a line in a table; its flags come from its settings, its work from the
-wiring. Errors are one sentence and an exit code: 1 found problems, 2 wrong usage, 3 the cluster
+wiring. Errors are one sentence and an exit code: 1 the work failed, 2 wrong usage, 3 the cluster
 cannot be reached.
 """
 
@@ -25,35 +25,54 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "manifests": (verbs.manifests, "print documents that are applied to a cluster"),
     "version": (verbs.version, "print the version"),
 }
+_INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_usage())
-        return 0 if words else 2
-    name, *rest = words
-    if name == "--version":
-        name = "version"
-    if name not in VERBS:
-        return _fail(f'unknown command "{name}"{nearest(name, VERBS)}', 2)
     try:
-        return VERBS[name][0](rest, os.environ)
+        return _run(words)
     except (BadSetting, BadObject) as error:
         return _fail(str(error), 2)
     except ClusterError as error:
         return _fail(f"the cluster cannot be reached: {error}", 3)
     except BrokenPipeError:
-        sys.stderr.close()
+        _forget_output()
         return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 1)
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    name, *rest = words or [""]
+    if name in ("-h", "--help", "help"):
+        print(_usage(), flush=True)
+        return 0
+    if not name:
+        print(_usage(), file=sys.stderr)
+        return 2
+    name = "version" if name == "--version" else name
+    if name not in VERBS:
+        raise BadSetting(f'unknown command "{name}"{nearest(name, VERBS)}')
+    code = VERBS[name][0](rest, os.environ)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # here, where a reader that has left is not an error
+    return code
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"plumbline: {sentence}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"plumbline: {sentence}", file=sys.stderr)
     return code
+
+
+def _forget_output() -> None:
+    """Keep Python from writing at its end what nobody reads any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage() -> str:

@@ -37,7 +37,6 @@ def admit(words: Arguments, environment: Environment) -> int:
     if settings is not None:
         for line in answers(settings):
             sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
     return 0
 
 
@@ -81,13 +80,22 @@ _DOCUMENTS = {"crd": crd.text}
 
 def manifests(words: Arguments, _environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
+    usage = f"usage: plumbline manifests {'|'.join(_DOCUMENTS)}"
+    if asks_for_help(words):
+        print(usage)
+        return 0
     if list(words) not in [[name] for name in _DOCUMENTS]:
-        raise BadSetting(f"usage: plumbline manifests {'|'.join(_DOCUMENTS)}")
+        raise BadSetting(usage)
     print(_DOCUMENTS[words[0]](), end="")
     return 0
 
 
-def version(_words: Arguments, _environment: Environment) -> int:
+def version(words: Arguments, _environment: Environment) -> int:
     """Print the version."""
+    if asks_for_help(words):
+        print("usage: plumbline version")
+        return 0
+    if words:
+        raise BadSetting(f'unexpected word "{words[0]}"; usage: plumbline version')
     print(f"plumbline {installed_version('plumbline')}")
     return 0

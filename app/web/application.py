@@ -20,7 +20,7 @@ class Webhook(FastAPI):
     """A FastAPI application with endpoints that stand before everything else."""
 
     def __init__(self, endpoints: Mapping[str, ASGIApp], title: str) -> None:
-        super().__init__(title=title, docs_url=None, redoc_url=None)
+        super().__init__(title=title, openapi_url=None, redirect_slashes=False)
         self._endpoints = endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +45,7 @@ Check = Callable[[], str]  # empty: fine, else what is wrong
 
 def probes(live: Check, ready: Check, metrics: Callable[[], bytes]) -> FastAPI:
     """Return the application behind the second port: health and metrics."""
-    app = FastAPI(title="Plumbline health and metrics", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Plumbline health and metrics", openapi_url=None)
 
     def answer(problem: str) -> Response:
         return Response(problem or "OK", 500 if problem else 200, media_type="text/plain")

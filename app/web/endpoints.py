@@ -1,13 +1,14 @@
 """The webhook's HTTP contract.
 
 Strategy: plain ASGI, for this is the hot path: read the body within its limit, hand it to the
-reviewer, write the answer. Only a review that needs a look-up leaves the event loop.
+reviewer, write the answer. Only a review that needs a look-up, or is so large that others would
+have to wait for it, leaves the event loop.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+import re
+from typing import TYPE_CHECKING, Final
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -17,10 +18,17 @@ from app.web.reviews import Pending, Reviewer
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-MOST_BYTES = 5 * 1024 * 1024
-_JSON = b"application/json"
-_DEFAULT_SECONDS = 10.0
-_RESERVE = 0.8  # of the API server's patience; the rest is for the way
+MOST_BYTES: Final = 5 * 1024 * 1024
+_LARGE_BYTES: Final = 256 * 1024
+_DEFAULT_SECONDS: Final = 10.0
+_MOST_SECONDS: Final = 30.0
+_RESERVE: Final = 0.8  # of the API server's patience; the rest is for the way
+_TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:&|$)")
+
+_JSON: Final = b"application/json"
+_TEXT: Final = b"text/plain; charset=utf-8"
+_ALLOW: Final = (b"allow", b"POST")
+_CLOSE: Final = (b"connection", b"close")
 
 
 class ReviewEndpoint:
@@ -33,63 +41,69 @@ class ReviewEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["method"] != "POST":
-            await _answer(send, 405, b"POST an AdmissionReview here\n", _TEXT)
+            await _answer(send, 405, b"POST an AdmissionReview here\n", _TEXT, _ALLOW)
             return
         headers = dict(scope["headers"])
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON:
             await _answer(send, 415, b"the content type must be application/json\n", _TEXT)
             return
-        body = await _body(receive, headers)
-        if body is None:
-            await _answer(send, 413, b"the payload is larger than 5 MiB\n", _TEXT)
-            return
-        found = self._reviewer.begin(body, self._phase)
+        try:
+            body = await _body(receive, headers)
+        except _TooLarge:
+            await _answer(send, 413, b"the payload is larger than 5 MiB\n", _TEXT, _CLOSE)
+        except _Gone:
+            pass  # nobody waits for an answer
+        else:
+            await _answer(send, 200, await self._reviewed(body, scope["query_string"]), _JSON)
+
+    async def _reviewed(self, body: bytes, query: bytes) -> bytes:
+        if len(body) > _LARGE_BYTES:
+            found = await run_in_threadpool(self._reviewer.begin, body, self._phase)
+        else:
+            found = self._reviewer.begin(body, self._phase)
         if isinstance(found, Pending):
-            deadline = _seconds(scope["query_string"]) * _RESERVE
+            deadline = _patience_seconds(query) * _RESERVE
             found = await run_in_threadpool(self._reviewer.finish, found, deadline)
-        await _answer(send, 200, found, _JSON)
+        return found
 
 
-_TEXT = b"text/plain; charset=utf-8"
+class _TooLarge(Exception):
+    """There is more than a review can hold."""
 
 
-async def _body(receive: Receive, headers: dict[bytes, bytes]) -> bytes | None:
-    """Return the whole body, None if it is too large."""
+class _Gone(Exception):
+    """The client left before it had sent everything."""
+
+
+async def _body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > MOST_BYTES:
-        return None
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body if len(body) <= MOST_BYTES else None
-    parts, size = [body], len(body)
-    while message.get("more_body"):
+    if declared.isdigit() and int(declared[:20]) > MOST_BYTES:
+        raise _TooLarge
+    parts: list[bytes] = []
+    size = 0
+    while True:
         message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        part: bytes = message.get("body", b"")
+        size += len(part)
         if size > MOST_BYTES:
-            return None
-    return b"".join(parts)
+            raise _TooLarge
+        if not message.get("more_body"):
+            return b"".join((*parts, part)) if parts else part
+        parts.append(part)
 
 
-async def _answer(send: Send, status: int, body: bytes, content_type: bytes) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", str(len(body)).encode()),
-            ],
-        }
-    )
+async def _answer(
+    send: Send, status: int, body: bytes, content_type: bytes, *more: tuple[bytes, bytes]
+) -> None:
+    length = str(len(body)).encode()
+    headers = [(b"content-type", content_type), (b"content-length", length), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _seconds(query: bytes) -> float:
+def _patience_seconds(query: bytes) -> float:
     """Return how long the API server waits, from its `timeout=5s`."""
-    text = parse_qs(query.decode("latin-1")).get("timeout", [""])[0]
-    try:
-        return min(max(float(text.removesuffix("s")), 0.1), 30.0)
-    except ValueError:
-        return _DEFAULT_SECONDS
+    found = _TIMEOUT.search(query)
+    return min(float(found[1]), _MOST_SECONDS) if found else _DEFAULT_SECONDS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from app.model.errors import BadSetting
+from app.web.patience import PatientProtocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 # API servers keep idle connections for 90 s; who closes first should be they.
 _KEEP_ALIVE_SECONDS = 120
 _DRAIN_SECONDS = 10
+_BACKLOG = 2048
 
 
 class Server:
@@ -27,7 +29,7 @@ class Server:
     ) -> None:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=PatientProtocol,
             loop="uvloop",
             ws="none",
             lifespan="off",
@@ -37,7 +39,7 @@ class Server:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            backlog=2048,
+            backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
@@ -76,9 +78,10 @@ def bound(host: str, port: int, flag: str, *, shared: bool = False) -> socket.so
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
         listener.bind((host, port))
-    except OSError as error:
+        listener.listen(_BACKLOG)
+    except (OSError, UnicodeError) as error:  # the latter from names that cannot be any host's
         listener.close()
         shown = f"{host or '*'}:{port}"
-        raise BadSetting(f"{flag}: cannot listen on {shown}: {error.strerror}") from None
-    listener.listen(2048)
+        reason = error.strerror if isinstance(error, OSError) else "no such host"
+        raise BadSetting(f"{flag}: cannot listen on {shown}: {reason}") from None
     return listener

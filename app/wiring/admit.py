@@ -1,10 +1,16 @@
-"""Answers reviews from files, by objects from files."""
+"""Answers reviews from files, by objects from files.
+
+Strategy: the same reviewer as behind the server, and the same sources as without a cluster; every
+review is a question of its own. A flag for several paths takes all words up to the next flag, so
+reviews may stand among the objects: a review is known by its looks wherever it was named.
+"""
 
 from __future__ import annotations
 
 import logging
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -12,18 +18,19 @@ import orjson
 from app.adapters.files import Document, Unreadable, documents
 from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
-from app.core.admission.validate import Phase
 from app.model.errors import BadObject, BadSetting
 from app.model.review import read_review
-from app.settings.admission import AdmitSettings
-from app.web.reviews import Pending, Reviewer, Sources
-from app.wiring.clock import SystemClock
-from app.wiring.knowledge import recorded_cluster
+from app.settings.admission import AdmitSettings, Answering
+from app.web.reviews import Pending, Reviewer
+from app.web.telling import INTERNAL_ERROR
+from app.wiring.knowledge import recorded_sources
 from app.wiring.rules import review_rules
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
+
+Found = Document | Unreadable
 
 
 class Uncounted:
@@ -46,63 +53,78 @@ class Uncounted:
 
 
 def answers(settings: AdmitSettings) -> Iterator[bytes]:
-    """Yield the answer to each review, in their order, as lines of JSON."""
+    """Yield the answer to each review as a line of JSON, those among the objects first."""
     start_logging(settings.logging.verbosity)
-    objects, reviews = _sorted(settings)
+    logging.getLogger("app.web").setLevel(logging.WARNING)  # the answers tell what was decided
+    named = list(chain.from_iterable(map(documents, settings.reviews)))
+    reviews: list[Found] = []
+    paths = [str(path) for path in settings.offline.objects]
+    sources = recorded_sources(_without_reviews(paths, reviews, are_all=not named))
+    reviews += named
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
-    rules = review_rules(settings.decisions)
-    recorded = recorded_cluster(objects)
-    sources = Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock())
-    reviewer = Reviewer(sources, rules, Uncounted())
+    reviewer = Reviewer(sources, review_rules(settings.decisions), Uncounted())
     for review in reviews:
-        answer = _answer(reviewer, review)
-        if settings.answering.decode and (patch := answer["response"].get("patch")):
-            answer["response"]["patch"] = orjson.loads(b64decode(patch))
-        if settings.answering.explain:
-            answer["explanation"] = _explanation(reviewer, review)
-        yield orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+        yield _line(reviewer, review, settings.answering)
 
 
-def _sorted(
-    settings: AdmitSettings,
-) -> tuple[list[Document | Unreadable], list[Document | Unreadable]]:
-    """Tell objects from reviews; a review is known by its looks wherever it was named."""
-    objects: list[Document | Unreadable] = []
-    reviews: list[Document | Unreadable] = []
-    for found in documents([str(path) for path in settings.offline.objects]):
-        (reviews if _is_review(found) else objects).append(found)
-    reviews.extend(documents(settings.reviews))
-    return objects, reviews
+def _without_reviews(
+    paths: Sequence[str], reviews: list[Found], *, are_all: bool
+) -> Iterator[Found]:
+    """Yield the objects of files, and put the reviews among them into a list.
+
+    What cannot be read was meant as a review from the first file on that holds one, or in the
+    last of several files if otherwise there would be no review at all.
+    """
+    for index, path in enumerate(paths):
+        kept: list[Found] = []
+        for found in documents(path):
+            if isinstance(found, Unreadable) or _is_review(found):
+                kept.append(found)
+            else:
+                yield found
+        is_last = are_all and 0 < index == len(paths) - 1
+        if reviews or is_last or any(isinstance(found, Document) for found in kept):
+            reviews += kept
+        else:
+            yield from kept
 
 
-def _is_review(found: Document | Unreadable) -> bool:
-    if not isinstance(found, Document):
-        return False
+def _is_review(found: Document) -> bool:
     kind = found.item.get("kind")
     return kind == "AdmissionReview" or (not kind and "request" in found.item)
 
 
-def _answer(reviewer: Reviewer, review: Document | Unreadable) -> dict[str, Any]:
+def _line(reviewer: Reviewer, review: Found, shown: Answering) -> bytes:
+    body = _answer(reviewer, review)
+    if not shown.decode and not shown.explain:
+        return body + b"\n"
+    answer: dict[str, Any] = orjson.loads(body)
+    if shown.decode and (patch := answer["response"].get("patch")):
+        answer["response"]["patch"] = orjson.loads(b64decode(patch))
+    if shown.explain:
+        answer["explanation"] = _explanation(reviewer, review)
+    return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _answer(reviewer: Reviewer, review: Found) -> bytes:
     if isinstance(review, Unreadable):
-        log.warning("review not readable", extra={"place": review.place, "error": review.message})
-        body = b""
-    else:
-        body = orjson.dumps(review.item)
-    found = reviewer.begin(body, Phase.MUTATING)
-    if isinstance(found, Pending):
-        found = reviewer.finish(found, _PATIENCE_SECONDS)
-    answer: dict[str, Any] = orjson.loads(found)
-    return answer
+        return reviewer.unreadable(f"{review.place}: {review.message}")
+    found = reviewer.take(review.item)
+    return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
 
 
-def _explanation(reviewer: Reviewer, review: Document | Unreadable) -> dict[str, Any]:
+def _explanation(reviewer: Reviewer, review: Found) -> dict[str, Any]:
     if isinstance(review, Unreadable):
         return {"reason": "UnreadableReview", "message": review.message}
     try:
         request = read_review(review.item)
+        if request.resource.word != "pods":
+            text = "the answer tells all about this review"
+            return {"reason": "NotAPod", "message": text}
+        return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
     except BadObject as error:
         return {"reason": "UnreadableReview", "message": str(error)}
-    if request.resource.word != "pods":
-        return {"reason": "NotAPod", "message": "warnings and status tell all about this review"}
-    return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
+    except Exception:
+        log.exception("review not explained")
+        return {"reason": INTERNAL_ERROR, "message": "the log tells what went wrong"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -18,10 +21,11 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, owner_key
 from app.model.limits import read_limit_range
+from app.model.objects import without_broken_status
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.model.workloads import read_workload
-from app.ports import LIMIT_RANGES, VPAS, WORKLOADS, Clock, Cluster, Json, Resource
+from app.ports import LIMIT_RANGES, VPAS, WORKLOADS, Clock, Cluster, Resource
 from app.settings.shared import Scope
 from app.web.reviews import Sources
 from app.wiring.clock import SystemClock
@@ -29,7 +33,7 @@ from app.wiring.clock import SystemClock
 log = logging.getLogger(__name__)
 
 _MOST_STALE_SECONDS = 300.0
-_OWNER_SECONDS = 3.0
+_LOOKUP_SECONDS = 3.0
 
 
 class Knowledge(Protocol):
@@ -46,20 +50,34 @@ class Knowledge(Protocol):
         ...
 
 
-def recorded_cluster(found: Iterable[Document | Unreadable]) -> RecordedCluster:
-    """Return the cluster that files describe; what cannot be used is logged."""
-    recorded = RecordedCluster(found)
+def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
+    """Return the cluster that files describe, which nothing changes; what is wrong is logged."""
+    with _uncollected():
+        recorded = RecordedCluster(found)
     for problem in recorded.problems:
-        log.warning("object not used", extra={"place": problem.place, "problem": problem.message})
-    return recorded
+        extra = {"place": problem.place, "problem": problem.message}
+        log.warning("object not used as it is", extra=extra)
+    return Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock(), is_live=False)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold garbage collection, which would look at everything that is read again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class RecordedKnowledge:
     """A cluster in files: known from the start, and always the same."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        recorded = recorded_cluster(documents([str(path) for path in paths]))
-        self.sources = Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock())
+        found = chain.from_iterable(documents(str(path)) for path in paths)
+        self.sources = recorded_sources(found)
 
     def problem(self) -> str:
         """Nothing can be wrong with what does not change."""
@@ -79,9 +97,9 @@ class LiveKnowledge:
         sources = [_source(resource, scope.namespace) for resource in (VPAS, LIMIT_RANGES)]
         sources += [_source(resource, scope.namespace) for resource in WORKLOADS]
         self._mirror = Mirror(cluster, clock, sources, jitter=random.random)
-        # Reviews wait for these; they do not queue behind lists, and give up soon.
-        owners = LiveOwners(connect().within(_OWNER_SECONDS), clock)
-        siblings = ListedSiblings(cluster)
+        # Reviews wait for these; they do not queue behind whole lists, and give up soon.
+        asked = connect().within(_LOOKUP_SECONDS)
+        owners, siblings = LiveOwners(asked, clock), ListedSiblings(asked)
         self.sources = Sources(lambda: self._mirror.snapshot, owners, siblings, clock)
         self._mirror.start()
         owners.start()
@@ -114,7 +132,7 @@ class ListedSiblings:
         try:
             while True:
                 page = self._cluster.list(VPAS, namespace, limit=500, continue_token=token)
-                found.extend(vpa for item in page.items if (vpa := _vpa(item)) is not None)
+                found.extend(_siblings(page.items))
                 token = page.continue_token
                 if not token:
                     return tuple(found)
@@ -123,26 +141,22 @@ class ListedSiblings:
             return None
 
 
-def _vpa(item: Object) -> Vpa | None:
-    """Read a VPA; one with a broken status still counts without it, a broken one does not."""
+def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
+    """Yield VPAs by their specs; one that nobody can read takes no pods."""
+    for item in items:
+        with suppress(BadObject):
+            yield read_vpa(without_status(item))
+
+
+def _mirrored_vpa(item: Object) -> Vpa:
+    """Read a VPA; one with a broken status counts without it."""
     try:
         return read_vpa(item, with_bounds=False)
     except BadObject as error:
-        if not error.path.startswith("status"):
-            return None
-        return read_vpa(without_status(item), with_bounds=False)
-
-
-def _mirrored_vpa(item: Json) -> Vpa:
-    try:
-        return read_vpa(item, with_bounds=False)
-    except BadObject as error:
-        if not error.path.startswith("status"):
-            raise
-        metadata = item.get("metadata") or {}
-        name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-        log.warning("status left out", extra={"vpa": name, "problem": str(error)})
-        return read_vpa(without_status(item), with_bounds=False)
+        found = read_vpa(without_broken_status(item, error))
+        extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
+        log.warning("status left out", extra=extra)
+        return found
 
 
 def _source(resource: Resource, namespace: str) -> Source:

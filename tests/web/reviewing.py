@@ -1,0 +1,142 @@
+"""A reviewer on objects, with sources and numbers that a test can look into."""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import orjson
+
+from app.core.admission.validate import Phase
+from app.model.lookups import Absent, Found, Lookup
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.ports import Owners, Siblings
+from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
+from tests import make
+from tests.make import Json
+from tests.stepped_clock import SteppedClock
+
+UNREADABLE = (
+    b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",'
+    b'"response":{"uid":"","allowed":true}}'
+)
+# One workload, and a VPA that gives its pods 250m.
+WEB = (make.vpa_json(cpu="250m", mode="Recreate"), make.workload_json())
+
+
+class Counted:
+    """Numbers as a list of what was counted, without the times."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, ...]] = []
+
+    def review(self, status: str, resource: str, seconds: float) -> None:
+        """Note a review."""
+        assert seconds >= 0
+        self.seen.append(("review", status, resource))
+
+    def pod(self, *, applied: bool) -> None:
+        """Note a pod."""
+        self.seen.append(("pod", str(applied)))
+
+    def pod_skipped(self, reason: str) -> None:
+        """Note a pod that was left alone."""
+        self.seen.append(("skipped", reason))
+
+    def pod_failed_open(self, reason: str) -> None:
+        """Note a pod that was not decided about."""
+        self.seen.append(("failed open", reason))
+
+    def vpa_refused(self, reason: str) -> None:
+        """Note a refusal."""
+        self.seen.append(("refused", reason))
+
+
+class NoOwners:
+    """Owners that nobody knows."""
+
+    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> Found:
+        """Find nothing."""
+        return Absent()
+
+
+@dataclass
+class Stored:
+    """The VPAs that an API server has stored; None if it does not tell."""
+
+    vpas: tuple[Vpa, ...] | None = ()
+
+    def of(self, _namespace: str) -> tuple[Vpa, ...] | None:
+        """Return them."""
+        return self.vpas
+
+
+@dataclass
+class Desk:
+    """A reviewer and what belongs to it."""
+
+    reviewer: Reviewer
+    numbers: Counted
+    clock: SteppedClock = field(default_factory=SteppedClock)
+
+    def answer(self, review: object, phase: Phase = Phase.MUTATING, seconds: float = 5.0) -> Json:
+        """Return the answer to a review."""
+        found = self.reviewer.begin(orjson.dumps(review), phase)
+        if isinstance(found, Pending):
+            found = self.reviewer.finish(found, seconds)
+        response: Json = orjson.loads(found)["response"]
+        return response
+
+
+def desk(
+    *items: Json,
+    owners: Owners | None = None,
+    siblings: Siblings | None = None,
+    snapshot: Callable[[], Snapshot] | None = None,
+    rules: ReviewRules | None = None,
+    is_live: bool = True,
+) -> Desk:
+    """Return a reviewer that knows these objects."""
+    known = make.snapshot(*items)
+    clock, numbers = SteppedClock(), Counted()
+    sources = Sources(
+        snapshot or (lambda: known), owners or NoOwners(), siblings or Stored(), clock, is_live
+    )
+    return Desk(Reviewer(sources, rules or ReviewRules(), numbers), numbers, clock)
+
+
+def patch_of(response: Json) -> list[Json]:
+    """Return the operations that an answer carries."""
+    patch: list[Json] = orjson.loads(b64decode(response["patch"]))
+    return patch
+
+
+class Lines(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        self.records.append(record)
+
+
+@contextmanager
+def logged(handler: logging.Handler) -> Iterator[None]:
+    """Send what the web room logs, all of it, to a handler alone."""
+    logger = logging.getLogger("app.web")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before

@@ -1,0 +1,53 @@
+"""The second port tells how the process is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from app.web.application import probes
+
+
+def get(path: str, *, live: str = "", ready: str = "", method: str = "GET") -> httpx.Response:
+    """Ask a process that has these problems."""
+    app = probes(lambda: live, lambda: ready, lambda: b"vpa_up 1\n")
+
+    async def exchange() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://health") as client:
+            return await client.request(method, path)
+
+    return asyncio.run(exchange())
+
+
+@pytest.mark.parametrize(
+    ("path", "live", "ready", "status", "text"),
+    [
+        pytest.param("/livez", "", "no caches", 200, "OK", id="alive, if not ready"),
+        pytest.param("/livez", "hangs", "", 500, "hangs", id="not alive"),
+        pytest.param("/readyz", "", "", 200, "OK", id="ready"),
+        pytest.param("/readyz", "", "no caches", 500, "no caches", id="not ready"),
+        pytest.param("/health-check", "", "no caches", 200, "OK", id="upstream's path"),
+        pytest.param("/health-check", "hangs", "", 500, "hangs", id="upstream's path, not alive"),
+    ],
+)
+def test_probes(path: str, live: str, ready: str, status: int, text: str) -> None:
+    """A probe answers with a status for machines and a sentence for people."""
+    answer = get(path, live=live, ready=ready)
+    assert (answer.status_code, answer.text) == (status, text)
+
+
+def test_metrics() -> None:
+    """Numbers come in the format that Prometheus reads."""
+    answer = get("/metrics")
+    assert answer.text == "vpa_up 1\n"
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize("path", ["/", "/mutate", "/debug/pprof/", "/openapi.json", "/docs"])
+def test_nothing_else(path: str) -> None:
+    """Neither reviews nor profiles nor descriptions of itself are served here."""
+    assert get(path).status_code == 404
+    assert get("/metrics", method="POST").status_code == 405
