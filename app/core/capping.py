@@ -122,14 +122,18 @@ def _limit(resource: str, current: Resources, limits: Limits) -> Quantity:
 def request_at(
     resource: str, current: Resources, limits: Limits, bound: Quantity, *, stays: bool = False
 ) -> Quantity:
-    """Return the request whose limit just meets a bound, zero if no limit would follow."""
+    """Return the request whose limit just meets a bound, zero if no limit would follow.
+
+    With a limit that stays, it is the bound itself that holds for the request.
+    """
     limit = _limit(resource, current, limits)
     if limit.is_zero:
         return ZERO
     request = current.request(resource)
-    if stays or request is None or request.is_zero:
+    if request is None or request.is_zero:
         return bound
-    return scale(resource, request, limit, bound)
+    found = scale(resource, request, limit, bound)
+    return max(found, bound) if stays else found
 
 
 def _cap_to_policy(policy: ContainerPolicy, amounts: dict[str, Quantity], caps: list[Cap]) -> None:

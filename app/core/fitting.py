@@ -74,7 +74,7 @@ def _share(draft: Draft, word: str, resource: str, limits: Limits, rules: Sizing
         request = draft.current.request(resource) or ZERO
         write = _forget if draft.lists else None  # gives way here as it does with its target
     limit = draft.current.limit(resource)
-    keeps_limit = rules.keeps_fixed_limits and draft.requests_only
+    keeps_limit = rules.keeps_fixed_limits and draft.requests_only and _is_some(limit)
     if not keeps_limit:
         before, usual = draft.current.request(resource), limits.usual(resource)
         limit = proportional_limit(resource, limit, before, request, usual).amount
@@ -83,6 +83,10 @@ def _share(draft: Draft, word: str, resource: str, limits: Limits, rules: Sizing
 
 def _forget(_: Quantity) -> None:
     """Take an amount that is written nowhere."""
+
+
+def _is_some(limit: Quantity | None) -> bool:
+    return limit is not None and not limit.is_zero
 
 
 def _fixed(current: Resources, resource: str) -> Share:

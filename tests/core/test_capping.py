@@ -105,6 +105,15 @@ def limit_range(
             id="and the request still has to fit",
         ),
         pytest.param(
+            limit_range(least="/0.25Gi", most="500m"),
+            ("1e0/1G", "1e0/1G"),
+            "2/1",
+            ONLY,
+            "500e-3/268435456 1e0/1G",
+            f"cpu {MAX}, memory {MIN}, cpu request, memory request",
+            id="what is equal is written as the request is",
+        ),
+        pytest.param(
             limit_range(most="300m"),
             ("100m", "200m"),
             "180m",

@@ -264,6 +264,7 @@ def test_sidecars(init: list[Json], expected: str) -> None:
         pytest.param(pod_range(most="1500m"), "100m 1", "400m 1", id="others give way"),
         pytest.param(pod_range(least="1"), "100m 1", "500m 1", id="its request meets Min"),
         pytest.param(pod_range(most="2"), "100m", "400m -", id="it has no limit"),
+        pytest.param(pod_range(most="400m"), "100m", "200m -", id="its request gives way then"),
     ],
 )
 def test_requests_only(limits: Json, has: str, expected: str) -> None:

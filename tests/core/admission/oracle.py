@@ -34,6 +34,11 @@ def milli(q: Quantity) -> int:
     return -(-q.nano // 10**6)
 
 
+def milli64(q: Quantity) -> int:
+    """Thousandths as a signed number of 64 bits, which overflows."""
+    return (milli(q) + 2**63) % 2**64 - 2**63
+
+
 def units(q: Quantity) -> int:
     """Units, rounded up."""
     return -(-q.nano // 10**9)
@@ -220,7 +225,7 @@ class Upstream:
         if self.controlled(container["name"]) == "RequestsOnly":
             limits = self.spec(container, "limits")
             for resource in in_order(found):
-                if resource in limits and milli(found[resource]) > milli(limits[resource]):
+                if resource in limits and milli64(found[resource]) > milli64(limits[resource]):
                     found[resource] = limits[resource]
                     notes.append(f"{resource} capped to container limit")
         return notes
@@ -246,6 +251,9 @@ class Upstream:
             if low != ZERO and found[resource] < low:
                 found[resource] = low
                 notes.append(f"{resource} capped to fit Min in container LimitRange")
+            is_too_low = effective != ZERO and high < most and found[resource] > high
+            if is_too_low and self.controlled(container["name"]) == "RequestsOnly":
+                self.switched.add("a ratio of a limit that stays")
             if high != ZERO and found[resource] > high:
                 found[resource] = high
                 notes.append(f"{resource} capped to fit Max in container LimitRange")
@@ -383,9 +391,9 @@ class Upstream:
         is_touched = has_boost if self.gate else container["name"] in capped
         if policy.get("mode") == "Off" and (is_touched or self.pod_range is not None):
             self.switched.add("container in mode Off")
-        ranges = self.pod_range is not None or self.container_range is not None
-        if ranges and policy.get("controlledValues") == "RequestsOnly":
-            self.switched.add("a limit that stays under a LimitRange")
+        stays = any(limit != ZERO for limit in self.spec(container, "limits").values())
+        if self.pod_range and stays and policy.get("controlledValues") == "RequestsOnly":
+            self.switched.add("a limit that stays under a LimitRange for pods")
 
     def _container(
         self, index: int, container: Json, capped: dict[str, Amounts]
