@@ -31,10 +31,14 @@ def summary(decisions: Iterable[Decision]) -> Summary:
     if not found:
         return Summary("False", "NoPods", "no pods")
     status = "True" if acting else "False"
-    return Summary(status, _most(acting or waiting or found), f"{len(found)} pods: {words}")
+    return Summary(status, _most(acting or waiting or found), f"{_counted(len(found))}: {words}")
 
 
 def _most(decisions: list[Decision]) -> str:
     """Return the reason that most pods have, the first by name if several do."""
     counts = Counter(decision.reason for decision in decisions)
     return str(min(counts, key=lambda reason: (-counts[reason], reason)))
+
+
+def _counted(pods: int) -> str:
+    return "1 pod" if pods == 1 else f"{pods} pods"

@@ -1,0 +1,124 @@
+"""What is remembered between two plans, and for how long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.core.updating.decisions import Reason
+from app.core.updating.failures import Pause
+from app.core.updating.memory import (
+    Memory,
+    PodMemory,
+    Resized,
+    RolloutSight,
+    observed,
+    with_pods,
+    without_breaker_canary,
+)
+from app.core.updating.proof import Breaker, Proof, Version
+from app.model.kinds import ObjectKey
+from tests import make
+from tests.core.updating.scenes import NOW, OURS, container, running
+
+Json = make.Json
+MINUTE = timedelta(minutes=1)
+POD = running(container("app", "1"))
+OWNER = ObjectKey("", "StatefulSet", "web")
+PROOF = Proof(Version("uid-web", 1, ()), since=NOW)
+
+
+def after(found: PodMemory, *items: Json, minutes: float = 0) -> PodMemory | None:
+    """Return what is still remembered of a pod after looking at the cluster."""
+    memory = Memory(pods={"uid-web-0": found})
+    snapshot = make.snapshot(*(items or (POD,)))
+    return observed(memory, snapshot, OURS, NOW + minutes * MINUTE).pods.get("uid-web-0")
+
+
+EVICTED = PodMemory("default", "web-0", evicted=NOW)
+
+
+def test_gone_pods_are_forgotten() -> None:
+    """Also when another pod has the name now."""
+    assert after(EVICTED) == EVICTED
+    assert after(EVICTED, make.vpa_json()) is None
+    other = POD | {"metadata": POD["metadata"] | {"uid": "another"}}
+    assert after(EVICTED, other) is None
+
+
+def test_an_eviction_is_believed_for_a_while() -> None:
+    """A pod that is still there after two minutes was not evicted after all."""
+    assert after(EVICTED, minutes=1.9) == EVICTED
+    assert after(EVICTED, minutes=2) is None
+
+
+@pytest.mark.parametrize(
+    ("resized", "metadata", "minutes", "kept"),
+    [
+        (Resized(NOW, 2, "1"), {"generation": 1}, 0, True),
+        (Resized(NOW, 2, "1"), {"generation": 2}, 0, False),
+        (Resized(NOW, 2, "1"), {"generation": 1}, 2, False),
+        (Resized(NOW, 0, "1"), {"resourceVersion": "1"}, 0, True),
+        (Resized(NOW, 0, "1"), {"resourceVersion": "2"}, 0, False),
+    ],
+)
+def test_a_resize_is_remembered_until_it_is_seen(
+    resized: Resized, metadata: Json, minutes: float, kept: bool
+) -> None:
+    """The watch shows it, or should have by now."""
+    pod = POD | {"metadata": POD["metadata"] | metadata}
+    found = after(PodMemory("default", "web-0", resized=resized), pod, minutes=minutes)
+    assert (found is not None) is kept
+
+
+def test_what_needs_no_time_stays() -> None:
+    """Refusals and pauses are kept as long as the pod lives."""
+    pause = Pause(Reason.RESIZE_ERROR, "no", 1, NOW)
+    found = PodMemory("default", "web-0", pause=pause, unboosted=NOW)
+    assert after(found, minutes=10_000) == found
+
+
+def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
+    """A custom owner that nobody lists is kept for a day."""
+    memory = Memory(
+        proofs={("default", OWNER, "web"): PROOF},
+        budget_pauses={("default", "web"): Pause(Reason.PDB_BLOCKED, "no", 1, NOW)},
+    )
+    whole = make.snapshot(make.workload_json(), make.vpa_json(), make.budget_json())
+    same = observed(memory, whole, OURS, NOW + timedelta(days=9))
+    assert same == memory
+    unlisted = make.snapshot(make.vpa_json())
+    assert observed(memory, unlisted, OURS, NOW).proofs == memory.proofs
+    later = observed(memory, unlisted, OURS, NOW + timedelta(days=1))
+    assert (later.proofs, later.budget_pauses) == ({}, {})
+    assert observed(memory, make.snapshot(make.workload_json()), OURS, NOW).proofs == {}
+
+
+def test_empty_memories_take_no_room() -> None:
+    """What is no longer worth remembering goes."""
+    memory = with_pods(Memory(), {"a": EVICTED, "b": PodMemory("default", "b")})
+    assert set(memory.pods) == {"a"}
+    assert with_pods(memory, {}) is memory
+    assert with_pods(memory, {"a": PodMemory("default", "a")}).pods == {}
+
+
+def test_namespaces() -> None:
+    """Where something is remembered nothing is taken over unseen."""
+    memory = Memory(
+        pods={"a": PodMemory("one", "a")},
+        proofs={
+            ("two", OWNER, "web"): Proof(PROOF.version, awaited=1),
+            ("three", OWNER, "web"): PROOF,
+        },
+        rollouts={("four", "x"): RolloutSight("", NOW)},
+    )
+    assert memory.namespaces() == {"one", "two", "four"}
+
+
+def test_a_breakers_canary_is_let_go() -> None:
+    """If it is among those that get no answer."""
+    memory = Memory(breaker=Breaker(is_open=True, canary="a"))
+    assert without_breaker_canary(memory, {"a"}).breaker.canary == ""
+    assert without_breaker_canary(memory, {"b"}) is memory
+    assert without_breaker_canary(Memory(), {""}) == Memory()

@@ -1,0 +1,38 @@
+"""Assessments: a pod with a decision or a wish."""
+
+from __future__ import annotations
+
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.memory import NOTHING, Memory
+from app.core.updating.shapes import Shapes
+from app.core.updating.wishes import Assessment, Case, Terms
+from app.model.gates import NO_GATES
+from app.model.limits import NO_LIMITS
+from tests import make
+from tests.core.updating.scenes import NOW, OURS
+
+POD, VPA = make.pod(), make.vpa()
+
+
+def test_decisions_name_pod_and_vpa() -> None:
+    """With or without a VPA."""
+    found = Assessment(POD, VPA).decided(Action.WAIT, Reason.LEASE_STALE, "why")
+    assert (found.uid, found.namespace, found.pod, found.vpa) == (
+        "uid-web-0",
+        "default",
+        "web-0",
+        "web",
+    )
+    assert Assessment(POD, None).decided(Action.NONE, Reason.NO_CHANGE, "").vpa == ""
+
+
+def test_cases_decide_for_good() -> None:
+    """The assessment holds the decision, and until when."""
+    shapes = Shapes(VPA, None, NO_LIMITS, OURS)
+    case = Case(POD, VPA, shapes, Terms(OURS, NO_GATES, Memory(), NOW), NOTHING)
+    assert case.rules is OURS
+    found = case.decided(Action.NONE, Reason.TOO_YOUNG, "young", until=NOW)
+    assert found.wish is None
+    assert found.until == NOW
+    assert found.decision is not None
+    assert found.decision.reason is Reason.TOO_YOUNG
