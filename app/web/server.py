@@ -25,11 +25,15 @@ class Server:
     """One application on one socket; `run` blocks until `stop` or a signal."""
 
     def __init__(
-        self, app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None = None,
+        protocol: type[PatientProtocol] = PatientProtocol,
     ) -> None:
         config = uvicorn.Config(
             app,
-            http=PatientProtocol,
+            http=protocol,
             loop="uvloop",
             ws="none",
             lifespan="off",
