@@ -341,6 +341,14 @@ def test_only_resources_change(world: World, has_claims: bool, has_sidecar: bool
 
 @EVERYTHING
 @given(worlds(odd=True))
+def test_nothing_without_vpa(world: World) -> None:
+    """A pod that the VPAs of its namespace do not mean is left as it is, LimitRanges or not."""
+    stranger = world.pod | {"metadata": world.pod["metadata"] | {"labels": {"app": "other"}}}
+    assert World(stranger, world.vpa, world.ranges, world.gate, world.flag).admit().patch == ()
+
+
+@EVERYTHING
+@given(worlds(odd=True))
 def test_equal_bytes(world: World) -> None:
     """Equal input gives equal bytes, whatever the order of members and of objects."""
     pod, vpa = cast("Json", reordered(world.pod)), cast("Json", reordered(world.vpa))
