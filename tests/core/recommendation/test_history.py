@@ -1,0 +1,289 @@
+"""History goes into checkpoints and comes back whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
+from app.core.recommendation.moments import DAY, nanoseconds
+from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from tests.core.recommendation.scene import GI, MI, START, Scene
+
+EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
+START_NS = nanoseconds(START)
+
+
+def used(scene: Scene, first: int, last: int, *pods: str) -> None:
+    """Let pods use cpu and memory that rise and fall, a sample a minute."""
+    for minute in range(first, last):
+        scene.go(minute)
+        for number, pod in enumerate(pods or ("web-0",)):
+            wave = abs(minute % 120 - 60) + 10 * number
+            scene.use(100 + 9 * wave, (300 + wave) * MI, pod=pod)
+
+
+@pytest.mark.parametrize("minutes", [1, 90, 1439, 1440, 2000])
+def test_a_restart_changes_nothing(minutes: int) -> None:
+    """A model that was restored recommends what the old one would have."""
+    scene, other = Scene(EAGER), Scene(EAGER)
+    for one in (scene, other):
+        one.vpa()
+        one.pod("web-0")
+        one.pod("web-1")
+        used(one, 0, minutes, "web-0", "web-1")
+    scene.restart()
+    for one in (scene, other):
+        used(one, minutes, minutes + 30, "web-0", "web-1")
+        one.tick()
+
+    assert scene.shown() == other.shown()
+    mine, theirs = scene.store()[0], other.store()[0]
+    assert mine.count == theirs.count
+    assert mine.windows == theirs.windows
+    assert mine.memory.total == pytest.approx(theirs.memory.total, rel=1e-3)
+
+
+def test_two_restarts_without_a_pod_in_sight() -> None:
+    """Open windows wait through restarts until their pod is seen, or their time is over."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    used(scene, 0, 10)
+    pods, scene.pods = scene.pods, {}
+    first = scene.store()[0]
+    for minute in (10, 20):
+        scene.go(minute)
+        scene.restart(flush=False)
+        scene.model.not_stored(first)
+        scene.model.tick(scene.now)
+    second = scene.model.checkpoints(scene.now, None)
+    scene.pods = pods
+    scene.pod()
+    scene.use(10, 310 * MI)
+
+    assert [one.windows for one in second] == [first.windows]
+    (third,) = scene.store()
+    assert third.windows == first.windows
+    assert third.memory.total == 0.0
+
+
+def test_windows_that_ended_meanwhile_are_peaks() -> None:
+    """A running peak whose interval is over when it is read counts as any other."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    used(scene, 0, 10)
+    scene.store()
+    scene.go(1500)
+    scene.restart(flush=False)
+    used(scene, 1500, 1501)
+
+    (stored,) = scene.store()
+    assert (stored.memory.total, len(stored.windows)) == (1.0, 1)
+
+
+def test_windows_beside_live_ones() -> None:
+    """A pod that was sampled before its history came has a peak from each."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0")
+    scene.pod("web-1")
+    used(scene, 0, 10, "web-0", "web-1")
+    scene.store()
+    late = Scene(EAGER)
+    late.vpa(restored=False)
+    late.pod("web-0")
+    late.pod("web-1")
+    late.go(20)
+    late.use(100, 50 * MI, pod="web-0")
+    late.model.restore(scene.stored.values(), late.now)
+
+    (stored,) = late.store()
+    assert sorted(one.usage_bytes // MI for one in stored.windows) == [50, 370]
+    assert stored.memory.total == 1.0
+    assert stored.count == 21
+
+
+@pytest.mark.parametrize(
+    ("limit", "told", "total"),
+    [pytest.param(2, [304, 303], 3.0, id="the highest"), pytest.param(9, 5, 0.0, id="all")],
+)
+def test_open_windows_are_limited(limit: int, told: object, total: float) -> None:
+    """Peaks beyond the limit are stored as if their interval had ended."""
+    scene = Scene(replace(EAGER, publish=replace(EAGER.publish, open_windows=limit)))
+    scene.vpa()
+    for number in range(5):
+        scene.pod(f"web-{number}")
+        scene.use(100, (300 + number) * MI, pod=f"web-{number}")
+
+    (stored,) = scene.store()
+    found = [one.usage_bytes // MI for one in stored.windows]
+    assert (found if limit == 2 else len(found)) == told
+    assert stored.memory.total == total
+
+
+def test_without_open_windows_nothing_is_told() -> None:
+    """Without the switch a checkpoint holds what upstream's would."""
+    scene = Scene(replace(EAGER, departures=Departures(persist_open_windows=False)))
+    scene.vpa()
+    scene.pod()
+    used(scene, 0, 10)
+
+    (stored,) = scene.store()
+    assert (stored.windows, stored.memory.total, stored.memory.weights) == ((), 0.0, {})
+
+
+CHECKPOINT = Checkpoint(
+    "default",
+    "web-app",
+    "web",
+    "app",
+    StoredHistogram(START_NS, {36: 10000}, 100.0),
+    StoredHistogram(START_NS, {26: 10000}, 3.0),
+    START_NS - 7 * DAY,
+    START_NS,
+    count=10_000,
+    updated_ns=START_NS,
+)
+
+
+def test_history_joins_what_was_learned() -> None:
+    """A VPA that comes with history and samples has both."""
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    scene.pod()
+    scene.go(1)
+    scene.use(1000, 600 * MI)
+    scene.model.restore([CHECKPOINT], scene.now)
+    scene.model.restore([CHECKPOINT], scene.now)
+
+    (stored,) = scene.store()
+    assert (stored.count, stored.first_ns, stored.last_ns) == (
+        10_001,
+        START_NS - 7 * DAY,
+        nanoseconds(scene.now),
+    )
+    assert stored.cpu.total == pytest.approx(100.1, rel=1e-3)
+
+
+def test_the_richest_of_two_checkpoints_counts() -> None:
+    """Of two objects for one container the one with more samples is taken, and keeps its name."""
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    poor = replace(CHECKPOINT, name="web-app-old", count=5)
+    rich = replace(CHECKPOINT, name="web-app-new")
+    others = [replace(CHECKPOINT, vpa="gone"), replace(CHECKPOINT, namespace="other")]
+    scene.model.restore([poor, rich, *others], scene.now)
+    scene.pod()
+    scene.go(1)
+    scene.use(1000, 600 * MI)
+
+    (stored,) = scene.store()
+    assert (stored.name, stored.count) == ("web-app-new", 10_001)
+
+
+def test_memory_alone_is_history() -> None:
+    """A checkpoint without cpu samples is as old as its last update."""
+    only_memory = replace(
+        CHECKPOINT,
+        cpu=StoredHistogram(),
+        first_ns=Checkpoint("", "", "", "").first_ns,
+        last_ns=Checkpoint("", "", "", "").last_ns,
+        count=0,
+    )
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    scene.model.restore([only_memory], scene.now)
+    scene.go(7 * 1440)
+    scene.tick()
+    assert scene.shown()["app"]["target"] == "- 628694953"
+
+    scene.go(8 * 1440 + 60)
+    scene.tick()
+
+    assert scene.model.row_count == 0
+
+
+def test_nothing_is_overwritten_before_it_is_read() -> None:
+    """A VPA whose checkpoints were not read yet writes none."""
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    scene.pod()
+    scene.use(1000, GI)
+    assert scene.store() == []
+    assert scene.model.checkpoints(scene.now, 100) == []
+
+    scene.model.restore([], scene.now)
+
+    assert len(scene.model.checkpoints(scene.now, 100)) == 1
+
+
+def test_due() -> None:
+    """A checkpoint is written at once, then after a pause if enough moved, then when it is old."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    writes = []
+    for minute in range(24 * 60):
+        used(scene, minute, minute + 1)
+        if scene.store(100):
+            writes.append(minute)
+
+    pauses = np.diff(writes)
+    assert writes[0] == 0
+    assert pauses[:10].min() >= 3
+    assert pauses[:10].max() <= 5
+    assert pauses[-5:].min() >= 11
+    assert pauses[-5:].max() <= 15
+
+
+def test_budget() -> None:
+    """The budget is kept; what has changed most and waited longest goes first."""
+    scene = Scene()
+    for number in range(6):
+        scene.vpa(f"vpa-{number}", of={"n": str(number)})
+        scene.pod(f"pod-{number}", labels={"n": str(number)})
+    written: list[str] = []
+    for minute in range(6):
+        scene.go(minute)
+        for number in range(6):
+            scene.use(100, GI, pod=f"pod-{number}")
+        written += [one.vpa for one in scene.store(1)]
+
+    assert len(written) == len(set(written)) == 6
+
+
+def test_unchanged_rows_are_not_written() -> None:
+    """Nothing learned, nothing to store; a lower value within an interval moves memory nothing."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(memory=GI)
+    assert len(scene.store(10)) == 1
+    scene.go(60)
+    scene.use(memory=GI - 1)
+
+    assert scene.store(10) == []
+    assert scene.store() == []
+
+
+def test_colliding_names() -> None:
+    """Two containers whose names make one checkpoint name get one object each."""
+    scene = Scene(EAGER)
+    scene.vpa("web", of={"app": "web"})
+    scene.vpa("web-app", of={"app": "other"})
+    scene.pod("web-0", "app-x")
+    scene.pod("other-0", "x", labels={"app": "other"})
+    scene.use(100, GI, pod="web-0", container="app-x")
+    scene.use(900, GI, pod="other-0", container="x")
+
+    names = [one.name for one in scene.store()]
+    assert len(set(names)) == 2
+    scene.restart()
+    scene.tick()
+    assert scene.shown("web")["app-x"]["target"].startswith("126m")
+    assert scene.shown("web-app")["x"]["target"].startswith("1038m")
