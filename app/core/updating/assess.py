@@ -140,7 +140,7 @@ def _unmet(case: Case, shape: Shape) -> str:
         return ""
     requirements = policy.eviction_requirements
     if case.rules.upstream.requirements_per_container:
-        if one_container_meets_all(case.vpa, case.pod, shape.amounts, shape.current):
+        if one_container_meets_all(requirements, case.pod, shape.amounts, shape.current):
             return ""
         return "no container meets all of " + "; ".join(map(told, requirements))
     unmet = first_unmet(requirements, shape.numbers.pairs)

@@ -132,8 +132,8 @@ class Desk:
     def _unknown_owner(self) -> Hindrance | None:
         return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
 
-    def _too_few(self, vpa: Vpa | None) -> Hindrance | None:
-        if vpa is None or self._lifted:
+    def _too_few(self, vpa: Vpa) -> Hindrance | None:
+        if self._lifted:
             return None
         required, there = required_replicas(vpa, self.terms.rules), len(self._there)
         if there >= required:
@@ -165,7 +165,7 @@ class Desk:
         return current_proof(found, version_of(vpa, template))
 
     def _unproven(self, assessed: Assessment) -> Hindrance | None:
-        if assessed.vpa is None or self.terms.rules.prove is Prove.OFF:
+        if self.terms.rules.prove is Prove.OFF:
             return None
         proof = self.proof(assessed.vpa)
         if not proof.allows(self.terms.rules, self.terms.now):
@@ -180,7 +180,7 @@ class Desk:
 
     def is_canary(self, assessed: Assessment) -> bool:
         """Whether a pod goes first and the others wait for its replacement."""
-        if assessed.vpa is None or self.terms.rules.prove is Prove.OFF:
+        if self.terms.rules.prove is Prove.OFF:
             return False
         return not self.proof(assessed.vpa).is_proven
 
@@ -255,7 +255,7 @@ class Desk:
         """Note when resizes are first seen, as upstream does: only where it looks at them."""
         for assessed in self.group.assessments:
             vpa, pod = assessed.vpa, assessed.pod
-            if vpa is None or pod.phase == "Pending" or self.size.problem:
+            if pod.phase == "Pending" or self.size.problem:
                 continue
             if vpa.mode == UpdateMode.IN_PLACE or vpa.mode in (UpdateMode.OFF, UpdateMode.INITIAL):
                 continue

@@ -95,6 +95,19 @@ class _Owned:
     pods: list[Pod]
 
 
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """How the only VPA of an owner came to control one of its pods."""
+
+    match: Match
+    owner: Workload
+    vpa: Vpa
+
+    def fits(self, pod: Pod) -> bool:
+        """Whether it controls another of the pods as well."""
+        return self.owner.selector.matches(pod.labels) and selects(self.vpa.selector, pod)
+
+
 class _Planner:
     """Plans one namespace."""
 
@@ -124,7 +137,7 @@ class _Planner:
             vpa = self._controlling(match)
             if vpa is None:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
-                    self._decide(_unselected(pod, match.message))
+                    self.decisions.append(_unselected(pod, match.message))
                 continue
             found = shapes.get(vpa.name)
             if found is None:
@@ -143,10 +156,10 @@ class _Planner:
 
     def _matches(self, pods: list[Pod]) -> Iterator[tuple[Pod, Match]]:
         """Return the match of each pod that a VPA may control; most are like the first."""
-        first: Match | None = None
+        alike: _Alike | None = None
         for pod in pods:
-            if first is not None and _is_alike(pod, first):
-                yield pod, first
+            if alike is not None and alike.fits(pod):
+                yield pod, alike.match
                 continue
             match = match_pod(
                 pod,
@@ -161,9 +174,9 @@ class _Planner:
             if match.reason not in _OF_ONE_POD:
                 return
             yield pod, match
-            if first is None and match.owner is not None and match.vpa is not None:
+            if alike is None and match.owner is not None and match.vpa is not None:
                 is_alone = len(self.view.rivals(match.owner.key)) == 1
-                first = match if is_alone else None
+                alike = _Alike(match, match.owner, match.vpa) if is_alone else None
 
     def _controlling(self, match: Match) -> Vpa | None:
         if not match.weaker or not self.terms.rules.upstream.idle_vpas_step_aside:
@@ -206,17 +219,16 @@ class _Planner:
     # --- settling
 
     def _settle(self, owned: _Owned, owner: Workload | None, assessed: list[Assessment]) -> None:
-        if not self._has_to_be_settled(owned.key, assessed):
-            for found in assessed:
-                if found.decision is not None:
-                    self._decide(found.decision)
+        decisions = [found.decision for found in assessed if found.decision is not None]
+        is_quiet = len(decisions) == len(assessed)
+        if is_quiet and not self._has_to_be_settled(owned.key, assessed):
+            self.decisions += decisions
             return
         live = tuple(pod for pod in owned.pods if is_live(pod, self.terms.rules))
         group = Group(self.namespace, owned.key, owner, self.view, live, tuple(assessed))
         for part in self._parts(group):
             settled = settle(part, self.terms, self.ledger)
-            for decision in settled.decisions.values():
-                self._decide(decision)
+            self.decisions += settled.decisions.values()
             self.evictable += settled.evictable
             self.resizable += settled.resizable
             if settled.queue is not None:
@@ -225,11 +237,9 @@ class _Planner:
     def _has_to_be_settled(self, key: ObjectKey, assessed: list[Assessment]) -> bool:
         if self.terms.rules.upstream.resize_time_from_first_sight:
             return True
-        names = {found.vpa.name for found in assessed if found.vpa is not None}
+        names = {found.vpa.name for found in assessed}
         proofs = (self.terms.memory.proofs.get((self.namespace, key, name)) for name in names)
-        if any(proof is not None and proof.awaited for proof in proofs):
-            return True
-        return any(found.decision is None for found in assessed)
+        return any(proof is not None and proof.awaited for proof in proofs)
 
     def _parts(self, group: Group) -> Iterable[Group]:
         """Return the group, or one for each of its VPAs where they do not share a budget."""
@@ -237,8 +247,7 @@ class _Planner:
             return (group,)
         by_vpa: dict[str, list[Assessment]] = {}
         for found in group.assessments:
-            if found.vpa is not None:
-                by_vpa.setdefault(found.vpa.name, []).append(found)
+            by_vpa.setdefault(found.vpa.name, []).append(found)
         live = {pod.uid for pod in group.pods}
         return [
             replace(
@@ -248,9 +257,6 @@ class _Planner:
             )
             for found in by_vpa.values()
         ]
-
-    def _decide(self, decision: Decision) -> None:
-        self.decisions.append(decision)
 
     def totals(self) -> tuple[Total, ...]:
         """Return the counts of all VPAs with pods."""
@@ -320,13 +326,6 @@ def _owned(pods: Iterable[Pod]) -> list[_Owned]:
     for owned in found.values():
         owned.pods.sort(key=attrgetter("name"))
     return [found[place] for place in sorted(found)]
-
-
-def _is_alike(pod: Pod, match: Match) -> bool:
-    """Whether the only VPA of an owner controls another of its pods as well."""
-    if match.owner is None or match.vpa is None:
-        return False
-    return match.owner.selector.matches(pod.labels) and selects(match.vpa.selector, pod)
 
 
 def _is_same(one: Pod, other: Pod) -> bool:

@@ -73,15 +73,11 @@ class _Lessons:
         )
 
     def take(self, outcome: Outcome) -> None:
-        match outcome.action, outcome.error:
-            case Action.EVICT, None:
-                self._evicted(outcome)
-            case Action.EVICT, error if error is not None:
-                self._not_evicted(outcome, error)
-            case _, None:
-                self._resized(outcome)
-            case _, error if error is not None:
-                self._not_resized(outcome, error)
+        error, is_eviction = outcome.error, outcome.action is Action.EVICT
+        if error is None:
+            (self._evicted if is_eviction else self._resized)(outcome)
+        else:
+            (self._not_evicted if is_eviction else self._not_resized)(outcome, error)
 
     def _of(self, outcome: Outcome) -> PodMemory:
         pod = outcome.step.pod

@@ -15,7 +15,7 @@ def judge_replacements(group: Group, size: Size, terms: Terms, ledger: Ledger) -
     """Judge each pod of an owner that came after the latest evictions."""
     if terms.is_partial:
         return
-    for name in {assessed.vpa.name: None for assessed in group.assessments if assessed.vpa}:
+    for name in {assessed.vpa.name: None for assessed in group.assessments}:
         key = (group.namespace, group.key, name)
         proof = ledger.proof(key)
         if proof is not None and proof.awaited:

@@ -13,7 +13,7 @@ from app.core.scaling import CPU, MEMORY
 from app.core.sizing import Amounts
 from app.core.updating.decisions import Pair
 from app.model.pods import Pod, Resources
-from app.model.vpa import ChangeRequirement, EvictionRequirement, Vpa
+from app.model.vpa import ChangeRequirement, EvictionRequirement
 
 
 def first_unmet(
@@ -44,12 +44,12 @@ def _compares(target: int, request: int, change: str) -> bool:
 
 
 def one_container_meets_all(
-    vpa: Vpa, pod: Pod, amounts: Mapping[str, Amounts], current: Mapping[str, Resources]
+    requirements: tuple[EvictionRequirement, ...],
+    pod: Pod,
+    amounts: Mapping[str, Amounts],
+    current: Mapping[str, Resources],
 ) -> bool:
     """Tell whether upstream admits the pod: one container has to meet all requirements."""
-    if vpa.update_policy is None or not vpa.update_policy.eviction_requirements:
-        return True
-    requirements = vpa.update_policy.eviction_requirements
     return any(
         _meets_all(amounts[container.name], current[container.name], requirements)
         for container in pod.containers

@@ -57,7 +57,7 @@ def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
     if is_only_in_place(case):
         if back is None:
             return waiting(base, REASONS[state.stage], message)
-        return _given_back(case, urge, base, back)
+        return _given_back(urge, base, back)
     if not is_stuck(state, since, case.rules, now):
         return waiting(base, REASONS[state.stage], message)
     return replace(base, wish=evict(case, urge, message, back))
@@ -123,7 +123,7 @@ def _reported(asked: Quantities | None, has: Quantities | None) -> dict[str, Qua
     }
 
 
-def _given_back(case: Case, urge: Urge, base: Assessment, back: PodChange) -> Assessment:
+def _given_back(urge: Urge, base: Assessment, back: PodChange) -> Assessment:
     reason = REASONS[urge.state.stage]
     wish = Wish(
         Action.RESIZE,

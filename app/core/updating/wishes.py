@@ -56,7 +56,7 @@ class Assessment:
     """A pod with either a decision or a wish."""
 
     pod: Pod
-    vpa: Vpa | None
+    vpa: Vpa
     decision: Decision | None = None
     wish: Wish | None = None
     numbers: Numbers | None = None
@@ -73,7 +73,7 @@ class Assessment:
             pod.uid,
             pod.namespace,
             pod.name,
-            self.vpa.name if self.vpa is not None else "",
+            self.vpa.name,
             action,
             reason,
             message,

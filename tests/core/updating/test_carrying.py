@@ -62,6 +62,11 @@ def test_a_failed_call_makes_room_for_the_next() -> None:
         found.came_to_nothing(item)
     assert tried == ["a", "b", "c", "d"]
     assert found.budget == Budget(4, 0.5, 4, 4)
+    free = walk(step("a", needs=False))
+    taken = free.next()
+    assert taken is not None
+    free.came_to_nothing(taken)
+    assert free.budget == Budget(4, 0.5, 4, 4)
 
 
 def test_a_budget_that_refused_is_not_asked_again() -> None:

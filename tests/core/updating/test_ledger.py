@@ -14,7 +14,7 @@ from app.model.gates import NO_GATES
 from tests import make
 from tests.core.updating.scenes import NOW, OURS
 
-POD = make.pod()
+POD, VPA = make.pod(), make.vpa()
 
 
 def ledger(memory: Memory | None = None, *, is_partial: bool = False) -> Ledger:
@@ -54,11 +54,11 @@ def test_what_is_learnt_is_added() -> None:
     before = PodMemory("default", "web-0", unboosted=NOW)
     memory = Memory(pods={POD.uid: before})
     found = ledger(memory)
-    found.remember(Assessment(POD, None))
+    found.remember(Assessment(POD, VPA))
     assert found.memory() == memory
     past = Infeasible({}, frozenset(), NOW, None)
-    found.remember(Assessment(POD, None, resizing_since=NOW))
-    found.remember(Assessment(POD, None, infeasible=past))
+    found.remember(Assessment(POD, VPA, resizing_since=NOW))
+    found.remember(Assessment(POD, VPA, infeasible=past))
     kept = found.memory().pods[POD.uid]
     assert (kept.unboosted, kept.infeasible) == (NOW, past)
 

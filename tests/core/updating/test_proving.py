@@ -253,3 +253,15 @@ def test_an_open_breaker_lets_no_resize_become_an_eviction() -> None:
         memory=Memory(breaker=OPEN),
     ).decision()
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
+
+
+def test_an_open_breaker_lets_one_pod_of_a_proven_workload_go() -> None:
+    """What was proven before does not count while everything is stopped."""
+    story = Story(several(OLD, 4))
+    story.round(NEW)
+    story.memory = story.scene.plan().memory
+    assert evicted(story.scene.plan()) == 2
+    story.memory = replace(story.memory, breaker=OPEN)
+    stopped = story.scene.plan()
+    assert evicted(stopped) == 1
+    assert reasons(stopped) == {Reason.RECREATED_WITHOUT_CHANGE}

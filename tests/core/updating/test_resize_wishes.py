@@ -107,3 +107,16 @@ def test_upscale_only_in_place(recommendation: str, requests: Mapping[str, str])
     assert found.change is not None
     written = found.change.containers[0].requests
     assert {name: str(amount) for name, amount in written.items()} == dict(requests)
+
+
+def test_upscale_only_leaves_what_shrinks() -> None:
+    """A container with nothing to grow is not written."""
+    pod = running(container("app", "100m/100Mi"), container("b", "1/1Gi"))
+    found = Scene(
+        several(pod, 3),
+        [recommended("200m/200Mi = ="), recommended("500m/500Mi", "b")],
+        mode="UpscaleOnly",
+        rules=replace(UNPROVEN, upscale_only_in_place=True),
+    ).decision()
+    assert found.change is not None
+    assert [change.container for change in found.change.containers] == ["app"]

@@ -302,3 +302,17 @@ def test_since_when() -> None:
     more = {MARK + "a": make.time(MINUTE) or "", MARK + "b": AT, MARK + "c": "garbage"}
     assert pending_since(read(boosted(more=more))) == NOW - MINUTE
     assert pending_since(read(boosted())) is None
+
+
+def test_upstream_leaves_what_is_not_due() -> None:
+    """U9: of two boosted containers the one that is due."""
+    pod = boosted(
+        container("c1", "300m/1Gi"), container("c2", "300m/1Gi"), marks=TWO, since=120 * SECOND
+    )
+    found = scene(
+        pod,
+        recommendation=[recommended("200m/1Gi = =", name) for name in ("c1", "c2")],
+        policies=[C1, C2],
+        rules=UPSTREAM,
+    ).decision()
+    assert written(found) == {"c1.requests.cpu": "200m", "c1.requests.memory": "1Gi"}

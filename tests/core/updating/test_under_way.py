@@ -27,17 +27,21 @@ from tests.core.updating.resizes import (
     TOO_FEW,
     asking,
     both,
+    remembering,
     scene,
     waits,
 )
 from tests.core.updating.scenes import (
     NOW,
     UPSTREAM,
+    amounts,
+    container,
     pending,
     recommended,
     resize_condition,
     running,
     several,
+    with_status,
 )
 
 
@@ -220,3 +224,26 @@ def test_a_blocked_eviction_takes_the_wish_back() -> None:
     assert remembered.infeasible is not None
     again = replace(scene([POD], replicas=1), memory=found.plan().memory)
     assert again.told() == TOO_FEW
+
+
+def test_what_was_refused_does_not_replace_a_resize_under_way() -> None:
+    """Something else is wanted, but the node refused as much before."""
+    pods = [asking(resize_condition("Pending", "Deferred"), wanted="300m/300Mi"), *CALM]
+    found = replace(scene(pods), recommendation=[recommended("900m/900Mi = =")])
+    assert remembering(found, "900m/900Mi").told() == DEFERRED
+
+
+def test_only_what_is_not_there_yet_is_taken_back() -> None:
+    """Containers that have what they ask for, or report nothing, are left out."""
+    pod = running(
+        container("app", "200m/200Mi"),
+        container("b", "1/1Gi"),
+        container("c", "1/1Gi"),
+        conditions=[resize_condition("Pending", "Infeasible")],
+    )
+    pod = with_status(pod, "app", resources={"requests": amounts("100m/100Mi")})
+    statuses = [item for item in pod["status"]["containerStatuses"] if item["name"] != "c"]
+    pod["status"]["containerStatuses"] = statuses
+    found = scene([pod, *CALM], ONLY).decision()
+    assert found.change is not None
+    assert [change.container for change in found.change.containers] == ["app"]

@@ -15,7 +15,7 @@ POD, VPA = make.pod(), make.vpa()
 
 
 def test_decisions_name_pod_and_vpa() -> None:
-    """With or without a VPA."""
+    """By uid, namespace and name."""
     found = Assessment(POD, VPA).decided(Action.WAIT, Reason.LEASE_STALE, "why")
     assert (found.uid, found.namespace, found.pod, found.vpa) == (
         "uid-web-0",
@@ -23,7 +23,6 @@ def test_decisions_name_pod_and_vpa() -> None:
         "web-0",
         "web",
     )
-    assert Assessment(POD, None).decided(Action.NONE, Reason.NO_CHANGE, "").vpa == ""
 
 
 def test_cases_decide_for_good() -> None:
