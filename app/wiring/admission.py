@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 _MOST_WORKERS = 4
 _TEND_SECONDS = 0.2
 _ANSWER_SECONDS = 5.0  # between two looks whether the TLS port answers
+_FAREWELL_SECONDS = 5.0  # until no Service leads here any more
+_LOOP_SECONDS = 0.5  # for each loop to end; one that waits for an answer ends with the process
 _STOP_SECONDS = 12.0
 
 
@@ -64,7 +66,7 @@ class Keeper:
     """Starts everything, and ends it."""
 
     def __init__(self, settings: AdmissionSettings) -> None:
-        clock = SystemClock()
+        self._clock = clock = SystemClock()
         serving = settings.serving
         count = serving.workers or min(os.cpu_count() or 1, _MOST_WORKERS)
         listeners = [
@@ -101,10 +103,13 @@ class Keeper:
         log.info("webhook starts", extra={"port": self._port})
 
     def stop(self) -> None:
-        """Say that we are not ready, finish open reviews, and end."""
+        """Say that we are not ready, send clients elsewhere, finish open reviews, and end."""
         self._stopping = True
+        until = self._clock.monotonic() + (_FAREWELL_SECONDS if self._cluster else 0.0)
+        self._crew.take_leave()
         for loop in reversed(self._loops):
-            loop.stop()
+            loop.stop(max(until - self._clock.monotonic(), _LOOP_SECONDS))
+        self._clock.wait(until - self._clock.monotonic())
         self._crew.stop(_STOP_SECONDS)
         self._health.stop()
 

@@ -1,8 +1,8 @@
 """Several processes behind one port, and the one that keeps them.
 
 Strategy: each worker has its own socket of the shared port and its own snapshot; the kernel
-spreads connections. A pipe joins a worker to its keeper: certificates go down, reports come up.
-When either end dies the other one notices, for the pipe breaks.
+spreads connections. A pipe joins a worker to its keeper: certificates and orders go down, reports
+come up. When either end dies the other one notices, for the pipe breaks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from time import monotonic
@@ -24,6 +25,13 @@ log = logging.getLogger(__name__)
 REPORT_SECONDS = 1.0
 _SILENCE_SECONDS = 10.0
 _RESTART_SECONDS = 2.0
+
+
+class Order(Enum):
+    """What a worker is told, beside certificates."""
+
+    FAREWELL = auto()  # answer on, but let every answer be the last on its connection
+    STOP = auto()  # answer what is open, and end
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +82,20 @@ class Crew:
                 ages[resource] = max(seconds, ages.get(resource, 0.0))
         return ages
 
+    def take_leave(self) -> None:
+        """Let clients know that they should go elsewhere; workers go on answering."""
+        with self._lock:
+            for seat in self._seats:
+                seat.order(Order.FAREWELL)
+
     def stop(self, seconds: float) -> None:
         """Let workers finish what they are at, and end."""
         with self._lock:
             self._certificates = None
             until = monotonic() + seconds
             for seat in self._seats:
-                seat.ask_to_stop()
+                seat.order(Order.STOP)
+                seat.close()
             for seat in self._seats:
                 seat.end(max(until - monotonic(), 0.1))
 
@@ -140,8 +155,12 @@ class _Seat:
         except (EOFError, OSError):
             self._pipe = None
 
-    def ask_to_stop(self) -> None:
-        self._send(None)
+    def order(self, order: Order) -> None:
+        self._send(order)
+
+    def close(self) -> None:
+        """Leave the listening socket to the worker alone: with it ends who still knocks."""
+        self._listener.close()
 
     def end(self, seconds: float) -> None:
         if self._process is None:
@@ -151,7 +170,7 @@ class _Seat:
             self._process.kill()
             self._process.join()
 
-    def _send(self, message: CertificateSet | None) -> None:
+    def _send(self, message: CertificateSet | Order) -> None:
         try:
             if self._pipe is not None:
                 self._pipe.send(message)

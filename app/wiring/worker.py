@@ -26,7 +26,8 @@ from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.wiring.clock import SystemClock
-from app.wiring.crew import REPORT_SECONDS, Report
+from app.wiring.crew import REPORT_SECONDS, Order, Report
+from app.wiring.farewell import Farewell
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
 from app.wiring.rules import review_rules
 
@@ -50,7 +51,8 @@ def work(
     keeper: Connection,
 ) -> None:
     """Serve until the keeper says so, or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C; the keeper tells us
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to all of us: the keeper tells when
+        signal.signal(number, signal.SIG_IGN)
     start_logging(settings.logging.verbosity)
     gc.disable()  # what is read now stays; `_tidy` turns it on again
     known = knowledge(settings)
@@ -63,23 +65,29 @@ def work(
         min_version=given.min_version,
         ciphers=",".join(given.ciphers),
     )
-    server = Server(webhook(reviewer), listener, tls.context)
-    threading.Thread(target=_obey, args=(keeper, tls, server), daemon=True).start()
+    farewell = Farewell(webhook(reviewer))
+    server = Server(farewell, listener, tls.context)
     threading.Thread(target=_report, args=(keeper, known, metrics), daemon=True).start()
-    server.run()
+    serving = server.start("reviews")  # in the main thread it would listen to signals
+    _obey(keeper, tls, farewell)
+    server.stop()
+    serving.join()
 
 
-def _obey(keeper: Connection, tls: ServerTls, server: Server) -> None:
-    """Take certificates; stop when told to, or when the keeper is gone."""
+def _obey(keeper: Connection, tls: ServerTls, farewell: Farewell) -> None:
+    """Take certificates and orders, until told to stop or the keeper is gone."""
     while True:
         try:
             message = keeper.recv()
         except (EOFError, OSError):
-            message = None
-        if message is None:
-            server.stop()
             return
-        tls.swap(message.cert_pem, message.key_pem)
+        match message:
+            case Order.STOP:
+                return
+            case Order.FAREWELL:
+                farewell.begin()
+            case CertificateSet():
+                tls.swap(message.cert_pem, message.key_pem)
 
 
 def _report(keeper: Connection, known: Knowledge, metrics: AdmissionMetrics) -> None:
