@@ -48,9 +48,12 @@ def group_of(api_version: str) -> str:
 
 
 def owner_key(api_version: str, kind: str, name: str) -> ObjectKey:
-    """Return the key of an object whose apiVersion was written by an API server."""
+    """Return the key of an object whose apiVersion was written by an API server.
+
+    One that is missing altogether means the built-in kind of that name if there is one.
+    """
     group = group_of(api_version)
-    if group in _BUILT_IN.get(kind, ()):
+    if group in _BUILT_IN.get(kind, ()) or (not api_version and kind in BUILT_IN_KINDS):
         return ObjectKey("", kind, name)
     return ObjectKey(group or "core", kind, name)
 

@@ -217,8 +217,8 @@ class Vpa:
 
     @property
     def strength(self) -> tuple[float, str]:
-        """Sorts the strongest first: the oldest, then by name; an unknown age is the youngest."""
-        return (self.created.timestamp() if self.created else inf, self.name)
+        """Sorts the strongest first: the oldest, then by name; an unknown age is the oldest."""
+        return (self.created.timestamp() if self.created else -inf, self.name)
 
     @property
     def mentions_boost(self) -> bool:

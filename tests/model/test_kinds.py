@@ -35,7 +35,7 @@ def test_groups(api_version: str, group: str) -> None:
         ("v1", "ReplicationController", "", ""),
         ("batch/v1beta1", "CronJob", "", ""),
         ("v1", "Deployment", "core", ""),
-        ("", "Deployment", "core", ""),
+        ("", "Deployment", "", ""),
         ("example.com/v1", "Deployment", "example.com", "example.com"),
         ("batch.volcano.sh/v1", "Job", "batch.volcano.sh", "batch.volcano.sh"),
         ("example.com/v1", "Gadget", "example.com", "example.com"),

@@ -271,14 +271,14 @@ def test_no_recommendation_differs_from_an_empty_one() -> None:
 
 
 def test_strength() -> None:
-    """The oldest is the strongest, then the first by name; an unknown age is the youngest."""
+    """The oldest is the strongest, then the first by name; an unknown age is the oldest."""
     vpas = [
         make.vpa("a", created=None),
         make.vpa("d", created=timedelta(days=1)),
         make.vpa("c", created=timedelta(days=2)),
         make.vpa("b", created=timedelta(days=2)),
     ]
-    assert [vpa.name for vpa in sorted(vpas, key=lambda vpa: vpa.strength)] == [*"bcda"]
+    assert [vpa.name for vpa in sorted(vpas, key=lambda vpa: vpa.strength)] == [*"abcd"]
 
 
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
