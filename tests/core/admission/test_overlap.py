@@ -138,7 +138,9 @@ def test_no_api_version_equals_any() -> None:
 
 def test_strongest_first() -> None:
     """Each rival is named once, the strongest first; without a target there is none."""
-    others = [make.vpa(name, created=day) for name, day in (("b", "2026-01-02"), ("a", None))]
+    others = [
+        make.vpa(name, created=day) for name, day in (("b", "2026-01-02"), ("a", "2026-01-03"))
+    ]
     found = [problem.detail for problem in conflicts(make.vpa("new"), others)]
     assert ['"b"' in found[0], '"a"' in found[1]] == [True, True]
     assert not list(conflicts(make.vpa("new", target=None), others))
