@@ -138,7 +138,7 @@ def _values(body: bytes, *, is_lines: bool) -> Iterator[tuple[int, object]]:
             return
     if is_lines or _is_json_lines(body):
         pieces = body.split(b"\n")
-    elif _JSON.match(body):
+    elif _JSON.match(body) and not _YAML_LINE.search(body):
         pieces = _NEXT_JSON.split(body)
     else:
         yield from yaml_documents(body)

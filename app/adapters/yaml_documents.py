@@ -52,7 +52,7 @@ def yaml_documents(body: bytes) -> Iterator[tuple[int, object]]:
 
 
 def _documents(piece: bytes, line: int) -> Iterator[object]:
-    """Yield what a piece holds; one document unless `...` stands in it."""
+    """Yield the document of a piece, if it holds one."""
     try:
         yield from _built(yaml.CSafeLoader(piece))
     except (yaml.YAMLError, ValueError) as error:

@@ -1,0 +1,219 @@
+"""A log line is JSON whatever was logged, and no log can fail the work that logs."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.adapters.logs import JsonLines, line, start_logging
+from tests.junk import ANYTHING
+
+MOMENT = 1_767_607_200.25  # 2026-01-05T10:00:00.250Z
+
+
+def record(message: object = "pod sized", *args: object, **extra: object) -> logging.LogRecord:
+    """Return a record as a logger makes it."""
+    made = logging.LogRecord("app.web", logging.INFO, "f.py", 1, message, args, None)
+    made.__dict__.update(extra)
+    made.created, made.msecs = MOMENT, 250.0
+    return made
+
+
+def told(found: logging.LogRecord) -> dict[str, Any]:
+    """Return a line as read again."""
+    text = line(found)
+    assert text.endswith(b"\n")
+    assert text.count(b"\n") == 1
+    value: dict[str, Any] = orjson.loads(text)
+    return value
+
+
+def test_a_line() -> None:
+    """Time, level and message come first, then the keys, then who tells it."""
+    assert line(record(pod="web-0", changes={"/spec/x": "250m"})) == (
+        b'{"time":"2026-01-05T10:00:00.250Z","level":"info","message":"pod sized",'
+        b'"pod":"web-0","changes":{"/spec/x":"250m"},"logger":"app.web"}\n'
+    )
+
+
+def test_keys_that_are_taken() -> None:
+    """A key does not hide what every line tells."""
+    found = told(record(time="never", level="loud"))
+    assert (found["time"], found["level"]) == ("2026-01-05T10:00:00.250Z", "info")
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "WARNING", "ERROR", "CRITICAL", "OTHER"])
+def test_levels(level: str) -> None:
+    """Levels are words in small letters, also those that others invent."""
+    made = record()
+    made.levelname = level
+    assert told(made)["level"] == level.lower()
+
+
+@pytest.mark.parametrize(
+    ("message", "args", "text"),
+    [
+        pytest.param("%s and %d", ("a", 2), "a and 2", id="filled in"),
+        pytest.param("%d", ("a",), "%d", id="of the wrong type"),
+        pytest.param("%s", (1, 2), "%s", id="too many"),
+        pytest.param("%(a)s", ({"b": 1},), "%(a)s", id="another name"),
+        pytest.param(ValueError("x"), (), "x", id="an error"),
+    ],
+)
+def test_messages_of_libraries(message: object, args: tuple[object, ...], text: str) -> None:
+    """A message whose arguments do not fit is told as it is."""
+    assert told(record(message, *args))["message"] == text
+
+
+class Unspeakable:
+    """Something that raises when it is written."""
+
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def circle() -> list[object]:
+    """Return a list in itself."""
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        pytest.param(object, "<class 'object'>", id="a class"),
+        pytest.param({1, 2}, "{1, 2}", id="a set"),
+        pytest.param({1: "a", None: "b"}, {"1": "a", "null": "b"}, id="keys that are no texts"),
+        pytest.param({(1,): "a"}, "{(1,): 'a'}", id="keys that are tuples"),
+        pytest.param(2**80, str(2**80), id="a large number"),
+        pytest.param(10**5000, "a very long int", id="a number that Python refuses to print"),
+        pytest.param("\udc80", "\\udc80", id="half a character"),
+        pytest.param(b"\xff", "b'\\xff'", id="bytes"),
+        pytest.param(float("nan"), None, id="no number"),
+        pytest.param(circle(), "[[[[...]]]]", id="a circle"),
+        pytest.param(Unspeakable(), None, id="something that raises"),
+    ],
+)
+def test_values_that_are_no_json(value: object, shown: object) -> None:
+    """Whatever a key carries, something is told of it, and all of the others."""
+    found = told(record(value=value, other="kept"))
+    assert found["other"] == "kept"
+    assert found["message"] == "pod sized"
+    if not isinstance(value, Unspeakable):
+        assert found["value"] == shown
+    else:
+        assert "Unspeakable" in found["value"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("x" * 5_000_000, id="a text"),
+        pytest.param({f"/spec/{i}": "250m" for i in range(40_000)}, id="an object"),
+        pytest.param(["x" * 1000] * 1000, id="a list"),
+    ],
+)
+def test_long_lines_are_cut(value: object) -> None:
+    """A line is never longer than what is passed on as one line."""
+    made = record(value=value, pod="web-0")
+    assert len(line(made)) <= 16_384
+    assert told(made)["pod"] == "web-0"
+
+
+def fail() -> NoReturn:
+    """Raise an error that says much."""
+    raise ZeroDivisionError("x" * 100_000)
+
+
+def test_exceptions() -> None:
+    """An error comes with where it happened; of a long one both ends are kept."""
+    try:
+        fail()
+    except ZeroDivisionError as error:
+        made = record()
+        made.exc_info = (type(error), error, error.__traceback__)
+    found = told(made)["exception"]
+    assert found.startswith("Traceback (most recent call last):\n")
+    assert found.endswith("xxx")
+    assert len(line(made)) <= 16_384
+
+
+@given(st.dictionaries(st.text(min_size=1), ANYTHING | st.binary() | st.text()))
+def test_any_record_is_told(extra: dict[str, object]) -> None:
+    """Whatever is logged, it is one line of JSON."""
+    made = record()
+    made.__dict__.update({f"_{key}": value for key, value in extra.items()})
+    assert told(made)["message"] == "pod sized"
+
+
+def test_a_broken_stream() -> None:
+    """A stream that is gone fails nobody, now and later."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as stream:
+        handler = JsonLines(stream)
+        handler.emit(record())
+        handler.emit(record())
+    handler.emit(record())
+
+
+@pytest.fixture
+def kept_logging() -> Iterator[None]:
+    """Put logging back as it was."""
+    root, ours = logging.getLogger(), logging.getLogger("app")
+    before = root.handlers[:], root.level, ours.level
+    switches = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
+    switched = {name: getattr(logging, name) for name in switches}
+    yield
+    root.handlers[:], root.level, ours.level = before
+    for name, value in switched.items():
+        setattr(logging, name, value)
+
+
+@pytest.mark.usefixtures("kept_logging")
+@pytest.mark.parametrize(
+    ("verbosity", "levels"),
+    [
+        pytest.param(-1, ["warning"], id="less than least"),
+        pytest.param(0, ["warning"], id="least"),
+        pytest.param(1, ["info", "warning"], id="little"),
+        pytest.param(4, ["info", "warning"], id="as usual"),
+        pytest.param(6, ["debug", "info", "warning"], id="much"),
+        pytest.param(10, ["debug", "info", "warning"], id="most"),
+    ],
+)
+def test_verbosity(verbosity: int, levels: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """More is told of ourselves on demand; of libraries only what they warn of."""
+    stream = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
+    start_logging(verbosity)
+    for name in ("app.x", "library"):
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING):
+            logging.getLogger(name).log(level, "said")
+    logging.getLogger("app").setLevel(logging.NOTSET)
+    lines = [orjson.loads(text) for text in stream.getvalue().splitlines()]
+    assert [(found["logger"], found["level"]) for found in lines] == [
+        *(("app.x", level) for level in levels),
+        ("library", "warning"),
+    ]
+
+
+@pytest.mark.usefixtures("kept_logging")
+def test_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no standard error nothing is told, and nothing fails."""
+    monkeypatch.setattr(sys, "stderr", None)
+    start_logging(4)
+    logging.getLogger("app").warning("said")
