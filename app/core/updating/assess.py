@@ -98,7 +98,8 @@ def _running(case: Case, shape: Shape) -> Assessment:
     pod, rules, now = case.pod, case.rules, case.terms.now
     is_upscale = case.vpa.mode == UpdateMode.UPSCALE_ONLY
     found = trigger(shape.numbers, rules, upscale_only=is_upscale)
-    if is_upscale and not (found.difference or found.is_outside):
+    rises = found.difference or found.is_outside
+    if is_upscale and not rises and shape.numbers.gross_difference:
         told = "nothing has to grow, and mode UpscaleOnly shrinks nothing"
         return case.decided(Action.NONE, Reason.NOT_UPSCALE, told, numbers=shape.numbers)
     changed = last_updated(pod) if not rules.upstream.no_rest_after_resize else None

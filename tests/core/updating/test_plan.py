@@ -1,0 +1,314 @@
+"""The plan as a whole: what holds for whatever the cluster looks like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.updating.decisions import Action, Reason
+from app.core.updating.memory import Memory
+from app.core.updating.plan import Around, plan
+from app.core.updating.rules import Prove, UpdateRules
+from app.model.gates import ALL_GATES
+from app.model.snapshot import Snapshot
+from tests import make
+from tests.core.updating.boosts import boost, boosted
+from tests.core.updating.resizes import asking
+from tests.core.updating.scenes import (
+    NOW,
+    OURS,
+    UNPROVEN,
+    UPSTREAM,
+    Scene,
+    container,
+    killed,
+    named,
+    pending,
+    recommended,
+    resize_condition,
+    running,
+    several,
+    unscheduled,
+)
+from tests.core.updating.world import MINUTE, Owner, World, is_being_brought_back
+
+Json = make.Json
+
+# --- any cluster
+
+
+def variants() -> list[Json]:
+    """Return pods in every state that matters."""
+    small, right = container("app", "100m/100Mi"), container("app", "200m/200Mi")
+    plain = running(small)
+    gone = running(small)
+    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
+    return [
+        plain,
+        running(right),
+        running(container("app", "150m/150Mi"), age=timedelta(hours=1)),
+        running(small, ready=False),
+        running(container("app")),
+        running(small, owner=None),
+        running(small, owner="ReplicaSet/unknown"),
+        gone,
+        pending(plain),
+        unscheduled(plain),
+        unscheduled(running(container("app", "9/9Gi"))),
+        killed(running(small)),
+        asking(),
+        asking(resize_condition("Pending", "Deferred", ago=3600 * 3)),
+        asking(resize_condition("Pending", "Infeasible")),
+        asking(resize_condition("InProgress", "Error")),
+        boosted(),
+        boosted(since=None),
+        boosted(marks={"app": "garbage"}),
+        boosted(container("app", "200m/100Mi"), more={"vpaCpuUnboostPending/app": "garbage"}),
+    ]
+
+
+STATES = variants()
+MODES = ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly", "Off", "Initial", "Odd", None]
+RULES = [OURS, UNPROVEN, UPSTREAM, replace(OURS, skip_disruption_budget=True, min_replicas=1)]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Json], UpdateRules]:
+    """Return the objects of a cluster, and rules."""
+    chosen = draw(st.lists(st.integers(0, len(STATES) - 1), max_size=9))
+    pods = [named(STATES[state], f"web-{number}") for number, state in enumerate(chosen)]
+    vpa = make.vpa_json(
+        mode=draw(st.sampled_from(MODES)),
+        boost=draw(st.sampled_from([None, boost(), boost(600)])),
+        recommendations=draw(st.sampled_from([None, [], [recommended("200m/200Mi = =")]])),
+    )
+    owner = make.workload_json(replicas=draw(st.sampled_from([None, 0, 1, 3, 9])))
+    budget = make.budget_json(allowed=draw(st.integers(0, 3)), observed=draw(st.integers(0, 1)))
+    others = draw(st.lists(st.sampled_from([owner, vpa, budget]), unique_by=id))
+    return [*pods, *others], draw(st.sampled_from(RULES))
+
+
+@given(clusters())
+@settings(max_examples=150)
+def test_every_controlled_pod_gets_one_decision(found: tuple[list[Json], UpdateRules]) -> None:
+    """Whatever state it is in; those that are not controlled get none."""
+    items, rules = found
+    kinds = Counter(item["kind"] for item in items)
+    planned = plan(make.snapshot(*items), rules, ALL_GATES, Memory(), NOW)
+    decided = [decision.pod for decision in planned.decisions]
+    is_controlled = kinds["StatefulSet"] and kinds["VerticalPodAutoscaler"]
+    owned = [
+        item["metadata"]["name"]
+        for item in items
+        if item["kind"] == "Pod"
+        and [owner["name"] for owner in item["metadata"].get("ownerReferences", ())] == ["web"]
+    ]
+    assert decided == (sorted(owned) if is_controlled else [])
+    for decision in planned.decisions:
+        is_resize = decision.action in (Action.RESIZE, Action.UNBOOST)
+        assert (decision.change is not None) is is_resize
+        assert decision.message
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_the_order_of_objects_does_not_matter(
+    found: tuple[list[Json], UpdateRules], random: object
+) -> None:
+    """The same cluster gives the same plan, however it was listed."""
+    items, rules = found
+    shuffled = sorted(items, key=lambda item: hash((repr(random), item["metadata"]["name"])))
+    plans = [
+        plan(make.snapshot(*order), rules, ALL_GATES, Memory(), NOW) for order in (items, shuffled)
+    ]
+    assert plans[0].decisions == plans[1].decisions
+    assert plans[0].queues == plans[1].queues
+    assert plans[0].memory == plans[1].memory
+
+
+@given(clusters(), st.lists(st.integers(0, len(STATES) - 1), max_size=4), st.integers(0, 800))
+@settings(max_examples=150)
+def test_what_is_taken_over_is_what_would_be_decided(
+    found: tuple[list[Json], UpdateRules], changes: Sequence[int], minutes: int
+) -> None:
+    """A plan that starts from the one before is the plan that starts from nothing."""
+    items, rules = found
+    before = plan(make.snapshot(*items), rules, ALL_GATES, Memory(), NOW)
+    snapshot: Snapshot = make.snapshot(*items)
+    for position, state in enumerate(changes):
+        pod = named(STATES[state], f"web-{position}")
+        pod["metadata"]["resourceVersion"] = "2"
+        snapshot = snapshot.changed([make.change(pod)])
+    now = NOW + timedelta(minutes=minutes)
+    fresh = plan(snapshot, rules, ALL_GATES, before.memory, now)
+    again = plan(snapshot, rules, ALL_GATES, before.memory, now, Around(before=before))
+    assert again.decisions == fresh.decisions
+    assert again.memory == fresh.memory
+    assert again.totals == fresh.totals
+
+
+# --- any history
+
+OWNERS = st.builds(
+    Owner,
+    name=st.just("web"),
+    mode=st.sampled_from(["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"]),
+    replicas=st.integers(1, 6),
+    target=st.just("200m"),
+    size=st.sampled_from(["100m", "200m", "400m"]),
+    restarts=st.booleans(),
+    boosts=st.booleans(),
+)
+WORLD_RULES = st.builds(
+    lambda tolerance, prove, least, skips: UpdateRules(
+        eviction_tolerance=tolerance,
+        prove=prove,
+        min_replicas=least,
+        skip_disruption_budget=skips,
+    ),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    st.sampled_from([Prove.CANARY, Prove.OFF]),
+    st.integers(1, 2),
+    st.booleans(),
+)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("plan"), st.lists(st.integers(0, 5), max_size=8)),
+        st.tuples(
+            st.sampled_from(["watch", "replace", "ready", "settle", "wait", "forget"]),
+            st.lists(st.integers(0, 9), min_size=1, max_size=1),
+        ),
+    ),
+    max_size=25,
+)
+
+
+def check(world: World, owner: Owner) -> None:
+    """Fail if more pods are down than the updater may take down."""
+    tolerated = int(owner.replicas * world.rules.eviction_tolerance)
+    assert world.ready(owner) >= owner.replicas - max(tolerated, 1)
+    for pod in world.evicted:
+        assert not is_being_brought_back(pod)
+
+
+def happen(world: World, word: str, number: int) -> None:
+    """Let one small thing happen."""
+    match word:
+        case "watch":
+            world.watch()
+        case "replace":
+            world.replace_missing()
+        case "ready":
+            world.get_ready(number)
+        case "settle":
+            world.settle_resizes()
+        case "forget":
+            world.forget()
+        case _:
+            world.now += number * timedelta(seconds=10)
+
+
+@given(st.lists(OWNERS, min_size=1, max_size=1), WORLD_RULES, st.booleans(), EVENTS)
+@settings(max_examples=200, deadline=None)
+def test_budgets_hold_at_every_moment(
+    owners: list[Owner],
+    rules: UpdateRules,
+    webhook_works: bool,
+    events: list[tuple[str, list[int]]],
+) -> None:
+    """However plans, refusals, replacements, restarts and a lagging watch interleave."""
+    world = World(owners, rules, webhook_works)
+    for word, numbers in events:
+        if word == "plan":
+            world.carry_out(iter(numbers), lambda: check(world, owners[0]))
+        else:
+            happen(world, word, numbers[0])
+        check(world, owners[0])
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"])
+@pytest.mark.parametrize("boosts", [False, True])
+def test_everybody_arrives(mode: str, boosts: bool) -> None:
+    """Left alone, all pods get what is recommended, none stays boosted, and then all is quiet."""
+    owner = Owner("web", mode, 4, "200m", "100m", boosts=boosts)
+    world = World([owner], OURS)
+    for _ in range(30):
+        world.carry_out(iter(()), lambda: check(world, owner))
+        world.settle_resizes()
+        world.replace_missing()
+        for _ in range(4):
+            world.get_ready(0)
+        world.now += MINUTE
+        world.watch()
+    sizes = {
+        str(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+        for pod in world.pods.values()
+    }
+    assert sizes == {"200m"}
+    assert {decision.reason for decision in world.plan().decisions} == {Reason.NO_CHANGE}
+    assert all("vpaCpu" not in str(pod["metadata"]) for pod in world.pods.values())
+
+
+@pytest.mark.parametrize("boosts", [False, True])
+def test_a_useless_webhook_ends_in_peace(boosts: bool) -> None:
+    """Pods that come back as they were are evicted less and less often."""
+    owner = Owner("web", "Recreate", 4, "200m", "100m", boosts=boosts)
+    world = World([owner], OURS, webhook_works=False)
+    for _ in range(24 * 60):
+        world.carry_out(iter(()), lambda: None)
+        world.settle_resizes()
+        world.replace_missing()
+        for _ in range(4):
+            world.get_ready(0)
+        world.now += MINUTE
+        world.watch()
+    assert len(world.evicted) < 12
+
+
+# --- parts of a plan
+
+
+def test_some_pods_alone() -> None:
+    """Only those are decided about; the others still count for their owner."""
+    pods = several(boosted(), 3)
+    found = Scene(pods, mode="Off", vpa={"boost": boost()})
+    only = frozenset({("default", "web-1"), ("other", "web-9"), ("default", "web-9")})
+    part = found.plan(Around(only=only))
+    assert [(item.pod, item.action) for item in part.decisions] == [("web-1", Action.UNBOOST)]
+    assert part.is_partial
+    whole = found.plan(Around(before=part))
+    assert len(whole.decisions) == 3
+
+
+def test_wake_at() -> None:
+    """When the next boost will be over, in the whole cluster."""
+    pods = [boosted(since=10 * MINUTE), named(boosted(since=4 * MINUTE), "web-1")]
+    found = Scene(pods, mode="Off", vpa={"boost": boost(900)}).plan()
+    assert found.wake_at is not None
+    assert abs(found.wake_at - (NOW + 5 * MINUTE)) < timedelta(seconds=1)
+    assert Scene(several(running(), 2), mode="Off").plan().wake_at is None
+
+
+def test_namespaces_come_in_order() -> None:
+    """By name, and pods by name within."""
+    items: list[Json] = []
+    for namespace in ("b", "a"):
+        items.append(make.workload_json(namespace=namespace))
+        items.append(make.vpa_json(namespace=namespace, mode="Off"))
+        for name in ("web-2", "web-10"):
+            pod = running(name=name)
+            pod["metadata"]["namespace"] = namespace
+            items.append(pod)
+    found = plan(make.snapshot(*items), OURS, ALL_GATES, Memory(), NOW)
+    assert [(item.namespace, item.pod) for item in found.decisions] == [
+        ("a", "web-10"),
+        ("a", "web-2"),
+        ("b", "web-10"),
+        ("b", "web-2"),
+    ]
