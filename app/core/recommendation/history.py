@@ -198,6 +198,7 @@ class History:
         self, checkpoints: Iterable[Checkpoint], now_ns: int, only: Collection[VpaKey] | None
     ) -> None:
         """Take in all checkpoints there are, of all VPAs or of some only."""
+        self._roster.has_restored = True
         best: dict[tuple[str, str, str], Checkpoint] = {}
         for found in checkpoints:
             key = (found.namespace, found.vpa, found.container)

@@ -48,6 +48,7 @@ class Roster:
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
         self.parking = Parking(self.rows)
+        self.has_restored = False  # checkpoints were read at least once
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -122,7 +123,7 @@ class Roster:
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
             tracked.had_rows = True
-        elif not self.rules.departures.read_checkpoints_late:
+        elif self.has_restored and not self.rules.departures.read_checkpoints_late:
             tracked.awaits_history = False
         return tracked
 

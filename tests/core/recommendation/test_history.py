@@ -287,3 +287,49 @@ def test_colliding_names() -> None:
     scene.tick()
     assert scene.shown("web")["app-x"]["target"].startswith("126m")
     assert scene.shown("web-app")["x"]["target"].startswith("1038m")
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [pytest.param(True, ["web", "later"], id="ours"), pytest.param(False, ["web"], id="at start")],
+)
+def test_when_checkpoints_are_read(late: bool, expected: list[str]) -> None:
+    """On demand, only VPAs that are there at start get their stored history."""
+    scene = Scene(replace(EAGER, departures=Departures(read_checkpoints_late=late)))
+    scene.vpa("web", restored=False)
+    found = scene.model.awaited()
+    scene.model.restore([], scene.now)
+    scene.vpa("later", of={"app": "later"}, restored=False)
+
+    assert [name for _, name in found + scene.model.awaited()] == expected
+
+
+def test_history_of_vpas_that_went_meanwhile() -> None:
+    """Reading for a VPA that is gone by now restores nothing."""
+    scene = Scene(EAGER)
+    scene.model.restore([CHECKPOINT], scene.now, only=[("default", "web")])
+    scene.vpa(restored=False)
+    scene.pod()
+    scene.use(100, GI)
+    scene.model.restore([CHECKPOINT], scene.now, only=[("default", "other")])
+
+    assert scene.model.awaited() == [("default", "web")]
+
+
+def test_window_of_a_pod_whose_interval_runs_already() -> None:
+    """A window is only resumed by a stream that has none."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    used(scene, 0, 10)
+    scene.store()
+    late = Scene(EAGER)
+    late.vpa(restored=False)
+    late.pod()
+    late.go(20)
+    late.model.restore(scene.stored.values(), late.now)
+    late.use(100, 400 * MI)
+
+    (stored,) = late.store()
+    assert [one.usage_bytes // MI for one in stored.windows] == [400]
+    assert stored.memory.total == 0.0

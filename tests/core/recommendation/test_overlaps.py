@@ -60,3 +60,12 @@ def test_overlaps_end(way: str) -> None:
 def test_nobody_is_told_without_the_switch() -> None:
     """Overlaps are not looked for unless asked for."""
     assert "SelectorOverlap" not in overlapping(report=False).conditions("young")
+
+
+def test_overlaps_that_stay_are_told_once() -> None:
+    """A condition that holds is not written again."""
+    scene = overlapping()
+    scene.go(1)
+
+    assert scene.tick() == []
+    assert "SelectorOverlap" in scene.conditions("young")

@@ -348,3 +348,18 @@ def test_rows_that_expired_under_a_pod_that_is_over() -> None:
 
     assert scene.model.tally.kills == 0
     assert "NoPodsMatched" in scene.conditions()
+
+
+def test_seeing_the_same_again_changes_nothing() -> None:
+    """What is shown twice is taken once."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.tick()
+    pod, top = scene.pods["web-0"]
+    scene.model.pod_seen(pod, scene.now, top=top)
+    scene.see(scene.vpas["web"])
+
+    assert scene.tick() == []
+    assert scene.model.tally.kills == 0

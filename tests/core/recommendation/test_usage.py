@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.recommendation.moments import SECOND, nanoseconds
-from app.core.recommendation.observations import ABSENT, REFUSED, handles
+from app.core.recommendation.observations import ABSENT, REFUSED
 from app.core.recommendation.usage import Metrics, read_metrics
-from tests import make
 
 NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
 
@@ -108,18 +107,3 @@ def test_no_items() -> None:
     """An empty list is an empty batch; a missing window is none."""
     assert len(read().batch) == 0
     assert read(item(used(), window="soon")).batch.windows_ns.tolist() == [0]
-
-
-@pytest.mark.parametrize(
-    ("named", "by_default", "by_perf"),
-    [
-        pytest.param([], True, False, id="none named"),
-        pytest.param(["default"], True, False, id="the default one"),
-        pytest.param(["perf"], False, True, id="another one"),
-    ],
-)
-def test_handles(named: list[str], by_default: bool, by_perf: bool) -> None:
-    """W86: a VPA is for the recommenders it names, else for the default one."""
-    vpa = make.vpa(spec={"recommenders": [{"name": name} for name in named]})
-
-    assert (handles(vpa, "default"), handles(vpa, "perf")) == (by_default, by_perf)

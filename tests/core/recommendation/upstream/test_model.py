@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.rules import RecommenderRules, as_upstream
 from app.core.recommendation.status import ConditionType
@@ -281,6 +282,7 @@ def test_checkpoints_are_read_once() -> None:
     assert scene.model.awaited() == [("default", "web")]
     scene.model.restore([], scene.now)
     scene.vpa("other", restored=False)
+    scene.model.restore([], scene.now)
 
     assert scene.model.awaited() == []
 
@@ -613,3 +615,16 @@ def test_explanation() -> None:
     assert found is not None
     assert found.resources[0].steps[0].bucket == 36
     assert scene.model.explain("default", "web", "ghost", scene.now) is None
+
+
+def test_checkpoints_of_others_are_left_alone() -> None:
+    """Checkpoints of VPAs that are not there restore nothing; a pod shown twice is seen once."""
+    scene = scene_of()
+    scene.vpa("web", restored=False)
+    scene.pod()
+    pod, _ = scene.pods["web-0"]
+    scene.model.pod_seen(pod, scene.now)
+    scene.model.restore([Checkpoint("default", "gone-app", "gone", "app")], scene.now)
+    scene.tick()
+
+    assert list(scene.shown()) == ["app"]
