@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -68,28 +70,30 @@ def logs(pytestconfig: pytest.Config) -> Logs:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, logs: Logs) -> Iterator[Cluster]:
     """A cluster with our definitions, and an account for the webhook."""
-    kubeconfig = os.environ.get("KUBECONFIG", "")
-    if kubeconfig:
-        access, admin = given(kubeconfig)
-        _prepared(admin)
-        yield Cluster(access, admin, None, "kubectl")
-        admin.close()
-        return
+    with ExitStack() as stack:
+        if kubeconfig := os.environ.get("KUBECONFIG", ""):
+            access, admin = given(kubeconfig)
+            found = Cluster(access, admin, None, "kubectl")
+        else:
+            found = _started(tmp_path_factory.mktemp("cluster"), logs, stack)
+        stack.callback(found.admin.close)
+        install(found.admin, ours())
+        prepare(found.admin)
+        yield found
+
+
+def _started(folder: Path, logs: Logs, stack: ExitStack) -> Cluster:
     try:
-        found = parts()
+        built = parts()
     except Unavailable as error:
         pytest.exit(str(error), returncode=1)
-    plane = ControlPlane(found, tmp_path_factory.mktemp("cluster"), SystemClock().now())
+    plane = ControlPlane(built, folder, SystemClock().now())
     for program in plane.programs:
         logs.add(program.name, program.log)
-    try:
-        plane.start()
-        admin = plane.access.api(plane.admin_token)
-        _prepared(admin)
-        yield Cluster(plane.access, admin, plane, found.path("kubectl"))
-        admin.close()
-    finally:
-        plane.stop()
+    stack.callback(plane.stop)
+    plane.start()
+    admin = plane.access.api(plane.admin_token)
+    return Cluster(plane.access, admin, plane, built.path("kubectl"))
 
 
 @pytest.fixture(scope="session")
@@ -136,10 +140,5 @@ def webhook(
         found.wait_until_called()
         yield found
     finally:
-        found.stop()
+        found.program.kill()
         clean(cluster.admin)
-
-
-def _prepared(admin: Api) -> None:
-    install(admin, ours())
-    prepare(admin)

@@ -31,5 +31,6 @@ def install(admin: Api, definitions: Sequence[Json]) -> list[Answer]:
 
 def _is_served(admin: Api, name: str) -> bool:
     found = admin.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
-    conditions = {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", ())}
+    stated = found.get("status", {}).get("conditions") or ()
+    conditions = {condition["type"]: condition["status"] for condition in stated}
     return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import yaml
 
 from app.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.logs import Logs
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Json, Refusal, place
 from tests.cluster.control_plane import Access
 from tests.cluster.numbers import total
 from tests.cluster.programs import Program, eventually, free_port
@@ -69,7 +70,7 @@ class Webhook:
         called_port: int = 0,
     ) -> None:
         self.port = free_port()
-        self._health = f"http://127.0.0.1:{(health := free_port())}"
+        self._health_port = free_port()
         self._admin = admin
         kubeconfig = access.kubeconfig(folder / f"{name}.kubeconfig", account_token(admin))
         command = [
@@ -77,7 +78,7 @@ class Webhook:
             f"--kubeconfig={kubeconfig}",
             f"--port={self.port}",
             "--host=127.0.0.1",
-            f"--address=127.0.0.1:{health}",
+            f"--address=127.0.0.1:{self._health_port}",
             "--register-by-url",
             f"--webhook-address=https://{os.environ.get(_HOST, 'localhost')}",
             f"--webhook-port={called_port or self.port}",
@@ -87,10 +88,6 @@ class Webhook:
         ]
         environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_ROOT)}
         self.program = Program(name, command, folder / f"{name}.log", environment)
-
-    @cached_property
-    def _client(self) -> httpx.Client:
-        return httpx.Client(base_url=self._health)
 
     def start(self, logs: Logs) -> None:
         """Begin; return when it is ready."""
@@ -104,24 +101,55 @@ class Webhook:
 
     def stop(self, seconds: float = 30.0) -> int:
         """End it; return its exit code."""
-        self._client.close()
-        del self._client
         return self.program.stop(seconds)
+
+    def workers(self) -> tuple[int, ...]:
+        """Return the process ids of its workers."""
+        threads = Path(f"/proc/{self.program.pid}/task").glob("*/children")
+        children = [int(pid) for found in threads for pid in found.read_text("ascii").split()]
+        return tuple(pid for pid in children if b"spawn_main" in _command_line(pid))
+
+    def signal_workers(self, number: signal.Signals) -> None:
+        """Send a signal to every worker."""
+        for pid in self.workers():
+            os.kill(pid, number)
 
     def problem(self) -> str:
         """Return why it is not ready; OK when it is."""
         try:
-            return self._client.get("/readyz").text
-        except httpx.HTTPError as error:
+            return self._page("/readyz")
+        except OSError as error:
             return repr(error)
 
     def number(self, name: str, **labels: str) -> float:
         """Return a number it publishes."""
-        return total(self._client.get("/metrics").text, name, **labels)
+        return total(self._page("/metrics"), name, **labels)
+
+    def _page(self, path: str) -> str:
+        with closing(HTTPConnection("127.0.0.1", self._health_port, timeout=5)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+
+    def while_unregistered(self, work: Callable[[], object]) -> None:
+        """Do something at a moment at which the API server does not ask the webhook."""
+        self.program.halt()
+        try:
+            for found in configurations(self._admin):
+                resource, _, name = place(found)
+                self._admin.delete(resource, "", name)
+            eventually(lambda: not refusal_of_nonsense(self._admin), "nobody is asked")
+            work()
+        finally:
+            self.program.go_on()
+        self.wait_until_called()
 
     def logged(self, text: str) -> bool:
         """Say whether its log holds a text."""
         return text in self.program.log.read_text("utf-8", "replace")
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def refusal_of_nonsense(admin: Api) -> str:

@@ -135,10 +135,10 @@ class Api:
             return None
 
     def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Sequence[Json]:
-        """Return all objects with some labels."""
+        """Return all objects with some labels; a list leaves out what they are."""
         query = {"labelSelector": labels} if labels else None
         items: list[Json] = self.call("GET", resource.path(namespace), query=query).body["items"]
-        return items
+        return [{"apiVersion": resource.api_version, "kind": resource.kind, **it} for it in items]
 
     def replace(self, item: Json) -> Json:
         """Put an object."""

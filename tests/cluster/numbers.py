@@ -21,7 +21,7 @@ _LINE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-def total(page: str, name: str, **labels: str) -> float:
+def total(page: str, name: str, /, **labels: str) -> float:
     """Return the sum of all samples with a name and these labels."""
     return sum(
         value

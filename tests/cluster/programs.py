@@ -105,10 +105,13 @@ class Program:
         except GaveUp as error:
             raise RuntimeError(f"{error}\n{self.tail()}") from error
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to it and to whatever it has started."""
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, number)
+    def halt(self) -> None:
+        """Let it, and whatever it has started, do nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on after a halt."""
+        self._signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 5.0) -> int:
         """Ask it to end, end it after so many seconds; return its exit code."""
@@ -120,16 +123,20 @@ class Program:
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.signal(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             code = process.wait()
         self._process = None
         return code
 
     def kill(self) -> None:
         """End it, and whatever it has started, without a word."""
-        self.signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         self.stop()
 
     def tail(self, lines: int = 25) -> str:
         """Return the end of its log."""
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, number)

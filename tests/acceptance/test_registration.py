@@ -1,0 +1,171 @@
+"""The webhook registers itself, keeps it so, and says by a Lease whether it answers."""
+
+from __future__ import annotations
+
+import base64
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from app.model.certificates import fingerprints
+from app.ports import EVENTS, LEASES, SECRETS, VALIDATING_WEBHOOKS
+from tests.acceptance.space import APP, Box, Space, template
+from tests.acceptance.webhook import (
+    HEARTBEAT,
+    NAMESPACE,
+    SECRET,
+    Webhook,
+    configurations,
+    refusal_of_nonsense,
+)
+from tests.cluster.api import Api, Json
+from tests.cluster.programs import during, eventually
+
+PODS = "vpa_admission_controller_admission_pods_total"
+
+
+def test_configurations(admin: Api, webhook: Webhook) -> None:
+    """Both configurations lead to our paths, and trust the CA in the Secret and no other."""
+    mutating, validating = configurations(admin)
+    clients = [found["webhooks"][0]["clientConfig"] for found in (mutating, validating)]
+
+    root = f"https://localhost:{webhook.port}"
+    assert [client["url"] for client in clients] == [f"{root}/mutate", f"{root}/validate"]
+    stored = admin.get(SECRETS, NAMESPACE, SECRET)["data"]
+    authority = fingerprints(base64.b64decode(stored["caCert.pem"]).decode())
+    for client in clients:
+        assert fingerprints(base64.b64decode(client["caBundle"]).decode()) == authority
+    assert not [name for name in stored if "cakey" in name.lower()]
+
+
+@pytest.mark.usefixtures("webhook")
+def test_drift_is_put_back(admin: Api) -> None:
+    """What somebody changes or deletes is as before soon after; an Event tells what it was."""
+    admin.delete_all(EVENTS, "default")
+    before = configurations(admin)
+    changed, _ = configurations(admin)
+    changed["webhooks"][0]["rules"].pop()
+    changed["webhooks"][0]["clientConfig"]["caBundle"] = ""
+    changed["webhooks"][0]["failurePolicy"] = "Fail"
+    changed["webhooks"].append({**changed["webhooks"][0], "name": "other.example.com"})
+    changed["webhooks"][1] |= {"namespaceSelector": {"matchLabels": {"nobody": "has"}}}
+    admin.replace(changed)
+    admin.delete(VALIDATING_WEBHOOKS, "", before[1]["metadata"]["name"])
+
+    def look() -> bool:
+        mutating, validating = configurations(admin)
+        assert mutating["webhooks"][0] == before[0]["webhooks"][0]
+        assert validating["webhooks"] == before[1]["webhooks"]
+        return True
+
+    eventually(lambda: admin.find(VALIDATING_WEBHOOKS, "", before[1]["metadata"]["name"]), "back")
+    eventually(look, "both configurations are as before")
+    names = [found["name"] for found in configurations(admin)[0]["webhooks"]]
+    assert names == ["vpa.k8s.io", "other.example.com"]
+    events = [
+        event["message"]
+        for event in admin.list(EVENTS, "default")
+        if event["reason"] == "RegistrationDrift"
+    ]
+    assert sorted(events) == [
+        "Changed by somebody else and put back: the whole object",
+        "Changed by somebody else and put back: webhooks[vpa.k8s.io].clientConfig.caBundle, "
+        "webhooks[vpa.k8s.io].failurePolicy, webhooks[vpa.k8s.io].rules",
+    ]
+    eventually(lambda: refusal_of_nonsense(admin), "the API server calls the webhook again")
+
+
+def renewed(admin: Api) -> str:
+    """Return when the heartbeat was last renewed; empty if never."""
+    found = admin.find(LEASES, NAMESPACE, HEARTBEAT)
+    moment: str = found["spec"]["renewTime"] if found else ""
+    return moment
+
+
+@contextmanager
+def workers_halted(webhook: Webhook) -> Iterator[None]:
+    """Let no worker do anything for a while."""
+    webhook.signal_workers(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        webhook.signal_workers(signal.SIGCONT)
+
+
+def test_heartbeat_means_that_reviews_are_answered(admin: Api, webhook: Webhook) -> None:
+    """The Lease is renewed every interval, not while workers hang, and again afterwards."""
+    last = renewed(admin)
+    eventually(lambda: renewed(admin) != last, "a beat", seconds=5)
+    with workers_halted(webhook):
+        eventually(lambda: webhook.problem() != "OK", "not ready")
+        last = eventually(lambda: renewed(admin), "a last beat")
+
+        def check() -> None:
+            assert renewed(admin) == last
+
+        during(3, check)
+    eventually(lambda: renewed(admin) != last, "a beat")
+
+
+def test_a_dead_worker_is_replaced(admin: Api, webhook: Webhook) -> None:
+    """A worker that is killed is followed by another one."""
+    before = webhook.workers()
+    webhook.signal_workers(signal.SIGKILL)
+    eventually(lambda: webhook.problem() != "OK", "not ready")
+    eventually(lambda: webhook.problem() == "OK", "ready")
+
+    assert not set(before) & set(webhook.workers())
+    eventually(lambda: refusal_of_nonsense(admin), "the API server calls the new worker")
+
+
+MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
+
+
+def pod(
+    namespace: str, *, labels: Json | None = None, annotations: Json | None = None, node: str = ""
+) -> Json:
+    """Return a pod."""
+    found = template((Box(),), labels)
+    found["metadata"] |= {"name": APP, "namespace": namespace, "annotations": annotations or {}}
+    found["spec"] |= {"nodeName": node, "automountServiceAccountToken": False} if node else {}
+    return {"apiVersion": "v1", "kind": "Pod", **found}
+
+
+def test_which_pods_are_reviewed(admin: Api, webhook: Webhook, space: Space) -> None:
+    """Mirror pods and the webhook's own pods are not; others with such labels are."""
+    ours: Sequence[Json] = (
+        {"app": "vpa-admission-controller"},
+        {
+            "app.kubernetes.io/name": "plumbline",
+            "app.kubernetes.io/component": "admission-controller",
+        },
+    )
+    counts = []
+    for item in (
+        *(pod(NAMESPACE, labels=labels) for labels in ours),
+        pod(space.name, annotations=MIRROR, node="somewhere"),
+        *(pod(space.name, labels=labels) for labels in ours),
+        pod(NAMESPACE, labels={"app.kubernetes.io/component": "recommender"}),
+    ):
+        before = webhook.number(PODS)
+        admin.create(item, dry_run=True)
+        counts.append(webhook.number(PODS) - before)
+
+    assert counts == [0, 0, 0, 1, 1, 1]
+
+
+def test_stop(admin: Api, webhook: Webhook) -> None:
+    """Asked to end it does so soon and well; what it registered stays for the next one."""
+    assert webhook.stop() == 0
+    assert len(configurations(admin)) == 2
+
+
+@pytest.mark.usefixtures("webhook")
+def test_nobody_there(space: Space) -> None:
+    """While no webhook runs, pods and VPAs are created as they are."""
+    made = space.create(pod(space.name))
+
+    assert "vpaObservedContainers" not in made["metadata"].get("annotations", {})
+    assert "updatePolicy" not in space.vpa()["spec"]
