@@ -33,7 +33,7 @@ from app.model.snapshot import NamespaceView
 from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
 
-_IN_PLACE: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
+IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 
 Hindrance = tuple[Reason, str]
 
@@ -259,7 +259,7 @@ class Desk:
                 continue
             if vpa.mode == UpdateMode.IN_PLACE or vpa.mode in (UpdateMode.OFF, UpdateMode.INITIAL):
                 continue
-            skips = vpa.mode in _IN_PLACE and self.terms.rules.skip_disruption_budget
+            skips = vpa.mode in IN_PLACE_MODES and self.terms.rules.skip_disruption_budget
             if self._too_few(vpa) and not skips:
                 continue
             if resize_state(pod, self.terms.rules).is_ongoing:

@@ -55,6 +55,15 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two VPAs that claim the same pods; the weaker one is passed over."""
+
+    namespace: str
+    stronger: str
+    weaker: str
+
+
+@dataclass(frozen=True, slots=True)
 class NamespacePlan:
     """What is done about the pods of one namespace, and what of it can be taken over."""
 
@@ -64,6 +73,7 @@ class NamespacePlan:
     queues: tuple[Queue, ...] = ()
     totals: tuple[Total, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
     lasting: Mapping[str, Assessment] = field(default_factory=dict)  # by uid
     until: datetime | None = None  # when one of them ends
     wake_at: datetime | None = None  # when a boost will be over
@@ -121,6 +131,7 @@ class _Planner:
         self.decisions: list[Decision] = []
         self.queues: list[Queue] = []
         self.lookups: dict[Lookup, None] = {}
+        self.overlaps: dict[Overlap, None] = {}
         self.lasting: dict[str, Assessment] = {}
         self.controlled: Counter[str] = Counter()
         self.evictable: Counter[str] = Counter()
@@ -173,10 +184,18 @@ class _Planner:
                 return
             if match.reason not in _OF_ONE_POD:
                 return
+            self._note_overlaps(match)
             yield pod, match
             if alike is None and match.owner is not None and match.vpa is not None:
                 is_alone = len(self.view.rivals(match.owner.key)) == 1
                 alike = _Alike(match, match.owner, match.vpa) if is_alone else None
+
+    def _note_overlaps(self, match: Match) -> None:
+        if match.vpa is not None and not match.vpa.is_off:
+            for weaker in match.weaker:
+                if not weaker.is_off:
+                    found = Overlap(self.namespace, match.vpa.name, weaker.name)
+                    self.overlaps[found] = None
 
     def _controlling(self, match: Match) -> Vpa | None:
         if not match.weaker or not self.terms.rules.upstream.idle_vpas_step_aside:
@@ -305,6 +324,7 @@ def plan_namespace(
         tuple(planner.queues),
         planner.totals(),
         tuple(planner.lookups),
+        tuple(planner.overlaps),
         planner.lasting,
         until=min((found.until for found in lasting if found.until), default=None),
         wake_at=min(filter(None, map(_boost_ends, lasting)), default=None),

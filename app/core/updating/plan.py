@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
+from operator import attrgetter
 
 from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Decision
 from app.core.updating.ledger import Ledger
 from app.core.updating.memory import Memory, Place, observed
-from app.core.updating.namespaces import NamespacePlan, Scene, Total, plan_namespace
+from app.core.updating.namespaces import NamespacePlan, Overlap, Scene, Total, plan_namespace
 from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Terms
 from app.model.gates import Gates
@@ -43,8 +44,9 @@ class Plan:
 
     @property
     def queues(self) -> tuple[Queue, ...]:
-        """What is to be carried out, per owner; queues may be worked on side by side."""
-        return tuple(chain.from_iterable(found.queues for found in self.namespaces.values()))
+        """What is to be carried out, per owner, the most urgent first; side by side if wanted."""
+        found = chain.from_iterable(found.queues for found in self.namespaces.values())
+        return tuple(sorted(found, key=attrgetter("rank")))
 
     @property
     def totals(self) -> tuple[Total, ...]:
@@ -55,6 +57,11 @@ class Plan:
     def lookups(self) -> tuple[Lookup, ...]:
         """The controllers that would have to be known to decide about more pods."""
         return tuple(chain.from_iterable(found.lookups for found in self.namespaces.values()))
+
+    @property
+    def overlaps(self) -> tuple[Overlap, ...]:
+        """VPAs that claim the same pods."""
+        return tuple(chain.from_iterable(found.overlaps for found in self.namespaces.values()))
 
     @property
     def wake_at(self) -> datetime | None:

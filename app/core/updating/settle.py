@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.core.updating.budget import Budget
-from app.core.updating.carrying import Queue, Step, Walk
+from app.core.updating.carrying import Queue, Rank, Step, Walk
 from app.core.updating.decisions import Action, Decision, Reason
-from app.core.updating.hindrances import Desk, Group
+from app.core.updating.hindrances import IN_PLACE_MODES, Desk, Group
 from app.core.updating.ledger import Ledger
 from app.core.updating.need import Priority, Trigger
 from app.core.updating.proving import judge_replacements
 from app.core.updating.wishes import Assessment, Terms, Wish
+from app.model.vpa import Vpa
 
 _RANKS: Final = {Action.UNBOOST: 0, Action.RESIZE: 1, Action.EVICT: 2}
 _DONE: Final = {
@@ -49,7 +50,7 @@ def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
         else:
             wishing.append(assessed)
     desk = Desk(group, terms, ledger)
-    if terms.rules.upstream.resize_time_from_first_sight:
+    if terms.rules.upstream.resize_time_from_first_sight and terms.webhook_is_healthy:
         desk.note_first_sights()
     judge_replacements(group, desk.size, terms, ledger)
     settled = Settled(found)
@@ -67,12 +68,16 @@ def _in_order(wishing: Sequence[Assessment], terms: Terms) -> list[Assessment]:
     return sorted(wishing, key=lambda assessed: _order(assessed, terms))
 
 
-def _order(assessed: Assessment, terms: Terms) -> tuple[int, tuple[int, float, float, str, str]]:
-    wish = _wish(assessed)
-    priority = wish.priority or Priority(
+def _order(assessed: Assessment, terms: Terms) -> tuple[int, Rank]:
+    return (_RANKS[_wish(assessed).action], _rank(assessed, terms))
+
+
+def _rank(assessed: Assessment, terms: Terms) -> Rank:
+    """Return how urgent a wish is; the end of a boost comes behind all that is out of bounds."""
+    priority = _wish(assessed).priority or Priority(
         assessed.pod, is_up=False, found=Trigger(0, is_outside=False), quick_oom=False
     )
-    return (_RANKS[wish.action], priority.key(terms.rules))
+    return priority.key(terms.rules)
 
 
 def _wish(assessed: Assessment) -> Wish:
@@ -92,7 +97,7 @@ def _step(assessed: Assessment, desk: Desk, settled: Settled) -> Step | None:
         settled.decisions[assessed.pod.uid] = assessed.decided(Action.WAIT, *hindrance)
         return None
     step = _made(assessed, wish, desk)
-    _count(step, wish, desk.budget, settled)
+    _count(step, assessed.vpa, desk.budget, settled)
     return step
 
 
@@ -115,17 +120,17 @@ def _made(assessed: Assessment, wish: Wish, desk: Desk) -> Step:
         takes_place=takes,
         is_broken=desk.is_broken(assessed),
         guards=desk.guard_places(assessed.pod) if goes else (),
+        rank=_rank(assessed, desk.terms),
     )
 
 
-def _count(step: Step, wish: Wish, budget: Budget, settled: Settled) -> None:
+def _count(step: Step, vpa: Vpa, budget: Budget, settled: Settled) -> None:
     """Count the pods that could be updated if each were the only one."""
-    if step.needs_place and not budget.has_place(broken=step.is_broken):
+    if step.decision.action is Action.UNBOOST:
         return
-    if wish.action is Action.EVICT:
-        settled.evictable[step.decision.vpa] += 1
-    elif wish.action is Action.RESIZE:
-        settled.resizable[step.decision.vpa] += 1
+    if not step.needs_place or budget.has_place(broken=step.is_broken):
+        is_in_place = vpa.mode in IN_PLACE_MODES or step.decision.action is Action.RESIZE
+        (settled.resizable if is_in_place else settled.evictable)[vpa.name] += 1
 
 
 def _given_out(steps: list[Step], desk: Desk, found: dict[str, Decision]) -> Queue | None:

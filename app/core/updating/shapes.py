@@ -121,18 +121,19 @@ class Shapes:
         for index, container in enumerate(pod.containers):
             amounts = shape.amounts.get(container.name)
             if upstream:
-                wanted = self._sizes(amounts, bases[container.name])
+                wanted = self.sizes_of(amounts, bases[container.name])
                 found.append(ContainerChange(index, container.name, wanted.requests, wanted.limits))
                 continue
             if amounts is None or (observed is not None and container.name not in observed):
                 continue
-            wanted = self._sizes(amounts, bases[container.name])
+            wanted = self.sizes_of(amounts, bases[container.name])
             change = difference(index, container, wanted, shape.boosted)
             if change.requests or change.limits:
                 found.append(change)
         return tuple(found)
 
-    def _sizes(self, amounts: Amounts | None, base: Resources) -> Sizes:
+    def sizes_of(self, amounts: Amounts | None, base: Resources) -> Sizes:
+        """Return the requests and limits that a container should have."""
         if amounts is None:
             return NO_SIZES
         if self.rules.upstream.patches_everything:

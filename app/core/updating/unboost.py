@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from app.core.scaling import CPU, proportional_limit
-from app.core.sizing import Amounts, Sizes, sizes
+from app.core.sizing import Amounts, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.patching import read_time, updated_marks, written
 from app.core.updating.resizing import is_disruptive
@@ -192,7 +192,7 @@ def upstream_way_back(pod: Pod, due: frozenset[str], shapes: Shapes) -> Return:
         if name in boosted and name not in due:
             continue
         if capped is not None and capped.target:
-            wanted = sizes(capped, pod.current_resources(container), vpa, shapes.limits)
+            wanted = shapes.sizes_of(capped, shape.current[name])
             found.append(ContainerChange(index, name, wanted.requests, wanted.limits))
         elif name in due:
             original = original_resources(pod, name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.core.updating.budget import Budget
-from app.core.updating.carrying import Queue, Step, Walk
+from app.core.updating.carrying import NO_RANK, Queue, Step, Walk
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Place
 from app.model.kinds import ObjectKey
@@ -99,18 +101,55 @@ def test_a_canary_goes_alone() -> None:
 
 
 def test_a_refused_resize_may_become_an_eviction() -> None:
-    """If it may, and there is a place, and no canary is out; then it takes the place."""
-    wanting = step("a", Action.RESIZE, may_evict=True, guards=(PDB,))
-    found = walk(wanting, step("b", Action.RESIZE), running=3)
+    """After all else is done, if it may, and if there is a place and no canary out then."""
+    wanting = step("a", Action.RESIZE, may_evict=True)
+    found = walk(wanting, step("b", Action.RESIZE), step("c"), running=4)
     assert found.next() is wanting
     found.came_to_nothing(wanting)
-    assert found.may_evict_instead(wanting)
-    assert found.next() is None
-    assert not found.may_evict_instead(wanting)
-    assert not walk().may_evict_instead(step("c", Action.RESIZE))
-    closed = walk()
-    closed.close((PDB,))
-    assert not closed.may_evict_instead(wanting)
-    alone = walk(wanting, unproven=frozenset({"web"}))
-    assert alone.may_evict_instead(wanting)
-    assert not alone.may_evict_instead(wanting)
+    found.evict_later(wanting)
+    assert names(found) == ["b", "c"]
+    found = walk(wanting, step("b", Action.RESIZE))
+    first = found.next()
+    assert first is not None
+    found.came_to_nothing(first)
+    found.evict_later(first)
+    assert names(found) == ["b", "a"]
+    alone = walk(wanting, step("b"), unproven=frozenset({"web"}))
+    first = alone.next()
+    assert first is not None
+    alone.evict_later(first)
+    assert names(alone) == ["b"]
+
+
+def test_an_eviction_instead_is_told_as_one() -> None:
+    """What was planned as a resize is carried out and told as an eviction."""
+    found = walk(step("a", Action.RESIZE, needs=False, may_evict=True))
+    first = found.next()
+    assert first is not None
+    found.evict_later(first)
+    later = found.next()
+    assert later is not None
+    assert later.is_eviction
+    assert (later.needs_place, later.takes_place) == (True, True)
+    assert later.decision.reason is Reason.EVICTED
+    assert later.decision.message.endswith("its resize was refused")
+    never = walk(step("a", Action.RESIZE))
+    never.evict_later(step("a", Action.RESIZE))
+    assert names(never) == ["a"]
+
+
+def test_a_vpa_that_does_not_help_stops() -> None:
+    """Its resizes go on."""
+    found = walk(step("a"), step("b", Action.RESIZE), step("c", vpa="other"))
+    found.stop_evicting("web")
+    assert names(found) == ["b", "c"]
+
+
+def test_the_most_urgent_step_ranks_a_queue() -> None:
+    """An empty one is of no interest."""
+    ranks = [(2, -1.0, 0.0, "", ""), (0, -9.0, 0.0, "", "")]
+    steps = tuple(replace(step(str(number)), rank=rank) for number, rank in enumerate(ranks))
+    key = ObjectKey("", "StatefulSet", "web")
+    queue = Queue("default", key, Budget(4, 0.5, 4, 4), steps, frozenset(), frozenset())
+    assert queue.rank == ranks[1]
+    assert replace(queue, steps=()).rank == NO_RANK

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory, PodMemory
-from app.core.updating.namespaces import Total
+from app.core.updating.namespaces import Overlap, Total
 from app.core.updating.plan import Around, Plan, plan
 from app.core.updating.rules import UpdateRules
 from app.model.gates import ALL_GATES
@@ -187,6 +187,15 @@ def test_idle_vpas() -> None:
     boosts = make.vpa_json("off", mode="Off", boost=make.boost_json(factor=2))
     assert owners(SET, boosts, OLD, POD, rules=switched) == {"web-0": "off"}
     assert owners(SET, initial, off, POD, rules=switched) == {"web-0": "initial"}
+
+
+def test_overlaps_are_told() -> None:
+    """Of two active VPAs that claim the same pods, once for all of them."""
+    pods = several(POD, 3)
+    found = planned(SET, OLD, YOUNG, make.vpa_json("off", mode="Off"), *pods)
+    assert found.overlaps == (Overlap("default", "b", "a"),)
+    off = make.vpa_json("off", mode="Off"), make.vpa_json("out", mode="Off")
+    assert planned(SET, *off, *pods).overlaps == ()
 
 
 def test_pods_that_ended_are_nobodys() -> None:

@@ -312,3 +312,24 @@ def test_namespaces_come_in_order() -> None:
         ("b", "web-10"),
         ("b", "web-2"),
     ]
+
+
+def test_the_most_urgent_queues_come_first() -> None:
+    """Whatever their owners are called."""
+    items: list[Json] = []
+    for name, size in (("a", "190m"), ("b", "20m"), ("c", "100m")):
+        items.append(make.workload_json(f"StatefulSet/{name}", replicas=2))
+        items.append(
+            make.vpa_json(
+                name,
+                target=f"StatefulSet/{name}",
+                mode="Recreate",
+                recommendations=[recommended("200m = =")],
+            )
+        )
+        items += [
+            named(running(container("app", size), owner=f"StatefulSet/{name}"), f"{name}-{number}")
+            for number in range(2)
+        ]
+    found = plan(make.snapshot(*items), UNPROVEN, ALL_GATES, Memory(), NOW)
+    assert [queue.owner.name for queue in found.queues] == ["b", "c", "a"]

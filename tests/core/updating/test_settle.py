@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.updating.decisions import Action, Reason
+from app.core.updating.plan import Around
 from tests import make
 from tests.core.updating import boosts
 from tests.core.updating.resizes import EITHER, POD, waits
@@ -133,6 +134,8 @@ def test_first_sights_are_upstreams_alone() -> None:
         Scene(pods, mode=EITHER, rules=UPSTREAM, replicas=0),
     ):
         assert quiet.plan().memory.first_sights == {}
+    stale = Around(webhook_is_healthy=False)
+    assert Scene(pods, mode=EITHER, rules=UPSTREAM).plan(stale).memory.first_sights == {}
     skipping = replace(UPSTREAM, skip_disruption_budget=True)
     alone = Scene(pods[:1], mode=EITHER, rules=skipping)
     assert place in alone.plan().memory.first_sights

@@ -187,9 +187,8 @@ class World:
         else:
             walk.came_to_nothing(step)
         yield Outcome(queue, step, action, self.now, error)
-        if isinstance(error, Invalid) and walk.may_evict_instead(step):
-            self._accept(step, Action.EVICT)
-            yield Outcome(queue, step, Action.EVICT, self.now)
+        if isinstance(error, Invalid):
+            walk.evict_later(step)
 
     def _answer(self, step: Step, number: int) -> ClusterError | None:
         pod = self.pods.get(step.pod.name)
