@@ -14,11 +14,13 @@ Strategy: every verb finds its kind, then reads from the store or goes the one w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from app.model import patches
 from app.model.errors import Invalid, Unavailable
 from app.ports import (
     POD_DISRUPTION_BUDGETS,
+    POD_METRICS,
     PODS,
     Json,
     Page,
@@ -41,6 +43,18 @@ from app.sandbox.watches import Watches
 from app.sandbox.writes import Edit, Writes
 
 
+class Metrics(Protocol):
+    """The answers of metrics.k8s.io."""
+
+    def list(self, namespace: str, label_selector: str, field_selector: str) -> Page:
+        """Return the samples of the pods that are selected."""
+        ...
+
+    def get(self, key: Key) -> Json:
+        """Return the samples of one pod."""
+        ...
+
+
 class SandboxCluster:
     """A Kubernetes API in memory; safe to use from many threads."""
 
@@ -54,6 +68,7 @@ class SandboxCluster:
             store, writes, clock, catalogue.find(PODS), catalogue.find(POD_DISRUPTION_BUDGETS)
         )
         self.watches = Watches(store, clock)
+        self.metrics: Metrics | None = None  # served as soon as somebody measures
 
     def list(
         self,
@@ -67,6 +82,8 @@ class SandboxCluster:
         resource_version: str = "",
     ) -> Page:
         """Return one page of objects, in the order of their names."""
+        if self.metrics is not None and resource == POD_METRICS:
+            return self.metrics.list(namespace, label_selector, field_selector)
         kind = self._catalogue.find(resource)
         matches = selection(kind.collection, label_selector, field_selector)
         if resource_version:
@@ -96,6 +113,8 @@ class SandboxCluster:
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
         """Return one object as it is now."""
+        if self.metrics is not None and resource == POD_METRICS:
+            return self.metrics.get(Key(namespace, name))
         kind = self._catalogue.find(resource)
         found = self._store.read(kind.collection, _key(resource, namespace, name))
         if found is None:

@@ -34,6 +34,11 @@ def copied(item: Json) -> Json:
     return found
 
 
+def shown_json(value: JsonValue) -> str:
+    """Write a value as text, the same for equal values."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
 def taken(body: object) -> Json:
     """Copy what a caller brought.
 

@@ -7,7 +7,7 @@ sidecars together, or the largest init container if that is more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from app.model.errors import BadQuantity
@@ -88,6 +88,14 @@ def total(spec: Json, wanted: Callable[[Json], Amounts]) -> Amounts:
     for container in init_containers:
         for name, amount in wanted(container).items():
             found[name] = max(found.get(name, ZERO), amount)
+    return found
+
+
+def all_of(pods: Iterable[Amounts]) -> Amounts:
+    """Add up what several pods want."""
+    found: Amounts = {}
+    for wanted in pods:
+        _add(found, wanted)
     return found
 
 

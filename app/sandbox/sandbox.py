@@ -1,20 +1,38 @@
-"""A whole cluster in memory, put together."""
+"""A whole cluster in memory, put together.
+
+Strategy: tests step it (`Sandbox(SteppedClock())` and `advance`), demonstrations let it run
+(`Sandbox(RunningClock(speed=60))` and `start`). Everything else goes through `cluster`, the port
+that a real cluster is behind too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
+from threading import Thread
+
+import yaml
 
 from app import ports
+from app.model.errors import ClusterError, NotFound
+from app.ports import Json
 from app.sandbox.attempts import Gate
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import RunningClock, SandboxClock, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
 from app.sandbox.controllers.crew import Crew
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, custom_kinds
+from app.sandbox.kubelet.housekeeping import Housekeeping
+from app.sandbox.kubelet.kubelet import Kubelet
+from app.sandbox.kubelet.resizer import Resizer
+from app.sandbox.kubelet.times import Runtime
 from app.sandbox.limit_ranger import LimitRanger
+from app.sandbox.metrics import PodMetrics
+from app.sandbox.nodes import USUAL_NODES, NodeSize
+from app.sandbox.objects import copied
 from app.sandbox.recorder import Recorder
 from app.sandbox.resizing import NodeRoom
 from app.sandbox.rooms import Rooms
@@ -26,27 +44,89 @@ _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that was not applied, and why."""
+
+    kind: str
+    name: str
+    why: str
+
+
 class Sandbox:
     """A cluster in memory: its API, its controllers, its nodes."""
 
-    def __init__(self, clock: SandboxClock, seed: int = 0, *, history: int = HISTORY) -> None:
+    def __init__(
+        self,
+        clock: SandboxClock,
+        seed: int = 0,
+        *,
+        nodes: Iterable[NodeSize] = USUAL_NODES,
+        runtime: Runtime | None = None,
+        history: int = HISTORY,
+    ) -> None:
         self.clock = clock
-        self.random = Random(seed)
         self.store = Store(history=history)
-        self.catalogue = Catalogue()
-        self.writes = Writes(self.store, clock, self.random)
-        self.writes.gates = list(self._gates())
-        self.cluster = SandboxCluster(self.store, self.catalogue, self.writes, clock)
+        catalogue = self._catalogue = Catalogue()
+        writes = self._writes = Writes(self.store, clock, Random(seed))
+        writes.gates = list(self._gates())
+        self.cluster = SandboxCluster(self.store, catalogue, writes, clock)
         self.store.listen(self._serve)
         self.store.listen(lambda _collection, _change: clock.nudge())
-        recorder = Recorder(self.store, self.writes, self.catalogue, clock)
-        hands = Hands(self.store, self.writes, self.catalogue, clock, recorder)
-        Garbage(self.store, self.writes, self.catalogue, clock)
-        Budgets(self.store, self.writes, self.catalogue, clock)
+        recorder = Recorder(self.store, writes, catalogue, clock)
+        hands = Hands(self.store, writes, catalogue, clock, recorder)
+        Garbage(self.store, writes, catalogue, clock)
+        Budgets(self.store, writes, catalogue, clock)
         Crew(hands)
         Scheduler(hands, Rooms(self.store))
+        self._run_nodes(hands, runtime or Runtime())
         for name in _NAMESPACES:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
+        for node in nodes:
+            self.cluster.create(ports.NODES, "", node.item())
+        self._thread: Thread | None = None
+
+    def _run_nodes(self, hands: Hands, runtime: Runtime) -> None:
+        kubelet = Kubelet(hands, runtime)
+        Resizer(hands, kubelet, runtime)
+        Housekeeping(hands, kubelet, runtime)
+        self.cluster.metrics = PodMetrics(kubelet, self.clock)
+
+    def apply(self, *manifests: str | Json) -> list[Refusal]:
+        """Create or replace objects, from YAML or as they are; return those that were not.
+
+        Their namespaces are made if they do not exist.
+        """
+        refusals = []
+        for item in _items(manifests):
+            metadata = item.get("metadata") or {}
+            kind, name = str(item.get("kind")), str(metadata.get("name"))
+            try:
+                self._apply_one(item)
+            except ClusterError as error:
+                refusals.append(Refusal(kind, name, error.message))
+        return refusals
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and all happen that is due in it; only of a stepped clock."""
+        if not isinstance(self.clock, SteppedClock):
+            raise TypeError("a clock that runs by itself is not stepped")
+        self.clock.advance(seconds)
+
+    def start(self) -> None:
+        """Let all happen by itself, in a thread of its own; only with a clock that runs."""
+        if not isinstance(self.clock, RunningClock):
+            raise TypeError("a stepped clock does not run by itself")
+        self._thread = Thread(target=self.clock.run, name="sandbox", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop all that runs and end all watches."""
+        self.cluster.close()
+        if isinstance(self.clock, RunningClock):
+            self.clock.close()
+        if self._thread is not None:
+            self._thread.join()
 
     def settle(self, patience_seconds: float = 10.0, *, watches: int = 0) -> None:
         """Wait until so many watches are open and all their readers have seen everything.
@@ -56,9 +136,41 @@ class Sandbox:
         if not self.cluster.watches.settle(patience_seconds, watches):
             raise TimeoutError("the readers of the watches are behind")
 
-    def close(self) -> None:
-        """End all watches."""
-        self.cluster.close()
+    def pods(self, namespace: str = "", selector: str = "") -> Sequence[Json]:
+        """Return the pods that a label selector selects."""
+        return self.cluster.list(ports.PODS, namespace, label_selector=selector).items
+
+    def events(self, namespace: str = "", reason: str = "") -> Sequence[Json]:
+        """Return what was told in the last hour, in the order of time."""
+        fields = f"reason={reason}" if reason else ""
+        found = self.cluster.list(ports.EVENTS, namespace, field_selector=fields).items
+        return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+    def _apply_one(self, item: Json) -> None:
+        kind = self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
+        if kind is None:
+            what = f"{item.get('apiVersion')} {item.get('kind')}"
+            raise NotFound(f"the sandbox knows no {what}")
+        resource, metadata = kind.resource, item.setdefault("metadata", {})
+        namespace = ""
+        if resource.namespaced:
+            namespace = metadata.setdefault("namespace", "default")
+            self._ensure_namespace(namespace)
+        name = metadata.get("name", "")
+        try:
+            before = self.cluster.get(resource, namespace, name)
+        except NotFound:
+            self.cluster.create(resource, namespace, item)
+            return
+        metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
+        metadata["uid"] = before["metadata"]["uid"]
+        self.cluster.replace(resource, namespace, name, item)
+
+    def _ensure_namespace(self, name: str) -> None:
+        try:
+            self.cluster.get(ports.NAMESPACES, "", name)
+        except NotFound:
+            self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
 
     def _gates(self) -> Iterable[Gate]:
         yield LimitRanger(self.store)
@@ -69,8 +181,21 @@ class Sandbox:
         if collection != _DEFINITIONS:
             return
         for definition, act in (
-            (change.before, self.catalogue.remove),
-            (change.after, self.catalogue.add),
+            (change.before, self._catalogue.remove),
+            (change.after, self._catalogue.add),
         ):
             for kind in custom_kinds(definition) if definition else ():
                 act(kind)
+
+
+def _items(manifests: Iterable[str | Json]) -> Iterable[Json]:
+    """Yield the objects of YAML documents and of lists."""
+    for manifest in manifests:
+        documents = yaml.safe_load_all(manifest) if isinstance(manifest, str) else [manifest]
+        for document in documents:
+            if not isinstance(document, Mapping):
+                continue
+            if document.get("kind") == "List":
+                yield from _items(document.get("items") or ())
+            else:
+                yield copied(dict(document))

@@ -1,0 +1,266 @@
+"""Resizes pods in place, step by step as a real kubelet does.
+
+Strategy: first the node sets the wanted resources aside, or defers that; then the runtime applies
+them, or cannot yet. The conditions of the pod tell which of the two is to be waited for. What is
+wanted may change at any time: each step looks at what is wanted then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.model.quantity import ZERO, Quantity
+from app.ports import Json
+from app.sandbox.controllers.hands import Hands
+from app.sandbox.kubelet.kubelet import Kubelet
+from app.sandbox.kubelet.runs import (
+    IN_PROGRESS,
+    PENDING,
+    ContainerRun,
+    PodRun,
+    Resizing,
+    lasting,
+    sized,
+)
+from app.sandbox.kubelet.times import Runtime
+from app.sandbox.objects import Key, member
+from app.sandbox.resizing import counted
+from app.sandbox.resources import SIZED, Amounts, all_of, quantities, sum_of
+
+_STATIC_CPU = "sandbox.plumbline/cpu-manager"  # label of nodes; `static` makes resizes infeasible
+_NEVER = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+
+
+class Resizer:
+    """Brings what containers have to what their pods ask for."""
+
+    def __init__(self, hands: Hands, kubelet: Kubelet, runtime: Runtime) -> None:
+        self._hands = hands
+        self._clock = hands.clock
+        self._kubelet = kubelet
+        self._runtime = runtime
+        self._times = runtime.times
+        kubelet.on_change = self.consider
+        kubelet.on_room = self.room_is_free
+
+    def consider(self, run: PodRun) -> None:
+        """Take in what a pod asks for now."""
+        generation = run.pod["metadata"].get("generation", 1)
+        if generation == run.observed_generation and run.pending is None:
+            return
+        run.observed_generation = generation
+        wanted = _wanted(run)
+        if all(container.allocated == wanted[name] for name, container in _items(run)):
+            run.pending = None
+            self._go_on(run, generation)
+        else:
+            refusal = self._refusal(run)
+            if refusal is None:
+                self._allocate(run, wanted, generation)
+            else:
+                self._defer(run, *refusal, generation)
+        self._kubelet.write(run)
+
+    def room_is_free(self, node: str) -> None:
+        """A pod went or shrank: try again what was deferred."""
+        self._clock.call_later(self._times.room_retry, lambda: self._retry(node))
+
+    def _retry(self, node: str) -> None:
+        deferred = [
+            run
+            for run in self._kubelet.runs()
+            if run.node == node and run.pending is not None and not run.is_stopping
+        ]
+        for run in sorted(deferred, key=_urgency):
+            self.consider(run)
+
+    def _refusal(self, run: PodRun) -> tuple[str, str] | None:
+        """Return why the node cannot take in what a pod asks for now."""
+        node = self._hands.store.read("nodes", Key("", run.node))
+        if node is None:
+            return "Deferred", "the node is gone"
+        is_static = (node["metadata"].get("labels") or {}).get(_STATIC_CPU) == "static"
+        if is_static and member(run.pod, "status.qosClass") == "Guaranteed":
+            return "Infeasible", _NEVER
+        wanted, has = sum_of(run.pod["spec"], "requests"), run.allocated()
+        room = quantities(member(node, "status.allocatable"))
+        used = all_of(
+            other.allocated()
+            for other in self._kubelet.runs()
+            if other is not run and other.node == run.node
+        )
+        for name in SIZED:
+            asked = wanted.get(name, ZERO)
+            taken = used.get(name, ZERO)
+            if name not in room or asked <= has.get(name, ZERO):
+                continue
+            if asked.nano + taken.nano > room[name].nano:
+                numbers = (counted(name, amount) for amount in (asked, taken, room[name]))
+                text = "requested: {}, used: {}, capacity: {}".format(*numbers)
+                return "Deferred", f"Node didn't have enough resource: {name}, {text}"
+        return None
+
+    def _defer(self, run: PodRun, reason: str, message: str, generation: int) -> None:
+        since = run.pending.since if run.pending else self._clock.now()
+        is_news = run.pending is None or run.pending.generation != generation
+        run.pending = Resizing(PENDING, since, generation, reason, message)
+        if is_news:
+            told = f"Pod resize {reason}: {message}"
+            self._kubelet.tell(run, f"Resize{reason}", told, warning=True)
+        self._kubelet.later(run, self._times.deferred_retry, lambda: self._reconsider(run))
+
+    def _reconsider(self, run: PodRun) -> None:
+        if run.pending is not None:
+            self.consider(run)
+
+    def _allocate(self, run: PodRun, wanted: dict[str, Json], generation: int) -> None:
+        before = run.allocated()
+        run.pending = None
+        for name, container in _items(run):
+            changed = container.allocated != wanted[name]
+            container.allocated = wanted[name]
+            if changed and container.is_waiting_to_restart:
+                self._kubelet.restart(run, container)  # a new size is worth a new try
+        after = run.allocated()
+        if any(after.get(name, ZERO) < before.get(name, ZERO) for name in SIZED):
+            self.room_is_free(run.node)
+        self._go_on(run, generation)
+
+    def _go_on(self, run: PodRun, generation: int) -> None:
+        """Let the runtime apply what is allocated, if it does not already."""
+        if not _to_apply(run):
+            run.progress = None
+            return
+        if run.progress is None:
+            self._kubelet.tell(run, "ResizeStarted", "Pod resize started")
+        now = self._clock.now()
+        run.progress = Resizing(IN_PROGRESS, now, generation)
+        self._apply_in(run, self._times.resize)
+
+    def _apply_in(self, run: PodRun, seconds: float) -> None:
+        run.rounds += 1
+        number = run.rounds
+
+        def act() -> None:
+            if run.rounds == number and not run.is_stopping:
+                self._apply(run)
+
+        self._kubelet.later(run, seconds, act)
+
+    def _apply(self, run: PodRun) -> None:
+        refused = self._runtime.refuses(run.pod)
+        too_large = _usage_above_limit(run)
+        if refused or too_large:
+            self._fail(run, refused or too_large, is_shrinking=not refused)
+            return
+        restarting = [found for found in _to_apply(run) if _needs_restart(found)]
+        for container in restarting:
+            message = f"Container {container.name} resize requires restart, will be restarted"
+            self._kubelet.tell(run, "Killing", message)
+        if restarting:
+            self._kubelet.later(run, self._times.stop, lambda: self._carry_out(run))
+        else:
+            self._carry_out(run)
+
+    def _carry_out(self, run: PodRun) -> None:
+        for container in _to_apply(run):
+            old_limit = container.cpu_limit
+            if _needs_restart(container):
+                self._kubelet.replace(run, container)
+            else:
+                container.apply()
+                self._kubelet.change_pace(run, container, old_limit)
+        run.progress = None
+        self._kubelet.tell(run, "ResizeCompleted", "Pod resize completed")
+        self._kubelet.write(run)
+
+    def _fail(self, run: PodRun, message: str, *, is_shrinking: bool) -> None:
+        """Tell that the runtime cannot apply the resize yet, and try again for ever."""
+        progress = run.progress
+        if progress is None:
+            return
+        times = self._times
+        if progress.reason:
+            progress.message = message
+            self._kubelet.write(run)
+            self._apply_in(run, times.shrink_retry if is_shrinking else times.error_retry)
+            return
+
+        def tell() -> None:
+            if run.progress is progress:
+                progress.reason, progress.message = "Error", message
+                self._kubelet.tell(run, "ResizeError", message, warning=True)
+                self._kubelet.write(run)
+                self._apply_in(run, times.shrink_retry if is_shrinking else times.error_retry)
+
+        self._kubelet.later(run, times.shrink_error if is_shrinking else times.error, tell)
+
+
+def _items(run: PodRun) -> Iterable[tuple[str, ContainerRun]]:
+    return run.containers.items()
+
+
+def _wanted(run: PodRun) -> dict[str, Json]:
+    return {item["name"]: sized(item.get("resources")) for item in lasting(run.pod["spec"])}
+
+
+def _to_apply(run: PodRun) -> list[ContainerRun]:
+    """Return the running containers whose resources are not yet what was set aside for them."""
+    return [
+        container
+        for container in run.containers.values()
+        if container.is_running and container.actual != container.allocated
+    ]
+
+
+def _changed(container: ContainerRun) -> set[str]:
+    """Return the resources that a container gets another amount of."""
+    return {
+        name
+        for side in ("requests", "limits")
+        for name in SIZED
+        if (container.actual.get(side) or {}).get(name)
+        != (container.allocated.get(side) or {}).get(name)
+    }
+
+
+def _needs_restart(container: ContainerRun) -> bool:
+    changed = _changed(container)
+    return any(
+        policy.get("restartPolicy") == "RestartContainer" and policy.get("resourceName") in changed
+        for policy in container.spec.get("resizePolicy") or ()
+    )
+
+
+def _usage_above_limit(run: PodRun) -> str:
+    """Return why memory cannot shrink now, empty if it can."""
+    used = int(sum(container.memory_bytes for container in run.containers.values()))
+    for container in _to_apply(run):
+        limit = _memory_limit(container.allocated)
+        old = _memory_limit(container.actual)
+        shrinks = limit is not None and (old is None or limit < old)
+        if limit is not None and shrinks and used > limit.units and not _needs_restart(container):
+            return (
+                f'cannot decrease memory limits: attempting to set container "{container.name}" '
+                f"memory limit ({limit.units}) below current usage ({used})"
+            )
+    return ""
+
+
+def _memory_limit(resources: Json) -> Quantity | None:
+    found: Amounts = quantities(resources.get("limits"))
+    return found.get("memory")
+
+
+def _urgency(run: PodRun) -> tuple[bool, int, int, str]:
+    """Order deferred pods: those that shrink first, then by priority, quality and waiting time."""
+    wanted, has = sum_of(run.pod["spec"], "requests"), run.allocated()
+    grows = any(wanted.get(name, ZERO) > has.get(name, ZERO) for name in SIZED)
+    quality = ("Guaranteed", "Burstable", "BestEffort")
+    qos = member(run.pod, "status.qosClass")
+    return (
+        grows,
+        -int(run.pod["spec"].get("priority") or 0),
+        quality.index(qos) if qos in quality else len(quality),
+        run.pending.since.isoformat() if run.pending else "",
+    )

@@ -1,0 +1,253 @@
+"""What the programs in the sandbox's pods use: curves over time, told by annotations.
+
+    sandbox.plumbline/load: "cpu: daily 100m 900m, memory: constant 200Mi"
+    sandbox.plumbline/load.app: "cpu: constant 50m; role=leader -> cpu: spiky 1 3 10m 30s"
+
+The first is for all containers of a pod, the second for the one called `app`. Clauses are parted
+by commas, parts for pods of a certain label by semicolons. The clauses are
+
+    cpu, memory:  constant AMOUNT
+                  daily LOW HIGH               highest at 14:00 UTC, lowest at 2:00
+                  spiky LOW HIGH EVERY FOR     e.g. every 10m for 30s, each pod at its own time
+                  leaking FROM PER_HOUR        begins anew with the container
+    startup:      CPU WORK                     that many cores until so many core-seconds are done
+    exit:         AFTER [CODE]                 the program ends by itself
+    noise:        SHARE                        of each value, up and down; 0.05 unless told
+
+Strategy: a curve is a pure function of the moment, and noise a hash of who asks when, so that
+nothing depends on how often or in which order anybody looks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from app.model.durations import parse_duration
+from app.model.errors import BadObject
+from app.model.quantity import Quantity
+from app.ports import Json
+from app.sandbox.objects import labels_of
+from app.sandbox.resources import amounts
+
+ANNOTATION: Final = "sandbox.plumbline/load"
+NOISE_SECONDS: Final = 15  # for so long the noise stays the same
+
+_DAY_SECONDS: Final = 86_400.0
+_PEAK_SECONDS: Final = 14 * 3600.0  # of the day
+_DEFAULT_SHARES: Final = {"cpu": 0.5, "memory": 0.6}  # of the request
+_DEFAULT_AMOUNTS: Final = {"cpu": 0.005, "memory": 20 * 2.0**20}  # without a request
+
+
+class Moment(NamedTuple):
+    """When, and for whom, a value is asked for."""
+
+    epoch_seconds: float
+    age_seconds: float  # since the container started
+    who: int  # what tells one container of one pod from all others
+
+
+Curve = Callable[[Moment], float]
+
+
+class Usage(NamedTuple):
+    """What a program would use if it could."""
+
+    cpu_cores: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """The work that a program does before it is of use."""
+
+    cpu_cores: float
+    work_core_seconds: float
+
+    def seconds(self, limit_cores: float) -> float:
+        """Return how long it takes if there is so much cpu."""
+        return self.work_core_seconds / max(min(self.cpu_cores, limit_cores), 0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A program that ends by itself."""
+
+    after_seconds: float
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one container uses."""
+
+    cpu: Curve
+    memory: Curve
+    startup: Startup | None = None
+    exit: Exit | None = None
+    noise: float = 0.05
+
+    def at(self, moment: Moment, *, starting: bool) -> Usage:
+        """Return what it wants to use."""
+        cpu = self.startup.cpu_cores if self.startup and starting else self.cpu(moment)
+        memory = self.memory(moment)
+        if self.noise:
+            bucket = int(moment.epoch_seconds) // NOISE_SECONDS * 2
+            cpu *= 1 + self.noise * (2 * chance(moment.who, bucket) - 1)
+            memory *= 1 + self.noise * (2 * chance(moment.who, bucket + 1) - 1)
+        return Usage(max(cpu, 0.0), max(memory, 0.0))
+
+
+def chance(one: int, other: int = 0) -> float:
+    """Return a number from 0 to 1 that looks random and is always the same for two others."""
+    number = (one ^ other * 0x9E3779B1) & 0xFFFFFFFF
+    number = (number ^ (number >> 16)) * 0x45D9F3B & 0xFFFFFFFF
+    number = (number ^ (number >> 16)) * 0x45D9F3B & 0xFFFFFFFF
+    return (number ^ (number >> 16)) / 2**32
+
+
+def identity(text: str) -> int:
+    """Return the number of somebody, for `Moment.who`."""
+    return crc32(text.encode())
+
+
+def constant(amount: float) -> Curve:
+    """Always the same."""
+    return lambda _moment: amount
+
+
+def daily(low: float, high: float) -> Curve:
+    """Up and down once a day."""
+
+    def value(moment: Moment) -> float:
+        turn = (moment.epoch_seconds - _PEAK_SECONDS) / _DAY_SECONDS * 2 * math.pi
+        return low + (high - low) * (1 + math.cos(turn)) / 2
+
+    return value
+
+
+def spiky(low: float, high: float, every_seconds: float, for_seconds: float) -> Curve:
+    """Low, but for a while every so often."""
+
+    def value(moment: Moment) -> float:
+        begun = chance(moment.who) * every_seconds
+        in_spike = (moment.epoch_seconds - begun) % every_seconds < for_seconds
+        return high if in_spike else low
+
+    return value
+
+
+def leaking(begin: float, per_hour: float) -> Curve:
+    """More and more since the start."""
+    return lambda moment: begin + per_hour * moment.age_seconds / 3600
+
+
+def load_of(pod: Json, container: Json) -> Load:
+    """Return what a container of a pod uses.
+
+    Raises:
+        BadObject: an annotation of the pod cannot be read.
+    """
+    usual = Load(constant(_default(container, "cpu")), constant(_default(container, "memory")))
+    annotations = pod["metadata"].get("annotations") or {}
+    for key in (ANNOTATION, f"{ANNOTATION}.{container['name']}"):
+        for condition, clauses in _read(str(annotations.get(key) or "")):
+            if condition is None or condition in labels_of(pod).items():
+                usual = replace(usual, **clauses)
+    return usual
+
+
+def check_load(pod: Json) -> None:
+    """Read all annotations of a pod that tell of load.
+
+    Raises:
+        BadObject: one cannot be read.
+    """
+    for key, text in (pod["metadata"].get("annotations") or {}).items():
+        if key == ANNOTATION or key.startswith(f"{ANNOTATION}."):
+            _read(text)
+
+
+def _default(container: Json, resource: str) -> float:
+    request = amounts(container, "requests").get(resource)
+    if request is None:
+        return _DEFAULT_AMOUNTS[resource]
+    return request.nano / 1e9 * _DEFAULT_SHARES[resource]
+
+
+@lru_cache(4096)
+def _read(text: str) -> tuple[tuple[tuple[str, str] | None, dict[str, Any]], ...]:
+    """Return the clauses of each section, with the label that it is for."""
+    found = []
+    for section in filter(str.strip, text.split(";")):
+        label, arrow, rest = section.partition("->")
+        condition = None
+        if arrow:
+            key, equals, value = label.strip().partition("=")
+            if not equals:
+                raise BadObject(ANNOTATION, f"{label.strip()!r} is no label=value")
+            condition = (key.strip(), value.strip())
+        clauses = (rest if arrow else label).split(",")
+        found.append((condition, dict(_clause(clause) for clause in clauses)))
+    return tuple(found)
+
+
+def _clause(text: str) -> tuple[str, object]:
+    name, _, rest = text.partition(":")
+    name, words = name.strip(), rest.split()
+    try:
+        if name in ("cpu", "memory"):
+            return name, _curve(words)
+        return name, _OTHERS[name](words)
+    except (KeyError, ValueError, TypeError, BadObject):
+        raise BadObject(ANNOTATION, f"{text.strip()!r} is no clause of a load") from None
+
+
+def _curve(words: Sequence[str]) -> Curve:
+    kind, *values = words
+    match kind:
+        case "constant":
+            return constant(*map(_amount, values))
+        case "daily":
+            return daily(*map(_amount, values))
+        case "leaking":
+            return leaking(*map(_amount, values))
+        case "spiky":
+            low, high, every, lasting = values
+            return spiky(_amount(low), _amount(high), _seconds(every), _seconds(lasting))
+        case _:
+            raise ValueError(kind)
+
+
+def _startup(words: Sequence[str]) -> Startup:
+    cpu, work = words
+    return Startup(_amount(cpu), _amount(work))
+
+
+def _exit(words: Sequence[str]) -> Exit:
+    after, *code = words
+    return Exit(_seconds(after), *map(int, code))
+
+
+def _noise(words: Sequence[str]) -> float:
+    (share,) = words
+    return float(share)
+
+
+_OTHERS: Final[Mapping[str, Callable[[Sequence[str]], object]]] = {
+    "startup": _startup,
+    "exit": _exit,
+    "noise": _noise,
+}
+
+
+def _amount(text: str) -> float:
+    return Quantity.parse(text).nano / 1e9
+
+
+def _seconds(text: str) -> float:
+    return parse_duration(text).total_seconds()

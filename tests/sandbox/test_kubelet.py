@@ -1,0 +1,257 @@
+"""How pods fare on their nodes: starts, probes, crashes, ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import NotFound
+from app.ports import JOBS, PODS
+from app.sandbox.nodes import NodeSize
+from tests.sandbox.worlds import World, container, deployment, pod
+
+NO_NOISE = "noise: 0"
+
+
+def test_the_stages_of_a_start() -> None:
+    """A pod is taken in at once, runs when its containers do, and is Ready with them."""
+    world = World()
+    world.run(pod(), seconds=0.5)
+    waiting = world.pod()
+    assert waiting["status"]["phase"] == "Pending"
+    assert world.status()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert world.status()["allocatedResources"] == {"cpu": "100m", "memory": "100Mi"}
+
+    world.step(1)
+    assert world.pod()["status"]["phase"] == "Running"
+    assert world.is_ready()
+    assert world.reasons() == ["Scheduled", "Started"]
+
+
+@pytest.mark.parametrize(
+    ("load", "probe", "ready_after"),
+    [
+        pytest.param("startup: 1 20", {}, 2, id="without a probe long before it is warm"),
+        pytest.param(
+            "startup: 1 20", {"readinessProbe": {"periodSeconds": 10}}, 22, id="when it is warm"
+        ),
+        pytest.param(
+            "startup: 1 21", {"readinessProbe": {"periodSeconds": 10}}, 32, id="next probe"
+        ),
+        pytest.param(
+            "startup: 4 20", {"readinessProbe": {"periodSeconds": 5}}, 22, id="held by its limit"
+        ),
+        pytest.param(
+            "startup: 1 3",
+            {"startupProbe": {"periodSeconds": 5}, "readinessProbe": {"initialDelaySeconds": 7}},
+            9,
+            id="after the start-up probe",
+        ),
+        pytest.param(
+            NO_NOISE, {"readinessProbe": {"initialDelaySeconds": 4}}, 6, id="first probe is late"
+        ),
+    ],
+)
+def test_readiness(load: str, probe: dict[str, object], ready_after: float) -> None:
+    """A container is ready at the first probe after its start-up work is done."""
+    world = World()
+    world.run(pod("pod", container(more=probe), load=load), seconds=ready_after - 1.5)
+    assert not world.is_ready()
+    world.step(1.6)
+
+    assert world.is_ready()
+
+
+def test_more_cpu_makes_a_start_shorter() -> None:
+    """Work that is half done goes on at the new pace."""
+    world = World()
+    slow = container(limits={"cpu": "500m"}, more={"readinessProbe": {"periodSeconds": 1}})
+    world.run(pod("pod", slow, load="startup: 2 20"), seconds=21)
+    world.resize(cpu_limit="2")
+    world.step(4)
+    assert not world.is_ready()
+    world.step(3)
+
+    assert world.is_ready()
+
+
+def test_out_of_memory() -> None:
+    """The first kill is followed by a restart at once; what was is told in the last state."""
+    world = World()
+    world.run(pod(load="memory: constant 300Mi"), seconds=1.6)
+    status = world.status()
+
+    assert status["restartCount"] == 1
+    assert "running" in status["state"]
+    last = status["lastState"]["terminated"]
+    assert (last["reason"], last["exitCode"]) == ("OOMKilled", 137)
+    assert world.pod()["status"]["phase"] == "Running"
+
+
+def test_back_off() -> None:
+    """Later restarts wait longer and longer, with the end of the container as its state."""
+    world = World()
+    world.run(pod(load="memory: constant 300Mi"), seconds=2.5)
+    seen = []
+    for _ in range(5):
+        begun = world.sandbox.clock.monotonic()
+        restarts = world.status()["restartCount"]
+        assert world.status()["state"]["terminated"]["reason"] == "OOMKilled"
+        assert not world.is_ready()
+        while world.status()["restartCount"] == restarts:
+            world.step(0.1)
+        seen.append(round(world.sandbox.clock.monotonic() - begun))
+        world.step(0.6)
+
+    assert seen == [10, 20, 40, 80, 160]
+    assert world.reasons().count("BackOff") == 1
+
+
+def test_a_good_run_ends_the_back_off() -> None:
+    """After ten good minutes a crash is the first again."""
+    world = World()
+    world.run(pod(load="memory: leaking 100Mi 600Mi, noise: 0"), seconds=11 * 60)
+    assert world.status()["restartCount"] == 1
+    world.step(10 * 60 + 20)
+
+    assert world.status()["restartCount"] == 2
+
+
+def test_a_resize_ends_the_back_off() -> None:
+    """A container that waits is started at once when its resources change."""
+    world = World()
+    world.run(pod(load="memory: constant 300Mi"), seconds=5)
+    assert "terminated" in world.status()["state"]
+    world.resize(memory_limit="400Mi")
+    world.step(0.05)
+    status = world.status()
+
+    assert "running" in status["state"]
+    assert status["resources"]["limits"]["memory"] == "400Mi"
+    assert "PodResizeInProgress" not in world.conditions()
+
+
+def test_memory_that_leaks() -> None:
+    """A leak ends in a kill when the limit is reached, and begins anew."""
+    world = World()
+    world.run(pod(load="memory: leaking 100Mi 100Mi, noise: 0"), seconds=3600)
+    assert world.status()["restartCount"] == 0
+    world.step(60)
+
+    assert world.status()["restartCount"] == 1
+
+
+@pytest.mark.parametrize(
+    ("load", "policy", "phase"),
+    [
+        ("exit: 5s", "Never", "Succeeded"),
+        ("exit: 5s 1", "Never", "Failed"),
+        ("exit: 5s", "OnFailure", "Succeeded"),
+        ("exit: 5s 1", "OnFailure", "Running"),
+        ("exit: 5s", "Always", "Running"),
+    ],
+)
+def test_programs_that_end(load: str, policy: str, phase: str) -> None:
+    """The restart policy tells whether the pod ends with its program."""
+    world = World()
+    world.run(pod(load=load, restartPolicy=policy), seconds=7)
+
+    assert world.pod()["status"]["phase"] == phase
+    assert world.status()["restartCount"] == (phase == "Running")
+
+
+def test_a_pod_that_ended_is_not_resized() -> None:
+    """The API takes it, and nothing comes of it."""
+    world = World()
+    world.run(pod(load="exit: 1s", restartPolicy="Never"), seconds=5)
+    world.resize(cpu="200m")
+    world.step(60)
+    found = world.pod()
+
+    assert (found["metadata"]["generation"], found["status"]["observedGeneration"]) == (2, 1)
+    assert not [kind for kind in world.conditions() if kind.startswith("PodResize")]
+
+
+def test_a_job_is_done() -> None:
+    """Pods of a Job end, and so does the Job."""
+    world = World()
+    template = pod(load="exit: 5s", restartPolicy="Never")
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "work"},
+        "spec": {
+            "completions": 3,
+            "template": {
+                "metadata": {"annotations": template["metadata"]["annotations"]},
+                "spec": template["spec"],
+            },
+        },
+    }
+    world.run(job, seconds=30)
+    status = world.sandbox.cluster.get(JOBS, "default", "work")["status"]
+
+    assert status["succeeded"] == 3
+    assert {found["type"] for found in status["conditions"]} == {"Complete"}
+
+
+def test_a_deleted_pod_takes_its_time() -> None:
+    """It runs on until its programs have ended, and says how they did."""
+    world = World()
+    world.run(pod())
+    world.sandbox.cluster.delete(PODS, "default", "pod")
+    world.step(0.5)
+    assert "running" in world.status()["state"]
+    assert world.pod()["metadata"]["deletionGracePeriodSeconds"] == 30
+    world.step(1)
+
+    with pytest.raises(NotFound):
+        world.pod()
+
+
+def test_a_node_without_memory_evicts() -> None:
+    """The pod that is furthest above its request goes, and its controller makes another."""
+    world = World([NodeSize("small", cpu="4", memory="1Gi")])
+    world.run(
+        deployment("calm", load="memory: constant 100Mi"),
+        deployment(
+            "greedy",
+            container(requests={"memory": "50Mi"}, limits={}),
+            load="memory: leaking 100Mi 6000Mi, noise: 0",
+        ),
+        seconds=560,
+    )
+    failed = [found for found in world.sandbox.pods() if found["status"]["phase"] == "Failed"]
+    (event,) = world.sandbox.events(reason="Evicted")
+
+    assert [found["metadata"]["labels"]["app"] for found in failed] == ["greedy"]
+    assert failed[0]["status"]["reason"] == "Evicted"
+    assert "The node was low on resource: memory" in failed[0]["status"]["message"]
+    assert event["message"] == failed[0]["status"]["message"]
+    annotations = event["metadata"]["annotations"]
+    assert annotations["offending_containers"] == "app"
+    assert annotations["starved_resource"] == "memory"
+    assert len(world.sandbox.pods(selector="app=greedy")) == 2
+
+
+def test_a_load_that_cannot_be_read() -> None:
+    """A pod that nobody knows what to do with is told so, and the others run."""
+    world = World()
+    world.run(pod("bad", load="cpu: sometimes"), pod("good"))
+
+    (event,) = world.sandbox.events(reason="BadLoad")
+    assert "'cpu: sometimes' is no clause of a load" in event["message"]
+    assert world.pod("bad")["status"]["phase"] == "Pending"
+    assert world.is_ready("good")
+
+
+def test_sidecars_run_beside_the_others() -> None:
+    """An init container that is restarted always is a container like the others."""
+    world = World()
+    sidecar = container("proxy", more={"restartPolicy": "Always"})
+    first = container("setup")
+    world.run(pod("pod", initContainers=[first, sidecar]))
+    setup, proxy = world.pod()["status"]["initContainerStatuses"]
+
+    assert setup["state"]["terminated"]["reason"] == "Completed"
+    assert "running" in proxy["state"]
+    assert proxy["allocatedResources"] == {"cpu": "100m", "memory": "100Mi"}
