@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi.concurrency import run_in_threadpool
 
 from app.core.admission.validate import Phase
+from app.telemetry.admission import Step
 from app.web.reviews import Pending, Reviewer
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ReviewEndpoint:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON:
             await _answer(send, 415, b"the content type must be application/json\n", _TEXT)
             return
+        began = self._reviewer.now()
         try:
             body = await _body(receive, headers)
         except _TooLarge:
@@ -54,7 +56,17 @@ class ReviewEndpoint:
         except _Gone:
             pass  # nobody waits for an answer
         else:
-            await _answer(send, 200, await self._reviewed(body, scope["query_string"]), _JSON)
+            read = self._reviewer.now()
+            answer = await self._reviewed(body, scope["query_string"])
+            answered = self._reviewer.now()
+            await _answer(send, 200, answer, _JSON)
+            self._time(began, read, answered)
+
+    def _time(self, began: float, read: float, answered: float) -> None:
+        now = self._reviewer.now()
+        self._reviewer.time_step(Step.READ_REQUEST, read - began)
+        self._reviewer.time_step(Step.WRITE_RESPONSE, now - answered)
+        self._reviewer.time_step(Step.TOTAL, now - began)
 
     async def _reviewed(self, body: bytes, query: bytes) -> bytes:
         if len(body) > _LARGE_BYTES:

@@ -28,6 +28,7 @@ from app.model.objects import VPA_GROUP
 from app.model.review import Answer, Request, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
+from app.telemetry.admission import Step
 from app.web.telling import FAILED_OPEN, INTERNAL_ERROR, named, pod_answer, pod_named, written
 from app.web.turns import Turns
 
@@ -62,6 +63,10 @@ class Numbers(Protocol):
 
     def vpa_refused(self, reason: str) -> None:
         """Count a refused VPA."""
+        ...
+
+    def step(self, step: str, seconds: float) -> None:
+        """Time a step of a review."""
         ...
 
 
@@ -99,7 +104,8 @@ class Reviewer:
 
     def __init__(self, sources: Sources, rules: ReviewRules, numbers: Numbers) -> None:
         self._sources = sources
-        self._now = sources.clock.monotonic
+        self.now = sources.clock.monotonic
+        self.time_step = numbers.step
         self._rules = rules
         self._numbers = numbers
         self._memory = Memory(rules.pods)
@@ -108,7 +114,7 @@ class Reviewer:
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Answer a review at once, or say what must be looked up first."""
-        began = self._now()
+        began = self.now()
         try:
             review = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -117,18 +123,18 @@ class Reviewer:
 
     def take(self, review: object, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Do the same for a review that has been read as JSON already."""
-        return self._taken(review, phase, self._now())
+        return self._taken(review, phase, self.now())
 
     def unreadable(self, message: str) -> bytes:
         """Answer what is no review."""
-        return self._unreadable(message, self._now())
+        return self._unreadable(message, self.now())
 
     def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
         """Answer a review that needs look-ups, so many seconds after it began at the latest."""
         request, until = pending.request, pending.began + deadline_seconds
         try:
             if isinstance(pending.wants, Unknown):
-                verdict = self.judge_pod(request, until - self._now())
+                verdict = self.judge_pod(request, until - self.now())
                 return self._pod_answer(request, verdict, pending.began)
             return self._vpa_beside_siblings(pending, pending.wants, until)
         except Exception:
@@ -138,14 +144,14 @@ class Reviewer:
 
     def judge_pod(self, request: Request, deadline_seconds: float) -> PodVerdict:
         """Decide about a pod with all look-ups that this needs."""
-        until = self._now() + deadline_seconds
+        until = self.now() + deadline_seconds
         looked_up: dict[ObjectKey, Found] = {}
         for _ in range(_MOST_LOOKUPS):
             verdict = self._pod_verdict(request, looked_up)
             if isinstance(verdict, PodVerdict):
                 return verdict
             lookup = verdict.lookup
-            left_seconds = max(until - self._now(), 0.0)
+            left_seconds = max(until - self.now(), 0.0)
             looked_up[lookup.key] = self._sources.owners.find(lookup, left_seconds)
         return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_LOOKUPS} owners to look up")
 
@@ -167,12 +173,12 @@ class Reviewer:
             return self._pod(request, phase, began)
         if group == VPA_GROUP and word == "verticalpodautoscalers":
             return self._vpa(request, phase, began)
-        self._numbers.review("error", "unknown", self._now() - began)
+        self._numbers.review("error", "unknown", self.now() - began)
         return written(request.uid, Answer())
 
     def _pod(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
         if phase is Phase.VALIDATING:  # pods are changed, never judged
-            self._numbers.review("skipped", "Pod", self._now() - began)
+            self._numbers.review("skipped", "Pod", self.now() - began)
             return written(request.uid, Answer())
         verdict = self._pod_verdict(request, {})
         if isinstance(verdict, Unknown):
@@ -186,7 +192,7 @@ class Reviewer:
         return admit_pod(request, view, looked_up, self._rules.pods, self._memory)
 
     def _pod_answer(self, request: Request, verdict: PodVerdict, began: float) -> bytes:
-        is_applied = verdict.sizes is not None
+        decided, is_applied = self.now(), verdict.sizes is not None
         self._numbers.pod(applied=is_applied)
         if is_applied:
             log.info("pod sized", extra=pod_named(request, verdict))
@@ -196,7 +202,7 @@ class Reviewer:
         else:
             self._numbers.pod_skipped(verdict.reason)
         body = pod_answer(request.uid, verdict)
-        self._numbers.review("applied" if is_applied else "skipped", "Pod", self._now() - began)
+        self._time("applied" if is_applied else "skipped", "Pod", began, decided)
         return body
 
     def _vpa(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
@@ -210,7 +216,7 @@ class Reviewer:
     def _vpa_beside_siblings(self, pending: Pending, wants: SiblingsWanted, until: float) -> bytes:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
         request, now = pending.request, self._sources.clock.now()
-        with self._turns.of(wants, now, until - self._now()) as turn:
+        with self._turns.of(wants, now, until - self.now()) as turn:
             stored = None if turn is None else self._listed(wants.namespace, until)
             now = self._sources.clock.now()
             siblings = None if turn is None or stored is None else (*stored, *turn.claims.held(now))
@@ -223,7 +229,7 @@ class Reviewer:
         """Return the stored VPAs of a namespace, None if they cannot be had in time."""
         asked = self._lists.submit(self._sources.siblings.of, namespace)
         try:
-            return asked.result(max(until - self._now(), 0.0))
+            return asked.result(max(until - self.now(), 0.0))
         except Exception:
             asked.cancel()
             log.exception("siblings not read", extra={"namespace": namespace})
@@ -236,20 +242,25 @@ class Reviewer:
         return review_vpa(request, rules.pods.gates, siblings, rules.vpas, phase=phase)
 
     def _vpa_answer(self, request: Request, verdict: VpaVerdict, began: float) -> bytes:
-        answer = verdict.answer(request)
+        decided, answer = self.now(), verdict.answer(request)
         if not answer.allowed:
             self._numbers.vpa_refused(verdict.reason)
             message = answer.status["message"] if answer.status else ""
             log.info("VPA refused", extra=named(request) | {"problems": message})
         body = written(request.uid, answer)
-        status = "applied" if answer.patch else "skipped"
-        self._numbers.review(status, "VPA", self._now() - began)
+        self._time("applied" if answer.patch else "skipped", "VPA", began, decided)
         return body
+
+    def _time(self, status: str, resource: str, began: float, decided: float) -> None:
+        now = self.now()
+        self._numbers.step(Step.ADMIT, decided - began)
+        self._numbers.step(Step.BUILD_RESPONSE, now - decided)
+        self._numbers.review(status, resource, now - began)
 
     def _unreadable(self, message: str, began: float) -> bytes:
         with suppress(Exception):
             log.warning("review not readable", extra={"error": message[:_LONGEST_LOGGED]})
-            self._numbers.review("error", "unknown", self._now() - began)
+            self._numbers.review("error", "unknown", self.now() - began)
         return written("", Answer())
 
     def _broken(self, request: Request, began: float) -> bytes:
@@ -257,5 +268,5 @@ class Reviewer:
         with suppress(Exception):
             if request.resource.word == "pods":
                 self._numbers.pod_failed_open(INTERNAL_ERROR)
-            self._numbers.review("error", "unknown", self._now() - began)
+            self._numbers.review("error", "unknown", self.now() - began)
         return written(request.uid, Answer(audit={"reason": INTERNAL_ERROR}))

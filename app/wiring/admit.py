@@ -29,6 +29,7 @@ from app.wiring.rules import review_rules
 log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
+_REVIEW = "AdmissionReview"
 
 Found = Document | Unreadable
 
@@ -49,6 +50,9 @@ class Uncounted:
         """Count nothing."""
 
     def vpa_refused(self, reason: str) -> None:
+        """Count nothing."""
+
+    def step(self, step: str, seconds: float) -> None:
         """Count nothing."""
 
 
@@ -73,26 +77,31 @@ def _without_reviews(
 ) -> Iterator[Found]:
     """Yield the objects of files, and put the reviews among them into a list.
 
-    What cannot be read was meant as a review from the first file on that holds one, or in the
-    last of several files if otherwise there would be no review at all.
+    What cannot be read, or does not say what it is, was meant as a review from the first file on
+    that holds one, or in the last of several files if otherwise there would be no review at all.
     """
     for index, path in enumerate(paths):
         kept: list[Found] = []
         for found in documents(path):
-            if isinstance(found, Unreadable) or _is_review(found):
+            if isinstance(found, Unreadable) or _may_be_review(found):
                 kept.append(found)
             else:
                 yield found
         is_last = are_all and 0 < index == len(paths) - 1
-        if reviews or is_last or any(isinstance(found, Document) for found in kept):
+        if reviews or is_last or any(map(_is_review, kept)):
             reviews += kept
         else:
             yield from kept
 
 
-def _is_review(found: Document) -> bool:
-    kind = found.item.get("kind")
-    return kind == "AdmissionReview" or (not kind and "request" in found.item)
+def _may_be_review(found: Document) -> bool:
+    return found.item.get("kind") in (_REVIEW, None, "")
+
+
+def _is_review(found: Found) -> bool:
+    if isinstance(found, Unreadable):
+        return False
+    return found.item.get("kind") == _REVIEW or "request" in found.item
 
 
 def _line(reviewer: Reviewer, review: Found, shown: Answering) -> bytes:

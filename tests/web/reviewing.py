@@ -55,6 +55,9 @@ class Counted:
         """Note a refusal."""
         self.seen.append(("refused", reason))
 
+    def step(self, step: str, seconds: float) -> None:
+        """Times are left out."""
+
 
 class NoOwners:
     """Owners that nobody knows."""
