@@ -175,11 +175,11 @@ def broken(message: str) -> Unavailable:
     return Unavailable(text, status=500, reason="InternalError")
 
 
-def of_status(code: int, message: str, reason: str) -> ClusterError:
+def of_status(code: int, message: str, reason: str, causes: Causes = ()) -> ClusterError:
     """The error of a status code that somebody else chose."""
     kinds = {400: Invalid, 401: Refused, 403: Refused, 404: NotFound, 409: Conflict}
     kinds |= {405: Invalid, 410: Gone, 413: Invalid, 422: Invalid, 429: TooMany}
-    return kinds.get(code, Unavailable)(message, status=code, reason=reason)
+    return kinds.get(code, Unavailable)(message, status=code, reason=reason, causes=causes)
 
 
 def _with(kind: str, detail: str) -> str:

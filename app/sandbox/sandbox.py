@@ -17,7 +17,7 @@ import yaml
 from app import ports
 from app.model.errors import ClusterError, NotFound
 from app.ports import Json
-from app.sandbox.attempts import Gate
+from app.sandbox.carriers import Carrier, Https
 from app.sandbox.clock import RunningClock, SandboxClock, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
@@ -38,6 +38,7 @@ from app.sandbox.resizing import NodeRoom
 from app.sandbox.rooms import Rooms
 from app.sandbox.scheduler import Scheduler
 from app.sandbox.store import HISTORY, Store, Transition
+from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -63,13 +64,17 @@ class Sandbox:
         *,
         nodes: Iterable[NodeSize] = USUAL_NODES,
         runtime: Runtime | None = None,
+        carrier: Carrier | None = None,
         history: int = HISTORY,
     ) -> None:
         self.clock = clock
         self.store = Store(history=history)
         catalogue = self._catalogue = Catalogue()
-        writes = self._writes = Writes(self.store, clock, Random(seed))
-        writes.gates = list(self._gates())
+        random = Random(seed)
+        writes = self._writes = Writes(self.store, clock, random)
+        self._carrier = carrier or Https()
+        self.webhooks = Webhooks(self.store, self._carrier, random)
+        writes.gates = (LimitRanger(self.store), self.webhooks, NodeRoom(self.store))
         self.cluster = SandboxCluster(self.store, catalogue, writes, clock)
         self.store.listen(self._serve)
         self.store.listen(lambda _collection, _change: clock.nudge())
@@ -121,12 +126,13 @@ class Sandbox:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop all that runs and end all watches."""
+        """Stop all that runs, end all watches, close all connections."""
         self.cluster.close()
         if isinstance(self.clock, RunningClock):
             self.clock.close()
         if self._thread is not None:
             self._thread.join()
+        self._carrier.close()
 
     def settle(self, patience_seconds: float = 10.0, *, watches: int = 0) -> None:
         """Wait until so many watches are open and all their readers have seen everything.
@@ -171,10 +177,6 @@ class Sandbox:
             self.cluster.get(ports.NAMESPACES, "", name)
         except NotFound:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
-
-    def _gates(self) -> Iterable[Gate]:
-        yield LimitRanger(self.store)
-        yield NodeRoom(self.store)
 
     def _serve(self, collection: str, change: Transition) -> None:
         """Serve the kinds that definitions of custom resources make."""

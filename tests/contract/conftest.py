@@ -37,7 +37,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         clock = SteppedClock()
         sandbox = Sandbox(clock)
         yield sandbox.cluster, clock
-        sandbox.cluster.close()
+        sandbox.close()
 
 
 @pytest.fixture

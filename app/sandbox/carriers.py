@@ -1,0 +1,208 @@
+"""How a review reaches a webhook: over real HTTPS, or by calling a function.
+
+Strategy: as an API server does, the certificate is verified against the CA bundle of the
+configuration and for the name of the service, wherever the service really listens, and
+connections are kept open. A connection that was closed while nobody used it is not a failure:
+the review is sent again on a new one.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+import orjson
+
+from app.ports import Json
+
+IDLE_CONNECTIONS = 32  # that are kept for each webhook
+
+_CLOSED_MEANWHILE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
+
+
+class CallFailed(Exception):
+    """A webhook did not answer, or not with JSON."""
+
+
+class Carrier(Protocol):
+    """Brings a review to a webhook and its answer back."""
+
+    def carry(self, client: Json, review: Json, seconds: float) -> Json:
+        """Send a review to where a `clientConfig` points.
+
+        Raises:
+            CallFailed: there was no answer in so many seconds.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close all that is open."""
+        ...
+
+
+class InProcess:
+    """Calls functions, by the path of the webhook."""
+
+    def __init__(self, reviewers: Mapping[str, Callable[[Json], Json]]) -> None:
+        self._reviewers = reviewers
+
+    def carry(self, client: Json, review: Json, seconds: float) -> Json:
+        """Call the function of the path; how long it takes does not count."""
+        del seconds
+        path = urlsplit(client["url"]).path if "url" in client else client["service"].get("path")
+        reviewer = self._reviewers.get(path or "/")
+        if reviewer is None:
+            raise CallFailed(f"nobody listens at {path}")
+        answer = reviewer(orjson.loads(orjson.dumps(review)))
+        found: Json = orjson.loads(orjson.dumps(answer))
+        return found
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class Service(NamedTuple):
+    """A port of a service, as a `clientConfig` names it."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+
+class Address(NamedTuple):
+    """Where it really listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Whom to call."""
+
+    address: Address
+    server_name: str
+    path: str
+    ca_bundle: str
+
+    def __str__(self) -> str:
+        return f'Post "https://{self.server_name}:{self.address.port}{self.path}"'
+
+
+class Https:
+    """Calls over TLS; services are found where the sandbox was told they listen."""
+
+    def __init__(self, services: Mapping[Service, Address] | None = None) -> None:
+        self._services = dict(services or {})
+        self._lock = Lock()
+        self._idle: dict[_Target, list[http.client.HTTPConnection]] = {}
+
+    def carry(self, client: Json, review: Json, seconds: float) -> Json:
+        """Send a review; raises `CallFailed`."""
+        target = self._target(client)
+        body = orjson.dumps(review)
+        try:
+            status, answer = self._post(target, body, seconds)
+        except TimeoutError:
+            raise CallFailed(f"{target}: context deadline exceeded") from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise CallFailed(f"{target}: {error}") from error
+        if status != http.client.OK:
+            raise CallFailed(f"{target}: the server answered with status {status}")
+        try:
+            found = orjson.loads(answer)
+        except orjson.JSONDecodeError as error:
+            raise CallFailed(f"{target}: the answer is no JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise CallFailed(f"{target}: the answer is no JSON object")
+        return found
+
+    def close(self) -> None:
+        """Close all connections that are kept open."""
+        with self._lock:
+            for connections in self._idle.values():
+                for connection in connections:
+                    connection.close()
+            self._idle.clear()
+
+    def _target(self, client: Json) -> _Target:
+        ca_bundle = client.get("caBundle") or ""
+        if client.get("url"):
+            parts = urlsplit(client["url"])
+            host = parts.hostname or ""
+            return _Target(Address(host, parts.port or 443), host, parts.path or "/", ca_bundle)
+        found = client["service"]
+        service = Service(found["namespace"], found["name"], found.get("port") or 443)
+        address = self._services.get(service)
+        if address is None:
+            raise CallFailed(f'service "{service.name}" not found')
+        name = f"{service.name}.{service.namespace}.svc"
+        return _Target(address, name, found.get("path") or "/", ca_bundle)
+
+    def _post(self, target: _Target, body: bytes, seconds: float) -> tuple[int, bytes]:
+        connection = self._take(target)
+        if connection is not None:
+            try:
+                return self._exchange(target, connection, body, seconds)
+            except _CLOSED_MEANWHILE:
+                connection.close()
+        return self._exchange(target, _connected(target, seconds), body, seconds)
+
+    def _exchange(
+        self, target: _Target, connection: http.client.HTTPConnection, body: bytes, seconds: float
+    ) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(seconds)
+            path = f"{target.path}?timeout={seconds:g}s"
+            connection.request("POST", path, body, {"Host": target.server_name, **headers})
+            response = connection.getresponse()
+            answer = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._put_back(target, connection, is_open=not response.will_close)
+        return response.status, answer
+
+    def _take(self, target: _Target) -> http.client.HTTPConnection | None:
+        with self._lock:
+            idle = self._idle.get(target)
+            return idle.pop() if idle else None
+
+    def _put_back(
+        self, target: _Target, connection: http.client.HTTPConnection, *, is_open: bool
+    ) -> None:
+        with self._lock:
+            idle = self._idle.setdefault(target, [])
+            if is_open and len(idle) < IDLE_CONNECTIONS:
+                idle.append(connection)
+                return
+        connection.close()
+
+
+def _connected(target: _Target, seconds: float) -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection(target.server_name, target.address.port)
+    plain = socket.create_connection(target.address, seconds)
+    try:
+        context = _context(target.ca_bundle)
+        connection.sock = context.wrap_socket(plain, server_hostname=target.server_name)
+    except BaseException:
+        plain.close()
+        raise
+    return connection
+
+
+@lru_cache(16)
+def _context(ca_bundle: str) -> ssl.SSLContext:
+    if not ca_bundle:
+        return ssl.create_default_context()
+    return ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())

@@ -1,0 +1,255 @@
+"""Asks the registered webhooks about writes, as an API server does.
+
+Strategy: those that change are asked one after the other, each about what the one before made of
+the object; those that check are asked about the final object. What goes wrong in the call is the
+failure policy's matter, what the webhook says is not: a refusal refuses, and a patch that does
+not apply is an error, whatever the policy.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+from uuid import UUID
+
+import orjson
+
+from app.model import patches
+from app.model.errors import Invalid
+from app.ports import Json
+from app.sandbox.attempts import Attempt, Operation
+from app.sandbox.carriers import CallFailed, Carrier
+from app.sandbox.cel import CelError
+from app.sandbox.objects import JsonValue, copied, member
+from app.sandbox.refusals import bad_request, broken, of_status
+from app.sandbox.store import Store
+from app.sandbox.webhook_rules import concerns, conditions_hold
+
+NOTES = 1000  # answers that are remembered
+
+_MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+_VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+_REVIEW = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+_WITHOUT_EFFECTS = ("None", "NoneOnDryRun")
+_USER: Json = {"username": "sandbox", "groups": ["system:masters", "system:authenticated"]}
+_LEAST_ERROR = 400
+
+
+class Outcome(StrEnum):
+    """How asking a webhook ended."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    FAILED_OPEN = "failed open"  # no answer, and the write went on
+    FAILED_CLOSED = "failed closed"  # no answer, and the write was refused
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a webhook answered."""
+
+    webhook: str
+    operation: str
+    collection: str
+    namespace: str
+    name: str
+    outcome: Outcome
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    audit: tuple[tuple[str, str], ...] = ()
+
+
+class Webhooks:
+    """The gate that the webhook configurations make."""
+
+    def __init__(self, store: Store, carrier: Carrier, random: Random) -> None:
+        self._store = store
+        self._carrier = carrier
+        self._random = random
+        self.outcomes: Counter[tuple[str, Outcome]] = Counter()
+        self.notes: deque[Note] = deque(maxlen=NOTES)
+
+    def change(self, attempt: Attempt) -> Json:
+        """Let the mutating webhooks change an object."""
+        item = attempt.item
+        assert item is not None
+        asked: list[tuple[Json, Json]] = []
+        for webhook in self._registered(_MUTATING):
+            item = self._changed_by(webhook, _about(attempt, item))
+            if webhook.get("reinvocationPolicy") == "IfNeeded":
+                asked.append((webhook, item))
+        for webhook, left in asked:
+            if left != item:  # somebody after it changed the object
+                item = self._changed_by(webhook, _about(attempt, item))
+        return item
+
+    def check(self, attempt: Attempt) -> None:
+        """Let the validating webhooks refuse."""
+        for webhook in self._registered(_VALIDATING):
+            self._ask(webhook, attempt)
+
+    def _registered(self, collection: str) -> Iterator[Json]:
+        for configuration in self._store.items(collection):
+            yield from configuration.get("webhooks") or ()
+
+    def _changed_by(self, webhook: Json, attempt: Attempt) -> Json:
+        item = attempt.item
+        assert item is not None
+        answer = self._ask(webhook, attempt)
+        patch = answer.get("patch") if answer else None
+        if not patch:
+            return item
+        try:
+            operations = orjson.loads(base64.b64decode(patch, validate=True))
+            changed = copied(patches.apply(item, operations))
+        except (binascii.Error, orjson.JSONDecodeError, Invalid, TypeError) as error:
+            raise broken(f"the patch of webhook {webhook['name']!r}: {error}") from None
+        attempt.kind.fill(changed)
+        return changed
+
+    def _ask(self, webhook: Json, attempt: Attempt) -> Json | None:
+        """Return the answer of a webhook, None if it was not to be asked or did not answer."""
+        if not concerns(webhook, attempt, self._store):
+            return None
+        uid = str(UUID(int=self._random.getrandbits(128), version=4))
+        request = _request(attempt, uid)
+        try:
+            if not conditions_hold(webhook, request):
+                return None
+            if attempt.dry_run and webhook.get("sideEffects") not in _WITHOUT_EFFECTS:
+                name = webhook["name"]
+                raise bad_request(f'admission webhook "{name}" does not support dry run')
+            seconds = float(webhook.get("timeoutSeconds") or 10)
+            review = {**_REVIEW, "request": request}
+            answer = self._carrier.carry(webhook["clientConfig"], review, seconds)
+            response = _verified(answer, uid, is_mutating="reinvocationPolicy" in webhook)
+        except (CallFailed, CelError) as error:
+            self._failed(webhook, attempt, str(error))
+            return None
+        self._judge(webhook, attempt, response)
+        return response
+
+    def _failed(self, webhook: Json, attempt: Attempt, why: str) -> None:
+        is_open = webhook.get("failurePolicy") == "Ignore"
+        outcome = Outcome.FAILED_OPEN if is_open else Outcome.FAILED_CLOSED
+        self._remember(webhook, attempt, outcome, message=why)
+        if not is_open:
+            name = webhook["name"]
+            raise broken(f'failed calling webhook "{name}": failed to call webhook: {why}')
+
+    def _judge(self, webhook: Json, attempt: Attempt, response: Json) -> None:
+        is_allowed = response.get("allowed") is True
+        status = response.get("status") or {}
+        self._remember(
+            webhook,
+            attempt,
+            Outcome.ALLOWED if is_allowed else Outcome.DENIED,
+            message=str(status.get("message") or ""),
+            response=response,
+        )
+        if is_allowed:
+            return
+        code = max(int(status.get("code") or 0), _LEAST_ERROR)
+        reason = str(status.get("reason") or "")
+        why = status.get("message") or reason
+        denied = f'admission webhook "{webhook["name"]}" denied the request'
+        message = f"{denied}: {why}" if why else f"{denied} without explanation"
+        raise of_status(code, message, reason, _causes(status))
+
+    def _remember(
+        self,
+        webhook: Json,
+        attempt: Attempt,
+        outcome: Outcome,
+        *,
+        message: str,
+        response: Json | None = None,
+    ) -> None:
+        name = str(webhook["name"])
+        self.outcomes[name, outcome] += 1
+        answer = response or {}
+        audit = answer.get("auditAnnotations") or {}
+        self.notes.append(
+            Note(
+                name,
+                attempt.operation,
+                attempt.kind.collection,
+                attempt.namespace,
+                attempt.name or str(member(attempt.item or {}, "metadata.generateName") or ""),
+                outcome,
+                message,
+                tuple(answer.get("warnings") or ()),
+                tuple((f"{name}/{key}", str(text)) for key, text in audit.items()),
+            )
+        )
+
+
+def _about(attempt: Attempt, item: Json) -> Attempt:
+    return replace(attempt, item=item)
+
+
+def _request(attempt: Attempt, uid: str) -> Json:
+    resource = attempt.kind.resource
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    place = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+    options = {Operation.CREATE: "CreateOptions", Operation.UPDATE: "UpdateOptions"}
+    word = options.get(attempt.operation, "DeleteOptions")
+    request: Json = {
+        "uid": uid,
+        "kind": kind,
+        "resource": place,
+        "requestKind": dict(kind),
+        "requestResource": dict(place),
+        "operation": attempt.operation.value,
+        "userInfo": _USER,
+        "object": attempt.item,
+        "oldObject": attempt.old,
+        "dryRun": attempt.dry_run,
+        "options": {"kind": word, "apiVersion": "meta.k8s.io/v1"},
+    }
+    if attempt.subresource:
+        request |= {
+            "subResource": attempt.subresource,
+            "requestSubResource": attempt.subresource,
+        }
+    if attempt.name:
+        request["name"] = attempt.name
+    if attempt.namespace and resource.namespaced:
+        request["namespace"] = attempt.namespace
+    return request
+
+
+def _verified(answer: Json, uid: str, *, is_mutating: bool) -> Json:
+    """Return the response of a review.
+
+    Raises:
+        CallFailed: it is no answer to what was asked.
+    """
+    response: JsonValue = answer.get("response")
+    flaw = ""
+    if {key: answer.get(key) for key in _REVIEW} != _REVIEW:
+        flaw = f"expected webhook response of admission.k8s.io/v1, got {answer.get('apiVersion')}"
+    elif not isinstance(response, dict):
+        flaw = "webhook response was absent"
+    elif response.get("uid") != uid:
+        flaw = f'expected response.uid="{uid}", got "{response.get("uid")}"'
+    elif response.get("patch") and not is_mutating:
+        flaw = "webhook response.patch is not allowed of a validating webhook"
+    elif response.get("patch") and response.get("patchType") != "JSONPatch":
+        flaw = "webhook returned response.patch but not response.patchType JSONPatch"
+    if flaw:
+        raise CallFailed(f"received invalid webhook response: {flaw}")
+    found: Json = response
+    return found
+
+
+def _causes(status: Json) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (str(cause.get("reason") or ""), str(cause.get("message") or ""))
+        for cause in member(status, "details.causes") or ()
+    )

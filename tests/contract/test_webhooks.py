@@ -1,0 +1,415 @@
+"""Admission webhooks: who is asked what, and what comes of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from app.model.errors import ClusterError, Invalid, NotFound, Refused, Unavailable
+from app.ports import (
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Cluster,
+    Json,
+    Resource,
+)
+from tests.contract.building import add, secret
+from tests.contract.reviewer import OTHER_CA, Answer, Reviewer, patch, reviewing
+from tests.contract.waiting import Eventually
+
+RULE: Json = {
+    "operations": ["CREATE"],
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["secrets"],
+}
+PROBE = {"probe": "yes"}
+NO_PROBE: Json = {"key": "probe", "operator": "DoesNotExist"}
+
+
+@dataclass
+class Registrar:
+    """Registers webhooks for one namespace; all but one leave the probes alone."""
+
+    cluster: Cluster
+    namespace: str
+    eventually: Eventually
+    reviewer: Reviewer
+    made: list[tuple[Resource, str]] = field(default_factory=list)
+
+    def webhook(self, path: str = "/case", **more: object) -> Json:
+        """Return a webhook that is asked about new secrets of the namespace."""
+        here = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+        return {
+            "name": f"{path.strip('/')}.contract.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+            "failurePolicy": "Fail",
+            "clientConfig": self.reviewer.client(path),
+            "namespaceSelector": here,
+            "objectSelector": {"matchExpressions": [NO_PROBE]},
+            "rules": [RULE],
+            **more,
+        }
+
+    def register(self, resource: Resource, *webhooks: Json) -> None:
+        """Register webhooks and wait until they are in force, all at once."""
+        probed = self.webhook("/probe", objectSelector={"matchLabels": PROBE})
+        body = {"metadata": {"generateName": "contract-"}, "webhooks": [*webhooks, probed]}
+        created = self.cluster.create(resource, "", body)
+        self.made.append((resource, created["metadata"]["name"]))
+        before = len(self.reviewer.asked("/probe"))
+
+        def is_in_force() -> bool:
+            self.create("probe", dry_run=True, labels=PROBE)
+            return len(self.reviewer.asked("/probe")) > before
+
+        self.eventually(is_in_force)
+
+    def create(self, name: str = "first", *, dry_run: bool = False, **metadata: object) -> Json:
+        """Create a secret."""
+        body = secret(name, **metadata)
+        return self.cluster.create(SECRETS, self.namespace, body, dry_run=dry_run)
+
+    def dismiss(self) -> None:
+        """Take all configurations away."""
+        for resource, name in self.made:
+            self.cluster.delete(resource, "", name)
+
+
+@pytest.fixture
+def registrar(cluster: Cluster, namespace: str, eventually: Eventually) -> Iterator[Registrar]:
+    """Nobody registered yet."""
+    with reviewing() as reviewer:
+        found = Registrar(cluster, namespace, eventually, reviewer)
+        yield found
+        found.dismiss()
+
+
+def test_a_webhook_is_told_what_is_tried(registrar: Registrar) -> None:
+    """The review says who does what to which object, and how long an answer may take."""
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook(timeoutSeconds=7))
+    registrar.create(labels={"a": "b"})
+    (request,) = registrar.reviewer.asked("/case")
+
+    assert request["uid"]
+    assert request["kind"] == {"group": "", "version": "v1", "kind": "Secret"}
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "secrets"}
+    assert request["requestKind"] == request["kind"]
+    assert (request["operation"], request["dryRun"]) == ("CREATE", False)
+    assert (request["namespace"], request["name"]) == (registrar.namespace, "first")
+    assert request["object"]["metadata"]["labels"] == {"a": "b"}
+    assert request["object"]["kind"] == "Secret"
+    assert request["oldObject"] is None
+    assert request["userInfo"]["username"]
+    assert "timeout=7s" in registrar.reviewer.queries
+
+
+def test_generated_names_come_later(registrar: Registrar) -> None:
+    """A webhook that changes is asked before the name is made, and gets none."""
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook())
+    registrar.cluster.create(SECRETS, registrar.namespace, {"metadata": {"generateName": "some-"}})
+    (request,) = registrar.reviewer.asked("/case")
+
+    assert not request.get("name")
+    assert request["object"]["metadata"]["generateName"] == "some-"
+    assert "name" not in request["object"]["metadata"]
+
+
+def test_patches_are_applied_in_order(registrar: Registrar) -> None:
+    """Each webhook sees what the one before made of the object; checkers see it all."""
+    registrar.reviewer.answers |= {
+        "/one": patch(add("/metadata/labels", {"one": "1"})),
+        "/two": patch(add("/metadata/labels/two", "2")),
+    }
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook("/one"), registrar.webhook("/two"))
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook("/check"))
+    created = registrar.create()
+    (second,), (checked,) = registrar.reviewer.asked("/two"), registrar.reviewer.asked("/check")
+
+    assert created["metadata"]["labels"] == {"one": "1", "two": "2"}
+    assert second["object"]["metadata"]["labels"] == {"one": "1"}
+    assert checked["object"]["metadata"]["labels"] == {"one": "1", "two": "2"}
+
+
+def test_changes_show_the_old_object(registrar: Registrar) -> None:
+    """An update is told with what was before."""
+    rule = RULE | {"operations": ["UPDATE"]}
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
+    registrar.create()
+    registrar.cluster.patch(
+        SECRETS, registrar.namespace, "first", [add("/metadata/labels", {"new": "label"})]
+    )
+    (request,) = registrar.reviewer.asked("/case")
+
+    assert request["operation"] == "UPDATE"
+    assert "labels" not in request["oldObject"]["metadata"]
+    assert request["object"]["metadata"]["labels"] == {"new": "label"}
+
+
+def test_deletions_show_only_the_old_object(registrar: Registrar) -> None:
+    """A deletion has no object."""
+    rule = RULE | {"operations": ["DELETE"]}
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
+    registrar.create()
+    registrar.cluster.delete(SECRETS, registrar.namespace, "first")
+    (request,) = registrar.reviewer.asked("/case")
+
+    assert (request["operation"], request["object"]) == ("DELETE", None)
+    assert request["oldObject"]["metadata"]["name"] == "first"
+
+
+@pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS], ids=["m", "v"])
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "message"),
+    [
+        pytest.param(
+            {"message": "not so", "code": 403, "reason": "Forbidden"},
+            403,
+            Refused,
+            "denied the request: not so",
+            id="forbidden",
+        ),
+        pytest.param(
+            {"message": "not so", "code": 422, "reason": "Invalid"},
+            422,
+            Invalid,
+            "denied the request: not so",
+            id="invalid",
+        ),
+        pytest.param(
+            {"reason": "Just so"}, 400, Invalid, "denied the request: Just so", id="a reason"
+        ),
+        pytest.param(None, 400, Invalid, "without explanation", id="no word"),
+    ],
+)
+def test_refusals(
+    registrar: Registrar,
+    resource: Resource,
+    status: Json | None,
+    code: int,
+    kind: type[ClusterError],
+    message: str,
+) -> None:
+    """A refusal is handed on with its code and words, whatever the failure policy."""
+    answer = {"allowed": False} | ({"status": status} if status else {})
+    registrar.reviewer.answers["/case"] = lambda _request: answer
+    registrar.register(resource, registrar.webhook(failurePolicy="Ignore"))
+
+    with pytest.raises(kind, match=message) as refused:
+        registrar.create()
+
+    assert refused.value.status == code
+    assert 'admission webhook "case.contract.example.com"' in refused.value.message
+    with pytest.raises(NotFound):
+        registrar.cluster.get(SECRETS, registrar.namespace, "first")
+
+
+def wrong_uid(_request: Json) -> Json:
+    """An answer to another question."""
+    return {"allowed": True, "uid": "another"}
+
+
+def patch_without_type(_request: Json) -> Json:
+    """A patch of no kind."""
+    return {"allowed": True, "patch": "W10="}
+
+
+FAILURES = [
+    pytest.param(lambda _request: 500, id="status 500"),
+    pytest.param(lambda _request: 404, id="status 404"),
+    pytest.param(lambda _request: b"no json", id="no JSON"),
+    pytest.param(lambda _request: b'{"kind": "AdmissionReview"}', id="no response"),
+    pytest.param(wrong_uid, id="another uid"),
+    pytest.param(patch_without_type, id="a patch of no type"),
+]
+
+
+@pytest.mark.parametrize("answer", FAILURES)
+def test_answers_that_are_none(registrar: Registrar, answer: Answer) -> None:
+    """Without an answer the failure policy decides."""
+    registrar.reviewer.answers["/case"] = answer
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook())
+    with pytest.raises(
+        Unavailable, match=r'failed calling webhook "case\.contract\.example\.com"'
+    ) as refused:
+        registrar.create()
+
+    assert (refused.value.status, refused.value.reason) == (500, "InternalError")
+    registrar.dismiss()
+    registrar.made.clear()
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook(failurePolicy="Ignore"))
+    assert registrar.create()["metadata"]["uid"]
+
+
+def test_nobody_listens(registrar: Registrar) -> None:
+    """A connection that is refused is a failure like any other."""
+    with reviewing() as other:
+        closed = other.port
+    client = registrar.reviewer.client("/case", port=closed)
+    closed_webhook = registrar.webhook(clientConfig=client, failurePolicy="Ignore")
+    registrar.register(VALIDATING_WEBHOOKS, closed_webhook)
+    assert registrar.create()["metadata"]["uid"]
+
+    registrar.register(VALIDATING_WEBHOOKS, closed_webhook | {"failurePolicy": "Fail"})
+    with pytest.raises(Unavailable, match=r"[Cc]onnection refused"):
+        registrar.create("second")
+
+
+def test_the_certificate_is_verified(registrar: Registrar) -> None:
+    """A webhook that the CA bundle does not vouch for is never asked."""
+    client = registrar.reviewer.client("/case", ca=OTHER_CA.pem)
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(clientConfig=client))
+
+    with pytest.raises(Unavailable, match="certificate"):
+        registrar.create()
+    assert not registrar.reviewer.asked("/case")
+
+
+def test_an_answer_that_comes_too_late(registrar: Registrar) -> None:
+    """After its time a webhook is given up."""
+    registrar.reviewer.answers["/case"] = registrar.reviewer.dawdle
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(timeoutSeconds=1))
+
+    with pytest.raises(Unavailable, match="context deadline exceeded"):
+        registrar.create()
+
+
+def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
+    """That is nobody's failure to answer, so no policy helps."""
+    registrar.reviewer.answers["/case"] = patch({"op": "remove", "path": "/no/where"})
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook(failurePolicy="Ignore"))
+
+    with pytest.raises(Unavailable) as refused:
+        registrar.create()
+    assert refused.value.status == 500
+
+
+@pytest.mark.parametrize(
+    ("more", "is_asked"),
+    [
+        pytest.param({}, True, id="as it is"),
+        pytest.param(
+            {"namespaceSelector": {"matchLabels": {"no": "such"}}}, False, id="other namespaces"
+        ),
+        pytest.param(
+            {"objectSelector": {"matchLabels": {"a": "b"}}}, True, id="objects with a label"
+        ),
+        pytest.param(
+            {"objectSelector": {"matchLabels": {"a": "c"}}}, False, id="with another label"
+        ),
+        pytest.param({"rules": [RULE | {"operations": ["*"]}]}, True, id="all operations"),
+        pytest.param({"rules": [RULE | {"operations": ["DELETE"]}]}, False, id="other operation"),
+        pytest.param({"rules": [RULE | {"apiGroups": ["apps"]}]}, False, id="other group"),
+        pytest.param({"rules": [RULE | {"resources": ["pods"]}]}, False, id="other resource"),
+        pytest.param({"rules": [RULE | {"resources": ["*"]}]}, True, id="all resources"),
+        pytest.param({"rules": [RULE | {"scope": "Cluster"}]}, False, id="other scope"),
+        pytest.param({"rules": [RULE | {"scope": "Namespaced"}]}, True, id="right scope"),
+    ],
+)
+def test_who_is_asked(registrar: Registrar, more: Json, is_asked: bool) -> None:
+    """Rules and selectors choose what a webhook is asked about."""
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(**more))
+    registrar.create(labels={"a": "b"})
+
+    assert bool(registrar.reviewer.asked("/case")) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("expressions", "is_asked"),
+    [
+        pytest.param(["request.operation == 'CREATE'"], True, id="holds"),
+        pytest.param(["object.metadata.name == 'other'"], False, id="does not"),
+        pytest.param(["true", "!has(object.metadata.labels)"], False, id="all must"),
+        pytest.param(
+            ["'a' in object.metadata.labels && object.metadata.labels['a'] in ['b', 'c']"],
+            True,
+            id="labels",
+        ),
+        pytest.param(
+            ["object.metadata.no == 1", "request.resource.resource == 'pods'"],
+            False,
+            id="what is false outweighs what has no value",
+        ),
+    ],
+)
+def test_match_conditions(registrar: Registrar, expressions: list[str], is_asked: bool) -> None:
+    """Conditions choose more finely."""
+    conditions = [
+        {"name": f"condition-{number}", "expression": text}
+        for number, text in enumerate(expressions)
+    ]
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(matchConditions=conditions))
+    registrar.create(labels={"a": "b"})
+
+    assert bool(registrar.reviewer.asked("/case")) is is_asked
+
+
+def test_match_conditions_without_a_value(registrar: Registrar) -> None:
+    """A condition that cannot be told is a failure to call."""
+    conditions = [{"name": "broken", "expression": "object.metadata.no == 1"}]
+    webhook = registrar.webhook(matchConditions=conditions)
+    registrar.register(VALIDATING_WEBHOOKS, webhook | {"failurePolicy": "Ignore"})
+    registrar.create()
+    assert not registrar.reviewer.asked("/case")
+
+    registrar.register(VALIDATING_WEBHOOKS, webhook)
+    with pytest.raises(ClusterError):
+        registrar.create("second")
+
+
+def test_bad_match_conditions(registrar: Registrar) -> None:
+    """What is no condition is refused when it is registered."""
+    conditions = [{"name": "broken", "expression": "object.metadata.name =="}]
+    body = {
+        "metadata": {"generateName": "contract-"},
+        "webhooks": [registrar.webhook(matchConditions=conditions)],
+    }
+
+    with pytest.raises(Invalid, match=r"webhooks\[0\].matchConditions\[0\].expression"):
+        registrar.cluster.create(VALIDATING_WEBHOOKS, "", body)
+
+
+def test_dry_runs_are_told(registrar: Registrar) -> None:
+    """A webhook without side effects is asked about dry runs too."""
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook())
+    registrar.create(dry_run=True)
+    (request,) = registrar.reviewer.asked("/case")
+
+    assert request["dryRun"] is True
+
+
+def test_who_is_asked_again(registrar: Registrar) -> None:
+    """A webhook that wants so is asked again if another changed the object after it."""
+    registrar.reviewer.answers["/two"] = patch(add("/metadata/labels", {"two": "2"}))
+    first = registrar.webhook("/one", reinvocationPolicy="IfNeeded")
+    registrar.register(
+        MUTATING_WEBHOOKS, first, registrar.webhook("/two"), registrar.webhook("/three")
+    )
+    registrar.create()
+    asked = [len(registrar.reviewer.asked(path)) for path in ("/one", "/two", "/three")]
+    again = registrar.reviewer.asked("/one")[-1]
+
+    assert asked == [2, 1, 1]
+    assert again["object"]["metadata"]["labels"] == {"two": "2"}
+
+
+def test_defaults_of_a_configuration(registrar: Registrar) -> None:
+    """What a configuration leaves out is filled in."""
+    webhook = registrar.webhook()
+    for key in ("timeoutSeconds", "failurePolicy", "objectSelector"):
+        del webhook[key]
+    registrar.reviewer.answers["/case"] = lambda _request: {"allowed": True}
+    body = {"metadata": {"generateName": "contract-"}, "webhooks": [webhook]}
+    created = registrar.cluster.create(MUTATING_WEBHOOKS, "", body)
+    registrar.made.append((MUTATING_WEBHOOKS, created["metadata"]["name"]))
+    (found,) = created["webhooks"]
+
+    assert (found["timeoutSeconds"], found["failurePolicy"]) == (10, "Fail")
+    assert (found["objectSelector"], found["matchPolicy"]) == ({}, "Equivalent")
+    assert found["reinvocationPolicy"] == "Never"
+    assert found["rules"][0]["scope"] == "*"
