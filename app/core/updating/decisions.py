@@ -85,8 +85,8 @@ class Numbers:
     gross_difference: float  # the same without netting one container against another
     is_outside: bool  # some request is outside of its bounds, or missing
     is_up: bool  # some request has to grow
-    rise: float  # the same as difference, of what grows alone
-    rises_outside: bool  # some request is below its lower bound, or missing
+    rise: float = 0.0  # the same as difference, of what grows alone; only where that counts
+    rises_outside: bool = False  # some request is below its lower bound, or missing
 
 
 @dataclass(frozen=True, slots=True)

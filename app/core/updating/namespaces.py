@@ -335,7 +335,9 @@ def _owned(pods: Iterable[Pod]) -> list[_Owned]:
     """Return the pods by their immediate controllers, in a fixed order."""
     found: dict[tuple[str, str, str], _Owned] = {}
     for pod in pods:
-        owner = pod.controller
+        owners = pod.owners
+        is_plain = len(owners) == 1 and owners[0].controller
+        owner = owners[0] if is_plain else pod.controller
         if owner is None or pod.phase in _OVER:
             continue
         place = (owner.kind, owner.name, owner.api_version)

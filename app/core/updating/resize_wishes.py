@@ -52,7 +52,6 @@ def assessment(case: Case, urge: Urge) -> Assessment:
         case.vpa,
         numbers=urge.shape.numbers,
         quick_oom=urge.priority.quick_oom,
-        is_resizing=urge.state.is_ongoing,
     )
 
 

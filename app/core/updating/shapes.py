@@ -21,7 +21,7 @@ from app.core.updating.rules import UpdateRules
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import Quantity
-from app.model.vpa import Vpa
+from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
 
 
@@ -42,15 +42,20 @@ class Shape:
         return (
             pod.containers == first.containers
             and boosted == self.boosted
-            and _reported(pod) == self.reported
+            and _is_reported(pod, self.reported)
             and pod.init_containers == first.init_containers
             and pod.pod_resources == first.pod_resources
             and pod.annotation(OBSERVED_ANNOTATION) == first.annotation(OBSERVED_ANNOTATION)
         )
 
 
-def _reported(pod: Pod) -> list[tuple[str, Resources | None]]:
-    return [(status.name, status.resources) for status in pod.statuses]
+def _is_reported(pod: Pod, expected: list[tuple[str, Resources | None]]) -> bool:
+    if len(pod.statuses) != len(expected):
+        return False
+    for status, (name, resources) in zip(pod.statuses, expected, strict=True):
+        if status.name != name or status.resources != resources:
+            return False
+    return True
 
 
 class Shapes:
@@ -68,11 +73,13 @@ class Shapes:
             if shape.fits(pod, boosted):
                 return shape
         current = {container.name: pod.current_resources(container) for container in pod.containers}
+        reported = [(status.name, status.resources) for status in pod.statuses]
         bases = self.bases(pod)
         amounts = capped(pod, self.vpa, self.limits, bases, rules=self.rules.sizing)
         _let_stay(amounts, bases, current)
-        numbers = measure(pairs_of(pod, self.vpa, amounts, current, boosted))
-        shape = Shape(pod, boosted, _reported(pod), current, amounts, numbers)
+        pairs = pairs_of(pod, self.vpa, amounts, current, boosted)
+        numbers = measure(pairs, with_rise=self.vpa.mode == UpdateMode.UPSCALE_ONLY)
+        shape = Shape(pod, boosted, reported, current, amounts, numbers)
         self._found.append(shape)
         return shape
 

@@ -46,7 +46,6 @@ class Wish:
     unmet: str = ""  # the eviction requirement that is not met
     may_evict: bool = False  # whether the update mode allows an eviction instead of a resize
     is_free: bool = False  # takes nothing away from the owner: the pod does not serve
-    is_unscheduled: bool = False
     gives_back: Reason | None = None  # a resize that takes back a wish, and why
     otherwise: PodChange | None = None  # of an eviction: what is taken back if it may not be
 
@@ -64,7 +63,6 @@ class Assessment:
     until: datetime | None = None  # when the decision may change by itself
     resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
     infeasible: Infeasible | None = None  # to be remembered from now on
-    is_resizing: bool = False
 
     def decided(self, action: Action, reason: Reason, message: str) -> Decision:
         """Return a decision about this pod."""

@@ -139,9 +139,7 @@ def custom(replicas: int, rules: UpdateRules) -> int:
         target="example.com/v1/Rollout/web",
         recommendations=[recommended("200m/200Mi = =")],
     )
-    found = Scene(pods, rules=rules)
-    snapshot = make.snapshot(*pods, owner, vpa)
-    object.__setattr__(found, "snapshot", lambda: snapshot)
+    found = Scene(pods, rules=rules, whole=make.snapshot(*pods, owner, vpa))
     return found.count(Action.EVICT)
 
 
@@ -232,9 +230,9 @@ def shared(rules: UpdateRules) -> dict[str, Action]:
         )
         for role in ("leader", "follower")
     ]
-    found = Scene(pods, rules=rules)
-    snapshot = make.snapshot(*pods, *vpas, make.workload_json(replicas=5))
-    object.__setattr__(found, "snapshot", lambda: snapshot)
+    found = Scene(
+        pods, rules=rules, whole=make.snapshot(*pods, *vpas, make.workload_json(replicas=5))
+    )
     return {name: decision.action for name, decision in found.decisions().items()}
 
 

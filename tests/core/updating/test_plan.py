@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -232,20 +232,25 @@ def test_budgets_hold_at_every_moment(
         check(world, owners[0])
 
 
-@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"])
-@pytest.mark.parametrize("boosts", [False, True])
-def test_everybody_arrives(mode: str, boosts: bool) -> None:
-    """Left alone, all pods get what is recommended, none stays boosted, and then all is quiet."""
-    owner = Owner("web", mode, 4, "200m", "100m", boosts=boosts)
-    world = World([owner], OURS)
-    for _ in range(30):
-        world.carry_out(iter(()), lambda: check(world, owner))
+def live(world: World, minutes: int, between: Callable[[], None]) -> None:
+    """Let the world live: every call succeeds, everything arrives within a minute."""
+    for _ in range(minutes):
+        world.carry_out(iter(()), between)
         world.settle_resizes()
         world.replace_missing()
         for _ in range(4):
             world.get_ready(0)
         world.now += MINUTE
         world.watch()
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"])
+@pytest.mark.parametrize("boosts", [False, True])
+def test_everybody_arrives(mode: str, boosts: bool) -> None:
+    """Left alone, all pods get what is recommended, none stays boosted, and then all is quiet."""
+    owner = Owner("web", mode, 4, "200m", "100m", boosts=boosts)
+    world = World([owner], OURS)
+    live(world, 30, lambda: check(world, owner))
     sizes = {
         str(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
         for pod in world.pods.values()
@@ -260,14 +265,7 @@ def test_a_useless_webhook_ends_in_peace(boosts: bool) -> None:
     """Pods that come back as they were are evicted less and less often."""
     owner = Owner("web", "Recreate", 4, "200m", "100m", boosts=boosts)
     world = World([owner], OURS, webhook_works=False)
-    for _ in range(24 * 60):
-        world.carry_out(iter(()), lambda: None)
-        world.settle_resizes()
-        world.replace_missing()
-        for _ in range(4):
-            world.get_ready(0)
-        world.now += MINUTE
-        world.watch()
+    live(world, 24 * 60, lambda: None)
     assert len(world.evicted) < 12
 
 

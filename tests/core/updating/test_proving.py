@@ -194,9 +194,12 @@ def two_owners(memory: Memory, names: Sequence[str] = ("a", "b")) -> dict[str, R
             named(running(container("app", "100m"), owner=f"StatefulSet/{name}"), f"{name}-{n}")
             for n in range(4)
         ]
-    found = Scene([item for item in items if item["kind"] == "Pod"], rules=OURS, memory=memory)
-    snapshot = make.snapshot(*items)
-    object.__setattr__(found, "snapshot", lambda: snapshot)
+    found = Scene(
+        [item for item in items if item["kind"] == "Pod"],
+        rules=OURS,
+        memory=memory,
+        whole=make.snapshot(*items),
+    )
     return {name: decision.reason for name, decision in found.decisions().items()}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.core.updating.decisions import Action, PodChange, Reason
+from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import (
     MARK,
     after_refusal,
@@ -41,6 +42,7 @@ from tests.core.updating.boosts import (
 )
 from tests.core.updating.scenes import (
     NOW,
+    UNPROVEN,
     UPSTREAM,
     container,
     read,
@@ -222,7 +224,15 @@ def test_a_usual_limit_of_the_namespace_follows() -> None:
     assert written(found) == {"app.requests.cpu": "200m", "app.limits.cpu": "2"}
 
 
-def test_only_due_containers_go_back() -> None:
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (UNPROVEN, {"c1.requests.cpu": "200m"}),
+        (UPSTREAM, {"c1.requests.cpu": "200m", "c1.requests.memory": "1Gi"}),
+    ],
+    ids=["ours", "upstream"],
+)
+def test_only_due_containers_go_back(rules: UpdateRules, expected: Mapping[str, str]) -> None:
     """U9: another container that is still boosted keeps what it has."""
     pod = boosted(
         container("c1", "300m/1Gi"), container("c2", "300m/1Gi"), marks=TWO, since=120 * SECOND
@@ -231,8 +241,9 @@ def test_only_due_containers_go_back() -> None:
         pod,
         recommendation=[recommended("200m/1Gi = =", name) for name in ("c1", "c2")],
         policies=[C1, C2],
+        rules=rules,
     ).decision()
-    assert written(found) == {"c1.requests.cpu": "200m"}
+    assert written(found) == expected
 
 
 def test_upstream_writes_everything() -> None:
@@ -302,17 +313,3 @@ def test_since_when() -> None:
     more = {MARK + "a": make.time(MINUTE) or "", MARK + "b": AT, MARK + "c": "garbage"}
     assert pending_since(read(boosted(more=more))) == NOW - MINUTE
     assert pending_since(read(boosted())) is None
-
-
-def test_upstream_leaves_what_is_not_due() -> None:
-    """U9: of two boosted containers the one that is due."""
-    pod = boosted(
-        container("c1", "300m/1Gi"), container("c2", "300m/1Gi"), marks=TWO, since=120 * SECOND
-    )
-    found = scene(
-        pod,
-        recommendation=[recommended("200m/1Gi = =", name) for name in ("c1", "c2")],
-        policies=[C1, C2],
-        rules=UPSTREAM,
-    ).decision()
-    assert written(found) == {"c1.requests.cpu": "200m", "c1.requests.memory": "1Gi"}

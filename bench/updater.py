@@ -1,0 +1,267 @@
+"""Measures the updater's plan for 20,000 VPAs and 100,000 pods, beside a plain loop.
+
+Run with `python -m bench.updater`. The plain loop touches every pod and compares its request with
+a target, nothing more; ratios to it mean the same on every machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import orjson
+
+from app.core.updating.memory import Memory
+from app.core.updating.plan import Around, plan
+from app.core.updating.rules import UpdateRules
+from app.model.gates import NO_GATES
+from app.model.pods import read_pod
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.model.vpa import read_vpa
+from app.model.workloads import read_workload
+
+NAMESPACES = 200
+VPAS = 100  # a namespace
+PODS = 5  # a VPA
+NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
+STARTED = NOW - timedelta(days=2)
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+def time_text(moment: datetime) -> str:
+    """Write a time as an API server does."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def pod_json(namespace: str, app: str, number: int) -> Json:
+    """Return a running pod as the mirror gets it."""
+    resources = {
+        "requests": {"cpu": "100m", "memory": "256Mi"},
+        "limits": {"cpu": "300m", "memory": "512Mi"},
+    }
+    name = f"{app}-5d9c7b6f4-{number:05d}"
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": time_text(STARTED)}
+        for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"{namespace}-{name}",
+            "resourceVersion": str(number + 1),
+            "creationTimestamp": time_text(STARTED),
+            "labels": {"app": app, "pod-template-hash": "5d9c7b6f4"},
+            "annotations": {
+                "vpaUpdates": f"Pod resources updated by {app}: container 0: cpu request",
+                "vpaObservedContainers": "main",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": f"{app}-5d9c7b6f4",
+                    "uid": f"rs-{app}",
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main", "resources": resources}]},
+        "status": {
+            "phase": "Running",
+            "startTime": time_text(STARTED),
+            "qosClass": "Burstable",
+            "conditions": conditions,
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "ready": True,
+                    "restartCount": 0,
+                    "containerID": f"containerd://{name}",
+                    "state": {"running": {"startedAt": time_text(STARTED)}},
+                    "resources": resources,
+                    "allocatedResources": resources["requests"],
+                }
+            ],
+        },
+    }
+
+
+def owner_jsons(namespace: str, app: str) -> tuple[Json, Json]:
+    """Return a Deployment and its ReplicaSet."""
+    labels = {"app": app}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "containers": [
+                {
+                    "name": "main",
+                    "resources": {
+                        "requests": {"cpu": "50m", "memory": "128Mi"},
+                        "limits": {"cpu": "150m", "memory": "256Mi"},
+                    },
+                }
+            ]
+        },
+    }
+    spec = {"replicas": PODS, "selector": {"matchLabels": labels}, "template": template}
+    deployment = {
+        "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "metadata": {"name": app, "namespace": namespace, "uid": f"d-{app}", "generation": 1},
+        "spec": spec,
+    }
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": app,
+        "uid": f"d-{app}",
+        "controller": True,
+    }
+    replica_set = {
+        "kind": "ReplicaSet",
+        "apiVersion": "apps/v1",
+        "metadata": {
+            "name": f"{app}-5d9c7b6f4",
+            "namespace": namespace,
+            "uid": f"rs-{app}",
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
+    }
+    return deployment, replica_set
+
+
+def vpa_json(namespace: str, app: str, target: str) -> Json:
+    """Return a VPA whose bounds hold its pods."""
+    return {
+        "metadata": {
+            "name": app,
+            "namespace": namespace,
+            "uid": f"vpa-{app}",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": time_text(STARTED),
+        },
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": app},
+            "updatePolicy": {"updateMode": "Recreate"},
+            "resourcePolicy": {
+                "containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "4"}}]
+            },
+        },
+        "status": {
+            "recommendation": {
+                "containerRecommendations": [
+                    {
+                        "containerName": "main",
+                        "target": {"cpu": target, "memory": "256Mi"},
+                        "lowerBound": {"cpu": "50m", "memory": "128Mi"},
+                        "upperBound": {"cpu": "1", "memory": "1Gi"},
+                        "uncappedTarget": {"cpu": target, "memory": "256Mi"},
+                    }
+                ]
+            }
+        },
+    }
+
+
+def build() -> Snapshot:
+    """Return the snapshot, read from JSON text as the mirror does."""
+    snapshot = Snapshot()
+    for number in range(NAMESPACES):
+        namespace = f"team-{number:03d}"
+        changes: list[Replacement] = []
+        for index in range(VPAS):
+            app = f"app-{index:03d}"
+            vpa = read_vpa(again(vpa_json(namespace, app, f"{100 + index % 7}m")))
+            changes.append(Replacement(Collection.VPAS, namespace, app, vpa))
+            for item in owner_jsons(namespace, app):
+                workload = read_workload(again(item))
+                changes.append(Replacement(Collection.WORKLOADS, namespace, workload.key, workload))
+            for pod_number in range(PODS):
+                pod = read_pod(again(pod_json(namespace, app, pod_number)))
+                changes.append(Replacement(Collection.PODS, namespace, pod.name, pod))
+        snapshot = snapshot.changed(changes)
+    return snapshot
+
+
+def again(item: Json) -> Json:
+    """Return an object as if it had come over the wire."""
+    found: Json = orjson.loads(orjson.dumps(item))
+    return found
+
+
+def timed(what: str, work: Callable[[], T]) -> tuple[T, float]:
+    """Run something and print the CPU that it took."""
+    before = time.process_time()
+    found = work()
+    seconds = time.process_time() - before
+    print(f"{what:44} {seconds:8.3f} s CPU", flush=True)
+    return found, seconds
+
+
+def plain_loop(snapshot: Snapshot) -> int:
+    """Touch every pod and compare one number."""
+    count = 0
+    for view in snapshot.namespaces.values():
+        for pod in view.pods.values():
+            request = pod.containers[0].resources.request("cpu")
+            if request is not None and request.milli > 150:
+                count += 1
+    return count
+
+
+def touched(snapshot: Snapshot, *, every: int) -> Snapshot:
+    """Return the snapshot after a heartbeat of some pods."""
+    changes = []
+    for namespace, view in snapshot.namespaces.items():
+        for number, (name, pod) in enumerate(view.pods.items()):
+            if number % every == 0:
+                pod = replace(pod, resource_version=pod.resource_version + "0")
+                changes.append(Replacement(Collection.PODS, namespace, name, pod))
+    return snapshot.changed(changes)
+
+
+def main() -> int:
+    """Measure, print, and tell whether the limits hold."""
+    rules = UpdateRules()
+    snapshot, _ = timed("read 20,000 VPAs and 100,000 pods", build)
+    gc.collect()
+    gc.freeze()
+    _, loop = timed("plain loop over the pods", lambda: plain_loop(snapshot))
+    first, cold = timed(
+        "plan, nothing known before", lambda: plan(snapshot, rules, NO_GATES, Memory(), NOW)
+    )
+    later = NOW + timedelta(minutes=1)
+    second, same = timed(
+        "plan, nothing changed",
+        lambda: plan(snapshot, rules, NO_GATES, first.memory, later, Around(before=first)),
+    )
+    beaten = touched(snapshot, every=50)
+    third, warm = timed(
+        "plan, every 50th pod changed in each namespace",
+        lambda: plan(beaten, rules, NO_GATES, second.memory, later, Around(before=second)),
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    count = len(third.decisions)
+    print(f"decisions {count}: {dict(Counter(found.reason for found in third.decisions))}")
+    print(
+        f"ratio to the plain loop: {cold / loop:.1f} first, {same / loop:.2f} unchanged, "
+        f"{warm / loop:.1f} changed here and there"
+    )
+    print(f"peak memory {peak:.0f} MB")
+    return 0 if cold < 3 and same < 0.5 and peak < 600 and count == 100_000 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
