@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 
-from app.core.admission.mutate import Memory, PodRules, PodVerdict, admit_pod
+from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_memory
 from app.core.admission.overlap import SiblingsWanted, needs_siblings
 from app.core.admission.validate import Phase, ValidationRules, VpaVerdict, review_vpa
 from app.core.matching import MatchReason, Unknown
@@ -108,7 +108,7 @@ class Reviewer:
         self.time_step = numbers.step
         self._rules = rules
         self._numbers = numbers
-        self._memory = Memory(rules.pods)
+        self._memory = pod_memory(rules.pods)
         self._turns = Turns()
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
 

@@ -20,7 +20,7 @@ MODULES: Final = sorted(APP.rglob("*.py"))
 PURE: Final = [path for path in MODULES if path.relative_to(APP).parts[0] in {"core", "model"}]
 TESTS: Final = sorted((ROOT / "tests").rglob("*.py"))
 
-LONGEST_PURPOSE: Final = 88  # characters
+LONGEST_PURPOSE: Final = 97  # characters
 LONGEST_FUNCTION: Final = 60  # lines
 LONGEST_MODULE: Final = 400  # lines
 

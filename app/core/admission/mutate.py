@@ -10,11 +10,13 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import orjson
 
 from app.core.admission.applicant import Applicant, read_applicant
+from app.core.admission.memory import Memory
 from app.core.admission.patching import pod_patch
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
 from app.core.matching import Match, Unknown, match_pod
@@ -83,30 +85,6 @@ class PodVerdict:
         return self.sizes.patch if self.sizes else ()
 
 
-class Memory:
-    """Sizes worked out before, for pods that are equal in all that counts.
-
-    The pods of a rollout differ in nothing that sizing looks at. What is kept belongs to one
-    version of a VPA and of the namespace's limits, so it is never stale.
-    """
-
-    def __init__(self, rules: PodRules, most: int = 5_000) -> None:
-        self._rules = rules
-        self._most = most
-        self._kept: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, PodSizes]] = {}
-
-    def sizes(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
-        """Return what a pod gets, remembered or worked out now."""
-        key = (id(vpa), id(limits), applicant.signature)
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) >= self._most:
-                self._kept = {}
-            # Keeping VPA and limits alive keeps their ids from being given to others.
-            kept = self._kept[key] = vpa, limits, sizes_of(applicant, vpa, limits, self._rules)
-        return kept[2]
-
-
 SIZED = "Sized"
 NO_RECOMMENDATION = "NoRecommendation"
 NOT_A_CREATION = "NotACreation"
@@ -119,7 +97,7 @@ def admit_pod(
     view: NamespaceView,
     looked_up: LookedUp,
     rules: PodRules,
-    memory: Memory | None = None,
+    memory: PodMemory | None = None,
 ) -> PodVerdict | Unknown:
     """Decide what a pod gets, or name what must be looked up before."""
     if request.operation not in ("CREATE", "") or request.subresource:
@@ -134,14 +112,22 @@ def admit_pod(
             return match
         if match.vpa is None:
             return PodVerdict(match.reason, match.message, applicant, match)
-        memory = memory or Memory(rules)
-        sizes = memory.sizes(applicant, match.vpa, view.limits)
+        memory = memory or pod_memory(rules)
+        sizes = memory.outcome(applicant, match.vpa, view.limits)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
     return PodVerdict(sizes.reason, match.message, applicant, match, sizes)
 
 
-def sizes_of(applicant: Applicant, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> PodSizes:
+PodMemory = Memory[PodSizes]
+
+
+def pod_memory(rules: PodRules, most: int = 5_000) -> PodMemory:
+    """Return an empty memory of pods that are decided about by these rules."""
+    return Memory(partial(_work_out, rules), most)
+
+
+def _work_out(rules: PodRules, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
     """Work out what a pod gets.
 
     Raises:

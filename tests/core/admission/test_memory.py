@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.admission.mutate import Memory, PodRules, PodVerdict, admit_pod
+from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_memory
 from app.model.lookups import NOTHING_LOOKED_UP
 from app.model.review import read_review
 from app.model.snapshot import Snapshot
@@ -34,7 +34,7 @@ def test_memory_changes_no_answer(
     steps: list[tuple[make.Json, make.Json, object]], most: int
 ) -> None:
     """However pods, VPAs and limits change, the answer is the one that is worked out anew."""
-    memory = Memory(RULES, most)
+    memory = pod_memory(RULES, most)
     for pod, vpa, limits in steps:
         ranges = () if limits is None else (limits,)
         view = make.snapshot(read_vpa(vpa), make.workload(), *ranges).of("default")
@@ -49,7 +49,7 @@ def test_memory_changes_no_answer(
 
 def test_equal_pods_share_their_sizes() -> None:
     """The second of two equal pods costs no sizing, until its VPA changes."""
-    memory = Memory(RULES)
+    memory = pod_memory(RULES)
     snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
 
     def sizes(name: str, moment: Snapshot) -> object:
