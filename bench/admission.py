@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -258,7 +259,7 @@ def vegeta(binary: str, folder: Path, port: int, bodies: Path, rate: int, second
                 "method": "POST",
                 "url": f"https://127.0.0.1:{port}/mutate?timeout=5s",
                 "header": {"Content-Type": ["application/json"]},
-                "body": _base64(line),
+                "body": b64encode(line).decode(),
             }
             file.write(orjson.dumps(target) + b"\n")
     attack = [
@@ -278,12 +279,6 @@ def vegeta(binary: str, folder: Path, port: int, bodies: Path, rate: int, second
     )
 
 
-def _base64(body: bytes) -> str:
-    from base64 import b64encode
-
-    return b64encode(body).decode()
-
-
 def _found(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     if match is None:
@@ -298,12 +293,6 @@ def _milliseconds(text: str) -> float:
     raise SystemExit(f"not a duration: {text}")
 
 
-ECHO = '''
-import sys
-size = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-'''
-
-
 @contextmanager
 def webhook(folder: Path, found: Path, workers: int) -> Iterator[tuple[int, int]]:
     """Run the webhook on files; yields its port and the port of its health."""
@@ -313,7 +302,7 @@ def webhook(folder: Path, found: Path, workers: int) -> Iterator[tuple[int, int]
         f"--address=127.0.0.1:{health}", f"--workers={workers}", "--host=127.0.0.1",
         f"--certs-dir={folder / 'certs'}",
     ]  # fmt: skip
-    with _running(command), _quiet():
+    with _running(command):
         _wait_for(f"http://127.0.0.1:{health}/readyz")
         yield port, health
 
@@ -331,11 +320,6 @@ def echo(folder: Path, workers: int, size: int) -> Iterator[int]:
     with _running(command, PLUMBLINE_ECHO_BYTES=str(size)):
         _wait_for_port(port)
         yield port
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    yield
 
 
 @contextmanager
@@ -387,9 +371,8 @@ def _wait_for_port(port: int) -> None:
             return
 
 
-def _rss_mb(port: int) -> float:
-    """Return the memory of the largest process that serves a port."""
-    del port
+def _rss_mb() -> float:
+    """Return the memory of the largest worker."""
     sizes = []
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -470,7 +453,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         for scene in SCENES:
             with webhook(folder, files[scene], options.workers) as (port, _):
                 load = wrk(folder, port, bodies[scene], options.seconds, options.connections)
-                memory[scene] = _rss_mb(port)
+                memory[scene] = _rss_mb()
                 found.setdefault(scene, []).append(load)
         print(f"round {turn + 1} of {options.rounds} done", flush=True)
     _table(found, memory)
