@@ -37,10 +37,14 @@ class Outcome:
 
     queue: Queue
     step: Step
-    action: Action  # what was asked for; an eviction may stand for a refused resize
     at: datetime
     error: ClusterError | None = None  # None: accepted
     generation: int = 0  # of the pod as it was returned, 0 if it did not say
+
+    @property
+    def action(self) -> Action:
+        """What was asked for."""
+        return self.step.decision.action
 
 
 def learn(

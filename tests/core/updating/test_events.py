@@ -20,7 +20,7 @@ def outcome(mode: str) -> Outcome:
     """Return the first step of a scene as carried out."""
     plan = Scene(several(POD, 3), mode=mode, rules=UNPROVEN).plan()
     queue = plan.queues[0]
-    return Outcome(queue, queue.steps[0], queue.steps[0].decision.action, NOW)
+    return Outcome(queue, queue.steps[0], NOW)
 
 
 def test_evictions_are_told_to_pod_and_vpa() -> None:
@@ -54,12 +54,12 @@ def test_resizes_and_ends_of_boosts_are_told_to_the_pod() -> None:
     assert (resized.kind, resized.reason) == ("Pod", "InPlaceResizedByVPA")
     queue = boosts.scene(boosts.boosted()).plan().queues[0]
     step = queue.steps[0]
-    (back,) = of_outcome(Outcome(queue, step, Action.UNBOOST, NOW))
+    (back,) = of_outcome(Outcome(queue, step, NOW))
     assert back.reason == "InPlaceResizedByVPA"
     unmarked = replace(step, decision=replace(step.decision, change=PodChange()))
-    assert list(of_outcome(Outcome(queue, unmarked, Action.UNBOOST, NOW))) == []
+    assert list(of_outcome(Outcome(queue, unmarked, NOW))) == []
     nothing = replace(step, decision=replace(step.decision, change=None))
-    assert list(of_outcome(Outcome(queue, nothing, Action.RESIZE, NOW))) == []
+    assert list(of_outcome(Outcome(queue, nothing, NOW))) == []
 
 
 def test_refusals_are_told_by_the_next_decision() -> None:

@@ -53,7 +53,7 @@ def after(
     found: Scene,
     error: ClusterError | None = None,
     *,
-    action: Action | None = None,
+    instead: bool = False,
     generation: int = 0,
     memory: Memory | None = None,
 ) -> Memory:
@@ -61,7 +61,10 @@ def after(
     plan = found.plan()
     queue = plan.queues[0]
     step = queue.steps[0]
-    outcome = Outcome(queue, step, action or step.decision.action, found.now, error, generation)
+    if instead:
+        decision = replace(step.decision, action=Action.EVICT, change=None)
+        step = replace(step, decision=decision)
+    outcome = Outcome(queue, step, found.now, error, generation)
     return learn(memory or plan.memory, [outcome], found.snapshot(), found.rules)
 
 
@@ -90,7 +93,7 @@ def test_an_eviction_is_believed_and_its_replacement_awaited() -> None:
 
 def test_an_eviction_instead_of_a_resize_counts_as_one() -> None:
     """The action that was taken decides, not the one that was planned."""
-    found = after(scene(EITHER), action=Action.EVICT)
+    found = after(scene(EITHER), instead=True)
     remembered = first(found)
     assert remembered is not None
     assert remembered.evicted == NOW
@@ -101,7 +104,7 @@ def test_a_vpa_that_is_gone_awaits_nothing() -> None:
     """Between plan and call anything may be deleted."""
     found = scene()
     plan = found.plan()
-    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], Action.EVICT, NOW)
+    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], NOW)
     assert learn(Memory(), [outcome], make.snapshot(), OURS).proofs == {}
     bare = replace(found, others=[])
     empty = make.snapshot(make.vpa_json())
@@ -114,7 +117,7 @@ def test_nothing_to_compare_is_nothing_to_await() -> None:
     plan = scene().plan()
     step = plan.queues[0].steps[0]
     step = replace(step, decision=replace(step.decision, numbers=None))
-    outcome = Outcome(plan.queues[0], step, Action.EVICT, NOW)
+    outcome = Outcome(plan.queues[0], step, NOW)
     assert learn(Memory(), [outcome], scene().snapshot(), OURS).proofs == {}
 
 
@@ -208,7 +211,7 @@ def test_upstream_remembers_refusals_in_one_mode_only() -> None:
     assert pod.infeasible is not None
     assert pod.infeasible.wanted[("app", "cpu")] == make.quantity("9")
     plan = found.plan()
-    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], Action.RESIZE, NOW, refusal)
+    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], NOW, refusal)
     assert learn(Memory(), [outcome], make.snapshot(), UPSTREAM).pods == {}
 
 
@@ -218,7 +221,7 @@ def test_refusals_without_numbers() -> None:
     step = plan.queues[0].steps[0]
     step = replace(step, decision=replace(step.decision, numbers=None))
     error = Refused(TOO_MUCH, causes=CAPACITY)
-    outcome = Outcome(plan.queues[0], step, Action.RESIZE, NOW, error)
+    outcome = Outcome(plan.queues[0], step, NOW, error)
     pod = first(learn(Memory(), [outcome], scene().snapshot(), OURS))
     assert pod is not None
     assert pod.infeasible is not None
@@ -257,7 +260,7 @@ def test_ends_of_boosts() -> None:
         now = NOW + number * timedelta(minutes=10)
         plan = found.plan()
         queue = plan.queues[0]
-        refused = Outcome(queue, queue.steps[0], Action.UNBOOST, now, Unavailable("no"))
+        refused = Outcome(queue, queue.steps[0], now, Unavailable("no"))
         memory = learn(memory, [refused], found.snapshot(), OURS)
     pod = first(memory)
     assert pod is not None
@@ -272,6 +275,6 @@ def test_outcomes_are_taken_in_order() -> None:
     plan = found.plan()
     queue = plan.queues[0]
     both: Mapping[int, ClusterError | None] = {0: Unavailable("no"), 1: None}
-    outcomes = [Outcome(queue, queue.steps[0], Action.EVICT, NOW, error) for error in both.values()]
+    outcomes = [Outcome(queue, queue.steps[0], NOW, error) for error in both.values()]
     pod = first(learn(Memory(), outcomes, found.snapshot(), UNPROVEN))
     assert pod == PodMemory("default", "web-0", evicted=NOW)

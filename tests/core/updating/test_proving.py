@@ -51,7 +51,7 @@ class Story:
                 planned = next(d for d in plan.decisions if d.uid == step.pod.uid)
                 if planned.action is Action.EVICT:
                     gone.append(step.pod.name)
-                    outcomes.append(Outcome(queue, step, Action.EVICT, self.scene.now))
+                    outcomes.append(Outcome(queue, step, self.scene.now))
         snapshot = self.scene.snapshot()
         self.memory = learn(plan.memory, outcomes, snapshot, self.rules)
         self.pods = [pod for pod in self.pods if pod["metadata"]["name"] not in gone]

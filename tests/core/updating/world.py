@@ -186,7 +186,7 @@ class World:
             self._accept(step, action)
         else:
             walk.came_to_nothing(step)
-        yield Outcome(queue, step, action, self.now, error)
+        yield Outcome(queue, step, self.now, error)
         if isinstance(error, Invalid):
             walk.evict_later(step)
 
