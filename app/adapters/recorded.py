@@ -83,6 +83,8 @@ class RecordedCluster:
             changes.append(change)
             return
         api_version, kind, _, name = identity(item)
+        if not kind:
+            raise BadObject("", "nobody knows what it is")
         if kind == "CustomResourceDefinition":
             custom = read_custom_kind(item)
             self._kinds[custom.group, custom.kind] = custom
@@ -116,5 +118,7 @@ def _shown(item: Object) -> str:
         _, kind, _, name = identity(item)
     except BadObject:
         return "an object"
+    if not kind:
+        return "an object without kind"
     namespace = _namespace(item)
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

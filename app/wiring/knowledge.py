@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from app.adapters.kube import KubeCluster
 from app.adapters.mirror import Mirror, Source
 from app.adapters.owners import LiveOwners
 from app.adapters.recorded import RecordedCluster
-from app.model.errors import BadObject, ClusterError
+from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, owner_key
 from app.model.limits import read_limit_range
@@ -60,6 +61,21 @@ def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
     return Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock(), is_live=False)
 
 
+def check_files(paths: Iterable[Path]) -> None:
+    """See whether every process can read these files and folders.
+
+    Raises:
+        BadSetting: one of them is not there, or can be read only once.
+    """
+    for path in paths:
+        if not path.exists():
+            raise BadSetting(f"{path}: No such file or directory")
+        if not os.access(path, os.R_OK):
+            raise BadSetting(f"{path}: Permission denied")
+        if not path.is_dir() and not path.is_file():
+            raise BadSetting(f"{path}: several processes have to read it, so it must be a file")
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Hold garbage collection, which would look at everything that is read again and again."""
@@ -76,12 +92,18 @@ class RecordedKnowledge:
     """A cluster in files: known from the start, and always the same."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        found = chain.from_iterable(documents(str(path)) for path in paths)
-        self.sources = recorded_sources(found)
+        self._problem = ""
+        try:
+            self.sources = recorded_sources(
+                chain.from_iterable(documents(str(path)) for path in paths)
+            )
+        except BadSetting as error:
+            log.exception("objects not read")
+            self._problem, self.sources = str(error), recorded_sources(())
 
     def problem(self) -> str:
-        """Nothing can be wrong with what does not change."""
-        return ""
+        """Say why the objects could not be read; what does not change stays as it is."""
+        return self._problem
 
     def watch_ages(self) -> Mapping[str, float]:
         """Nothing is watched."""
@@ -93,22 +115,32 @@ class LiveKnowledge:
 
     def __init__(self, connect: Callable[[], KubeCluster], scope: Scope, clock: Clock) -> None:
         self._clock = clock
-        cluster = connect()
+        # Reviews wait for look-ups; these do not queue behind whole lists, and give up soon.
+        cluster, asked = connect(), connect()
+        self._clusters = (cluster, asked)
         sources = [_source(resource, scope.namespace) for resource in (VPAS, LIMIT_RANGES)]
         sources += [_source(resource, scope.namespace) for resource in WORKLOADS]
         self._mirror = Mirror(cluster, clock, sources, jitter=random.random)
-        # Reviews wait for these; they do not queue behind whole lists, and give up soon.
-        asked = connect().within(_LOOKUP_SECONDS)
-        owners, siblings = LiveOwners(asked, clock), ListedSiblings(asked)
-        self.sources = Sources(lambda: self._mirror.snapshot, owners, siblings, clock)
+        asked = asked.within(_LOOKUP_SECONDS)
+        self._owners, siblings = LiveOwners(asked, clock), ListedSiblings(asked)
+        self.sources = Sources(lambda: self._mirror.snapshot, self._owners, siblings, clock)
         self._mirror.start()
-        owners.start()
+        self._owners.start()
+
+    def close(self) -> None:
+        """Watch no more, and look nothing up."""
+        self._mirror.stop()
+        self._owners.close()
+        for cluster in self._clusters:
+            cluster.close()
+        self._mirror.join(_LOOKUP_SECONDS)
 
     def problem(self) -> str:
         """Say which resource is not known, or not fresh."""
         for standing in self._mirror.standings(self._clock.now()):
             if not standing.synced and not standing.missing:
-                return f"{standing.resource.plural} are not read yet {standing.problem}".strip()
+                why = f": {standing.problem}" if standing.problem else ""
+                return f"{standing.resource.plural} are not read yet{why}"
             if standing.stale_seconds > _MOST_STALE_SECONDS:
                 return f"nothing was heard of {standing.resource.plural} for too long"
         return ""

@@ -1,0 +1,38 @@
+"""Processes that belong together share a folder for their numbers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from app.wiring.numbers import shared_numbers
+
+VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def test_a_folder_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is there for as long as it is needed, whatever happens meanwhile."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    folders = []
+
+    def fail_inside() -> None:
+        with shared_numbers():
+            folders.append(Path(os.environ[VARIABLE]))
+            assert folders[0].is_dir()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_inside()
+    assert VARIABLE not in os.environ
+    assert not folders[0].exists()
+
+
+def test_a_folder_that_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Somebody who names a folder keeps it."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with shared_numbers():
+        assert os.environ[VARIABLE] == str(tmp_path)
+    assert tmp_path.is_dir()
+    assert os.environ[VARIABLE] == str(tmp_path)
