@@ -47,7 +47,9 @@ def admission(words: Arguments, environment: Environment) -> int:
         return 0
     with shared_numbers():
         from app.wiring.admission import serve  # only now: see shared_numbers
+        from app.wiring.knowledge import check_files
 
+        check_files(settings.offline.objects)
         return serve(settings)
 
 
@@ -57,8 +59,10 @@ def run(words: Arguments, environment: Environment) -> int:
     if settings is None:
         return 0
     with shared_numbers():
-        from app.wiring.run import demo_objects, try_out  # only now: see shared_numbers
+        from app.wiring.knowledge import check_files  # only now: see shared_numbers
+        from app.wiring.run import demo_objects, try_out
 
+        check_files(settings.offline.objects)
         if not settings.offline.objects:
             settings = replace(settings, offline=Offline((demo_objects(),)))
         return try_out(settings)
