@@ -25,7 +25,13 @@ from app.ports import Json
 
 IDLE_CONNECTIONS = 32  # that are kept for each webhook
 
-_CLOSED_MEANWHILE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
+_CLOSED_MEANWHILE = (
+    http.client.RemoteDisconnected,
+    BrokenPipeError,
+    ConnectionResetError,
+    ssl.SSLEOFError,
+    ssl.SSLZeroReturnError,
+)
 
 
 class CallFailed(Exception):

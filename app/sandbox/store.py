@@ -86,6 +86,12 @@ class Store:
         """The version of the latest change."""
         return self._version
 
+    def __len__(self) -> int:
+        """Return how many objects and changes are kept."""
+        with self.lock:
+            kept = self._collections.values()
+            return sum(len(found.items) + len(found.changes) for found in kept)
+
     def newest(self, collection: str) -> int:
         """Return the version of the latest change in a collection; asks for no lock."""
         return self._collection(collection).newest

@@ -35,6 +35,8 @@ class Reviewer:
         self.queries: list[str] = []
         self.released = Event()
         self.port = 0
+        self.connections = 0
+        self.hangs_up = False
 
     def asked(self, path: str) -> list[Json]:
         """Return the requests that came to a path."""
@@ -49,6 +51,11 @@ class Reviewer:
 
     def answer(self, path: str, review: Json) -> tuple[int, bytes]:
         """Answer a review: what a function returns may be a response, bytes, or a status."""
+        status, found = self.reviewed(path, review)
+        return status, found if isinstance(found, bytes) else orjson.dumps(found)
+
+    def reviewed(self, path: str, review: Json) -> tuple[int, Json | bytes]:
+        """Note a request and answer it."""
         request = review["request"]
         self.requests.setdefault(path, []).append(request)
         found = self.answers.get(path, allow)(request)
@@ -56,9 +63,13 @@ class Reviewer:
             return found, b"{}"
         if isinstance(found, bytes):
             return 200, found
-        response = {"uid": request["uid"], **found}
         head = {"apiVersion": review["apiVersion"], "kind": review["kind"]}
-        return 200, orjson.dumps(head | {"response": response})
+        return 200, head | {"response": {"uid": request["uid"], **found}}
+
+    def hang_up_after(self, _request: Json) -> Json:
+        """Allow, and close the connection without saying so."""
+        self.hangs_up = True
+        return {"allowed": True}
 
     def dawdle(self, _request: Json) -> Json:
         """Answer only when the case is over."""
@@ -85,6 +96,10 @@ def reviewing() -> Iterator[Reviewer]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def setup(self) -> None:
+            reviewer.connections += 1
+            super().setup()
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             path, _, query = self.path.partition("?")
@@ -95,6 +110,7 @@ def reviewing() -> Iterator[Reviewer]:
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
+            self.close_connection = self.close_connection or reviewer.hangs_up
 
         def log_message(self, *_arguments: object) -> None:
             return

@@ -65,7 +65,11 @@ class DaemonSets:
             return
         share = member(strategy, "rollingUpdate.maxUnavailable")
         most = max(pods_meant(share, len(nodes), round_up=True), 1)
-        lost = [node for node in nodes if node not in pods or not is_ready(pods[node])]
+        lost = [
+            node
+            for node in nodes
+            if node not in pods or is_deleted(pods[node]) or not is_ready(pods[node])
+        ]
         old = [
             node
             for node, pod in pods.items()

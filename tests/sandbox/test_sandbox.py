@@ -1,0 +1,181 @@
+"""The sandbox as a whole: put together, stepped, running."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from app.manifests import crd
+from app.model.errors import ClusterError, TooMany
+from app.ports import DEPLOYMENTS, EVENTS, POD_DISRUPTION_BUDGETS, PODS, VPAS, Json, PatchKind
+from app.sandbox.clock import RunningClock, SteppedClock
+from app.sandbox.conditions import is_ready
+from app.sandbox.sandbox import Refusal, Sandbox
+from tests.sandbox.worlds import World, container, deployment, pod
+
+YAML = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: one, namespace: far-away}
+  spec: {containers: [{name: app, image: "app:1"}]}
+---
+---
+apiVersion: example.com/v1
+kind: Unknown
+metadata: {name: what}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: two}
+spec: {containers: []}
+"""
+
+
+def test_apply() -> None:
+    """Objects of YAML and lists go in, and what does not is told and stops nothing."""
+    sandbox = Sandbox(SteppedClock())
+    refusals = sandbox.apply(YAML, *crd.documents())
+
+    assert refusals == [
+        Refusal("Unknown", "what", "the sandbox knows no example.com/v1 Unknown"),
+        Refusal("Pod", "two", 'Pod "two" is invalid: spec.containers: Required value'),
+    ]
+    assert [found["metadata"]["name"] for found in sandbox.pods("far-away")] == ["one"]
+    assert not sandbox.cluster.list(VPAS).items
+
+
+def test_apply_again() -> None:
+    """What is there is replaced, and stays what it is."""
+    sandbox = Sandbox(SteppedClock())
+    sandbox.apply(deployment("web"))
+    before = sandbox.cluster.get(DEPLOYMENTS, "default", "web")
+    assert sandbox.apply(deployment("web", replicas=4)) == []
+    after = sandbox.cluster.get(DEPLOYMENTS, "default", "web")
+
+    assert after["spec"]["replicas"] == 4
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def history(seed: int) -> list[Json]:
+    """Everything that is to be seen after a busy hour."""
+    world = World(seed=seed)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    world.run(
+        deployment("web", replicas=3, load="memory: leaking 100Mi 400Mi, cpu: spiky 0 1 5m 20s"),
+        deployment("big", container(requests={"cpu": "3"}, limits={}), replicas=6),
+        budget,
+    )
+    for step in range(12):
+        for found in world.sandbox.pods(selector="app=web")[: step % 3]:
+            try:
+                world.sandbox.cluster.evict("default", found["metadata"]["name"])
+            except TooMany:
+                continue
+        world.step(300)
+    cluster = world.sandbox.cluster
+    kinds = (PODS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, EVENTS)
+    return [item for kind in kinds for item in cluster.list(kind).items]
+
+
+def test_the_same_seed_makes_the_same_history() -> None:
+    """Two sandboxes that are stepped alike are alike to the last letter."""
+    first = history(1)
+
+    assert first == history(1)
+    assert first != history(2)
+
+
+def test_a_running_sandbox() -> None:
+    """With a clock that runs, all happens by itself, and everything ends when it is closed."""
+    clock = RunningClock(speed=200)
+    sandbox = Sandbox(clock)
+    sandbox.start()
+    sandbox.apply(deployment("web", replicas=2))
+    version = sandbox.cluster.list(PODS).resource_version
+    seen = 0
+    for event in sandbox.cluster.watch(PODS, resource_version=version, timeout_seconds=60):
+        seen += is_ready(event.object)
+        if seen == 2:
+            break
+    sandbox.close()
+
+    assert seen == 2
+    assert all(found["status"]["phase"] == "Running" for found in sandbox.pods())
+
+
+def test_clocks_are_used_as_what_they_are() -> None:
+    """A running clock cannot be stepped, nor a stepped one run."""
+    running, stepped = Sandbox(RunningClock()), Sandbox(SteppedClock())
+
+    with pytest.raises(TypeError):
+        running.advance(1)
+    with pytest.raises(TypeError):
+        stepped.start()
+    running.close()
+
+
+def test_memory_is_bounded() -> None:
+    """However long it runs, only so much of the past is kept."""
+    sandbox = Sandbox(SteppedClock(), history=20)
+    sandbox.apply(
+        deployment("web", replicas=3, load="memory: leaking 100Mi 2000Mi, noise: 0"),
+        deployment("sick", load="exit: 3s 1"),
+    )
+    sandbox.advance(3 * 3600)
+    first = len(sandbox.store)
+    sandbox.advance(12 * 3600)
+
+    assert len(sandbox.store) <= first * 1.2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_budget_is_never_broken(seed: int) -> None:
+    """Whatever is evicted, deleted and stepped in which order, enough pods stay Ready."""
+    choose = random.Random(seed)
+    world = World(seed=seed)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    world.run(deployment("web", replicas=5), budget)
+    for _ in range(200):
+        pods = world.sandbox.pods(selector="app=web")
+        target = choose.choice(pods)["metadata"]
+        uid = choose.choice([target["uid"], "", "another"])
+        with suppress(ClusterError):
+            world.sandbox.cluster.evict("default", target["name"], uid=uid)
+        world.step(choose.choice([0, 0.01, 0.5, 3, 150]))
+        ready = [
+            found
+            for found in world.sandbox.pods(selector="app=web")
+            if "deletionTimestamp" not in found["metadata"] and is_ready(found)
+        ]
+
+        assert len(ready) >= 3
+
+
+def test_a_pod_may_be_patched_while_all_runs() -> None:
+    """Writes of many threads do not undo one another."""
+    world = World()
+    world.run(pod())
+    for number in range(10):
+        patch = {"metadata": {"labels": {f"l-{number}": "x"}}}
+        world.sandbox.cluster.patch(PODS, "default", "pod", patch, kind=PatchKind.MERGE)
+        world.resize(cpu=f"{110 + number}m")
+        world.step(0.03)
+    world.step(1)
+
+    assert len(world.pod()["metadata"]["labels"]) == 10
+    assert world.status()["resources"]["requests"]["cpu"] == "119m"

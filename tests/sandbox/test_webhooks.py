@@ -1,0 +1,130 @@
+"""What the sandbox knows of its webhooks beyond what they do to objects."""
+
+from __future__ import annotations
+
+from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Resource
+from app.sandbox.carriers import Address, Carrier, Https, InProcess, Service
+from app.sandbox.clock import SteppedClock
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.webhooks import Outcome
+from tests.contract.building import add
+from tests.contract.reviewer import Reviewer, patch, reviewing
+from tests.sandbox.worlds import deployment
+
+SERVICE = {"namespace": "contract", "name": "reviewer", "path": "/mutate"}
+NAME = "reviewer.example.com"
+
+
+def registered(carrier: Carrier, client: Json, resource: str = "secrets") -> Sandbox:
+    """Return a sandbox that asks one webhook about new objects."""
+    sandbox = Sandbox(SteppedClock(), carrier=carrier)
+    rule = {
+        "operations": ["CREATE"],
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": [resource],
+    }
+    webhook = {
+        "name": NAME,
+        "clientConfig": client,
+        "rules": [rule],
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {"metadata": {"name": "it"}, "webhooks": [webhook]}
+    sandbox.cluster.create(MUTATING_WEBHOOKS, "", body)
+    return sandbox
+
+
+def make(sandbox: Sandbox, name: str, resource: Resource = SECRETS) -> Json:
+    """Create an object."""
+    return sandbox.cluster.create(resource, "default", {"metadata": {"name": name}})
+
+
+def service_client(reviewer: Reviewer) -> Json:
+    """A client configuration that names a service, not an address."""
+    return {"service": SERVICE, "caBundle": reviewer.client("/")["caBundle"]}
+
+
+def test_services_are_found_where_they_listen() -> None:
+    """The certificate is for the service, though it listens elsewhere; connections are reused."""
+    with reviewing() as reviewer:
+        where = {Service("contract", "reviewer"): Address("127.0.0.1", reviewer.port)}
+        carrier = Https(where)
+        sandbox = registered(carrier, service_client(reviewer))
+        for number in range(3):
+            make(sandbox, f"s-{number}")
+        sandbox.close()
+
+        assert len(reviewer.asked("/mutate")) == 3
+        assert reviewer.connections == 1
+    assert sandbox.webhooks.outcomes == {(NAME, Outcome.ALLOWED): 3}
+
+
+def test_a_connection_that_went_away_is_no_failure() -> None:
+    """Where the server closed what was kept open, a new connection is made."""
+    with reviewing() as reviewer:
+        reviewer.answers["/mutate"] = reviewer.hang_up_after
+        where = {Service("contract", "reviewer"): Address("127.0.0.1", reviewer.port)}
+        sandbox = registered(Https(where), service_client(reviewer))
+        for number in range(3):
+            make(sandbox, f"s-{number}")
+        sandbox.close()
+
+        assert reviewer.connections == 3
+    assert sandbox.webhooks.outcomes == {(NAME, Outcome.ALLOWED): 3}
+
+
+def test_services_that_nobody_knows() -> None:
+    """A service without an address is a failure to call."""
+    with reviewing() as reviewer:
+        sandbox = registered(Https(), service_client(reviewer))
+    make(sandbox, "first")
+    sandbox.close()
+    (note,) = sandbox.webhooks.notes
+
+    assert (note.outcome, note.message) == (Outcome.FAILED_OPEN, 'service "reviewer" not found')
+
+
+def test_a_function_may_be_the_webhook() -> None:
+    """Flow tests need no server: a function takes the review and returns one."""
+    reviewer = Reviewer()
+    reviewer.answers["/mutate"] = patch(add("/metadata/labels", {"from": "afar"}))
+
+    def review(asked: Json) -> Json:
+        _, answer = reviewer.reviewed("/mutate", asked)
+        assert isinstance(answer, dict)
+        return answer
+
+    sandbox = registered(InProcess({"/mutate": review}), {"service": SERVICE})
+    made = make(sandbox, "first")
+
+    assert made["metadata"]["labels"] == {"from": "afar"}
+
+
+def test_warnings_and_audit_annotations_are_kept() -> None:
+    """What a webhook says beside its verdict can be looked up."""
+
+    def review(asked: Json) -> Json:
+        response = {
+            "uid": asked["request"]["uid"],
+            "allowed": False,
+            "status": {"message": "no"},
+            "warnings": ["mind this"],
+            "auditAnnotations": {"why": "because"},
+        }
+        return {**asked, "request": None, "response": response}
+
+    sandbox = registered(InProcess({"/mutate": review}), {"service": SERVICE}, "pods")
+    sandbox.apply(deployment("web"))
+    sandbox.advance(0.5)
+    note = sandbox.webhooks.notes[0]
+
+    assert (note.outcome, note.collection, note.operation) == (Outcome.DENIED, "pods", "CREATE")
+    assert note.name.startswith("web-")
+    assert note.warnings == ("mind this",)
+    assert note.audit == ((f"{NAME}/why", "because"),)
+    assert not sandbox.cluster.list(PODS).items
+    (event,) = sandbox.events(reason="FailedCreate")
+    assert "denied the request: no" in event["message"]
