@@ -53,7 +53,7 @@ class Knowledge(Protocol):
 
 def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
     """Return the cluster that files describe, which nothing changes; what is wrong is logged."""
-    with _uncollected():
+    with uncollected():
         recorded = RecordedCluster(found)
     for problem in recorded.problems:
         extra = {"place": problem.place, "problem": problem.message}
@@ -77,7 +77,7 @@ def check_files(paths: Iterable[Path]) -> None:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Hold garbage collection, which would look at everything that is read again and again."""
     was_on = gc.isenabled()
     gc.disable()

@@ -1,0 +1,365 @@
+"""The program as it is started: its answers, its sentences, its exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import socket
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+
+from app.cli import VERBS
+from tests import make
+from tests.make import Json
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 60
+OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json()]
+# By uid; the second one has a VPA with mistakes, the third one is no business of anybody.
+REVIEWS = {
+    "a": make.review_json(make.pod_json(cpu="100m"), uid="a"),
+    "b": make.review_json(make.vpa_json("b", mode="Never"), uid="b"),
+    "c": make.review_json(make.pod_json(owner=None), uid="c"),
+}
+A, B, C = (orjson.dumps(review) for review in REVIEWS.values())
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    """Start the program."""
+    environment = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "app", *words],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def plumbline(*words: str | Path, stdin: bytes = b"") -> tuple[int, bytes, str]:
+    """Run the program to its end; return exit code, output and what it complains about."""
+    with start(*map(str, words)) as process:
+        output, errors = process.communicate(stdin, SECONDS)
+    return process.returncode, output, errors.decode()
+
+
+def answered(*words: str | Path, stdin: bytes = b"") -> list[Json]:
+    """Return the responses of `admit`, which must have gone well."""
+    code, output, errors = plumbline("admit", *words, stdin=stdin)
+    assert code == 0, errors
+    lines = [orjson.loads(line) for line in output.splitlines()]
+    assert all(
+        (line["kind"], line["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
+        for line in lines
+    )
+    return [line["response"] for line in lines]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with objects and reviews in files of all kinds."""
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(OBJECTS))
+    (tmp_path / "more.jsonl.gz").write_bytes(gzip.compress(orjson.dumps(OBJECTS[0])))
+    (tmp_path / "a.json").write_bytes(A)
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump(REVIEWS["b"]))
+    (tmp_path / "abc.jsonl").write_bytes(b"\n".join((A, B, C)))
+    (tmp_path / "broken.jsonl").write_bytes(b"\n".join((A, b"{", B, b"null", C, b"{}")))
+    (tmp_path / "garbage.json").write_bytes(b"{")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "uids"),
+    [
+        pytest.param(
+            "--objects {0}/objects.yaml -- {0}/a.json {0}/b.yaml", "ab", id="parted by dashes"
+        ),
+        pytest.param(
+            "--objects {0}/objects.yaml {0}/a.json {0}/b.yaml", "ab", id="after the objects"
+        ),
+        pytest.param(
+            "{0}/b.yaml {0}/a.json --objects {0}/objects.yaml", "ba", id="before the objects"
+        ),
+        pytest.param(
+            "--objects {0}/objects.yaml {0}/more.jsonl.gz --decode {0}/abc.jsonl",
+            "abc",
+            id="after another flag",
+        ),
+        pytest.param(
+            "--objects={0}/objects.yaml --objects={0}/more.jsonl.gz {0}/abc.jsonl {0}/a.json",
+            "abca",
+            id="in several files",
+        ),
+        pytest.param(
+            "--objects {0}/objects.yaml - {0}/b.yaml", "cb", id="from standard input, in its place"
+        ),
+        pytest.param(
+            "{0}/a.json - --objects {0}/objects.yaml", "ac", id="from standard input at the end"
+        ),
+        pytest.param(
+            "--objects {0}/objects.yaml {0}/broken.jsonl", "a.b.c.", id="beside broken ones"
+        ),
+        pytest.param(
+            "{0}/broken.jsonl {0}/garbage.json {0}/a.json --objects {0}/objects.yaml",
+            "a.b.c..a",
+            id="beside broken files",
+        ),
+        pytest.param(
+            "--objects {0}/objects.yaml {0}/a.json {0}/garbage.json {0}/b.yaml",
+            "a.b",
+            id="beside broken files, after the objects",
+        ),
+        pytest.param(
+            "--objects {0}/objects.yaml {0}/garbage.json", ".", id="nothing but a broken file"
+        ),
+        pytest.param("{0}/a.json", "a", id="without objects"),
+    ],
+)
+def test_reviews_are_answered_in_their_order(folder: Path, words: str, uids: str) -> None:
+    """Every review has one line, in the order in which they were named; a dot has no uid."""
+    responses = answered(*words.format(folder).split(), stdin=C)
+    assert "".join(response["uid"] or "." for response in responses) == uids
+    for response in responses:
+        assert response["allowed"] is (response["uid"] != "b")
+        is_sized = response["uid"] == "a" and "--objects" in words
+        assert ("patch" in response) is is_sized
+
+
+def test_answers_are_those_of_the_wire(folder: Path) -> None:
+    """The patch comes in base64 unless it is to be read by people, who are told why as well."""
+    objects, review = folder / "objects.yaml", folder / "a.json"
+    (plain,) = answered("--objects", objects, review)
+    (decoded,) = answered("--objects", objects, "--decode", review)
+    assert orjson.loads(b64decode(plain["patch"])) == decoded["patch"]
+    code, output, _ = plumbline(
+        "admit", "--objects", objects, "--explain", "--decode", folder / "abc.jsonl"
+    )
+    lines = [orjson.loads(line) for line in output.splitlines()]
+    assert code == 0
+    assert [line["explanation"]["reason"] for line in lines] == ["Sized", "NotAPod", "NoController"]
+    assert lines[0]["explanation"]["containers"][0]["cpu"]["gets"] == {"request": "250m"}
+    assert lines[0]["response"] == decoded
+
+
+def test_what_is_wrong_with_objects_is_told(folder: Path) -> None:
+    """An object that cannot be used is named on standard error, and the others are used."""
+    (folder / "wrong.yaml").write_text("kind: Pod\napiVersion: v1\nmetadata: 7\n---\n{\n")
+    code, output, errors = plumbline(
+        "admit",
+        "--objects",
+        folder / "wrong.yaml",
+        folder / "objects.yaml",
+        "--",
+        folder / "a.json",
+    )
+    assert (code, b'"patch"' in output) == (0, True)
+    lines = [orjson.loads(line) for line in errors.splitlines()]
+    assert [line["place"] for line in lines] == [f"{folder}/wrong.yaml:1", f"{folder}/wrong.yaml:4"]
+
+
+def test_decisions_are_not_told_twice(folder: Path) -> None:
+    """What the answers tell is not on standard error as well."""
+    _, _, errors = plumbline("admit", "--objects", folder / "objects.yaml", folder / "abc.jsonl")
+    assert errors == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        pytest.param(["admitt"], 'unknown command "admitt"; did you mean "admit"?', id="command"),
+        pytest.param(["--objects"], 'unknown command "--objects"', id="flag as command"),
+        pytest.param(
+            ["admit", "--object", "x"], 'unknown flag --object; did you mean "objects"?', id="flag"
+        ),
+        pytest.param(
+            ["admission", "--feature-gates=InPlac=true"],
+            '--feature-gates: unknown feature gate "InPlac"; did you mean "InPlace"?',
+            id="gate",
+        ),
+        pytest.param(
+            ["admit", "--max-allowed-cpu-boost=much"],
+            '--max-allowed-cpu-boost takes a quantity such as 500m or 2Gi, or nothing, not "much"',
+            id="value",
+        ),
+        pytest.param(["admit", "--v"], "-v needs a value: a whole number", id="no value"),
+        pytest.param(
+            ["admission", "x"],
+            'unexpected word "x"; flags begin with --, and a switch is turned off '
+            "with --switch=false",
+            id="word",
+        ),
+        pytest.param(
+            ["admit"],
+            "no review given: name files with AdmissionReviews, or - to read them",
+            id="no review",
+        ),
+        pytest.param(
+            ["admit", "--objects", "{empty}"],
+            "no review given: name files with AdmissionReviews, or - to read them",
+            id="no review beside objects",
+        ),
+        pytest.param(
+            ["admit", "{empty}"],
+            "no review given: name files with AdmissionReviews, or - to read them",
+            id="an empty file",
+        ),
+        pytest.param(
+            ["admit", "-"],
+            "no review given: name files with AdmissionReviews, or - to read them",
+            id="empty input",
+        ),
+        pytest.param(
+            ["admit", "/no/review"], "/no/review: No such file or directory", id="no such review"
+        ),
+        pytest.param(
+            ["admit", "--objects=/no/object", "{empty}"],
+            "/no/object: No such file or directory",
+            id="no such object",
+        ),
+        pytest.param(
+            ["admission", "--objects=/no/object"],
+            "/no/object: No such file or directory",
+            id="no such object to serve",
+        ),
+        pytest.param(
+            ["run", "--objects", "/dev/null"],
+            "/dev/null: several processes have to read it, so it must be a file",
+            id="a pipe to serve",
+        ),
+        pytest.param(
+            ["admit", "/proc/self/mem"],
+            "/proc/self/mem: Input/output error",
+            id="a file that cannot be read",
+        ),
+        pytest.param(["manifests"], "usage: plumbline manifests crd", id="no document"),
+        pytest.param(
+            ["manifests", "crds"], "usage: plumbline manifests crd", id="no such document"
+        ),
+        pytest.param(
+            ["version", "x"], 'unexpected word "x"; usage: plumbline version', id="a word too many"
+        ),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, words: Sequence[str], sentence: str) -> None:
+    """What is wrong is one sentence, and exit code 2."""
+    empty = tmp_path / "empty.json"
+    empty.write_bytes(b"")
+    code, output, errors = plumbline(*(word.format(empty=empty) for word in words))
+    assert (code, output, errors) == (2, b"", f"plumbline: {sentence}\n")
+
+
+def test_help() -> None:
+    """Every command tells what it takes; without any the program tells its commands."""
+    code, usage, errors = plumbline("--help")
+    assert (code, errors) == (0, "")
+    assert plumbline() == (2, b"", usage.decode())
+    for verb in VERBS:
+        assert f"\n  {verb}" in usage.decode()
+        code, output, errors = plumbline(verb, "--help")
+        assert (code, errors) == (0, "")
+        assert output.startswith(f"usage: plumbline {verb}".encode())
+
+
+def test_documents() -> None:
+    """What is printed for machines is complete, and the version is one line."""
+    code, output, _ = plumbline("manifests", "crd")
+    assert code == 0
+    assert output == (ROOT / "deploy" / "crd.yaml").read_bytes()
+    assert plumbline("--version")[1].startswith(b"plumbline ")
+
+
+@pytest.mark.parametrize("verb", ["run", "admission"])
+def test_a_taken_port(tmp_path: Path, verb: str) -> None:
+    """A port that somebody else has is told with its flag, and nothing is left running."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        code, output, errors = plumbline(
+            verb, f"--objects={tmp_path}", f"--certs-dir={tmp_path}", "--workers=1",
+            "--host=127.0.0.1", f"--port={port}", "--address=127.0.0.1:0",
+        )  # fmt: skip
+    sentence = f"plumbline: --port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert (code, output, errors) == (2, b"", sentence)
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    """What cannot be written is told as what it is."""
+    (tmp_path / "file").write_bytes(b"")
+    code, output, errors = plumbline("certs", f"--certs-dir={tmp_path}/file/certs")
+    assert (code, output) == (2, b"")
+    assert errors.startswith(f"plumbline: {tmp_path}/file/certs")
+    assert "Not a directory" in errors
+    assert errors.count("\n") == 1
+
+
+def test_certificates(tmp_path: Path) -> None:
+    """Certificates are made once; where they lie is told every time."""
+    first = plumbline("certs", f"--certs-dir={tmp_path}/certs")
+    made = {path: path.read_bytes() for path in (tmp_path / "certs").iterdir()}
+    assert first == plumbline("certs", f"--certs-dir={tmp_path}/certs")
+    assert {path: path.read_bytes() for path in (tmp_path / "certs").iterdir()} == made
+    assert first[0] == 0
+    assert set(map(Path, first[1].decode().split())) <= set(made)
+
+
+@pytest.mark.parametrize("lines", [1, 2_000])
+def test_a_reader_that_leaves(tmp_path: Path, lines: int) -> None:
+    """Who reads no further, such as `head`, ends the program in silence."""
+    (tmp_path / "reviews.jsonl").write_bytes(b"\n".join([B] * lines))
+    with start("admit", str(tmp_path / "reviews.jsonl")) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if lines > 1:
+            assert process.stdout.readline().startswith(b'{"kind"')
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(SECONDS) == 1
+    assert errors == b""
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """Somebody who ends the program is not shown where it was."""
+    pipe = tmp_path / "reviews"
+    os.mkfifo(pipe)
+    with start("admit", str(pipe)) as process, pipe.open("wb"):  # which waits for the reader
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, output, errors) == (130, b"", b"")
+
+
+def in_shell(command: str) -> tuple[int, bytes, bytes]:
+    """Run the program with streams as a shell makes them."""
+    program = f"{sys.executable} -m app"
+    done = subprocess.run(
+        ["sh", "-c", command.format(program)],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_closed_streams(tmp_path: Path) -> None:
+    """A program without standard streams does its work all the same."""
+    (tmp_path / "a.json").write_bytes(b"{")
+    code, output, _ = in_shell(f"{{}} admit {tmp_path}/a.json <&- 2>&-")
+    assert (code, output.count(b"\n")) == (0, 1)
+    sentence = b"plumbline: standard input is closed\n"
+    assert in_shell("{} admit - <&-") == (2, b"", sentence)
+    assert in_shell("{} version >&-") == (0, b"", b"")
+
+
+def test_a_full_disk() -> None:
+    """What cannot be written any more is told in a sentence."""
+    sentence = b"plumbline: No space left on device\n"
+    assert in_shell("{} version >/dev/full") == (1, b"", sentence)
