@@ -269,3 +269,18 @@ def test_upscale_only_pods_go_back_too() -> None:
     """S13: the end of a boost makes smaller whatever the mode says."""
     found = scene(boosted(), mode="UpscaleOnly", recommendation=[recommended("100m/100Mi = =")])
     assert written(found.decision()) == {"app.requests.cpu": "100m"}
+
+
+def test_pods_without_marks_are_ordinary() -> None:
+    """U11 and U12: a VPA with a boost updates whoever is not boosted, in its mode."""
+    pods = several(running(container("app", "100m/200Mi")), 2)
+    found = scene(*pods, mode="InPlaceOrRecreate", recommendation=[recommended("300m/200Mi = =")])
+    assert written(found.decision()) == {"app.requests.cpu": "300m"}
+    assert scene(*pods, mode="Off").told() == (Action.NONE, Reason.MODE_OFF)
+
+
+def test_a_mark_that_could_not_be_written_does_no_harm() -> None:
+    """U23: the resize was accepted, the second patch was not: the pod is unmarked later."""
+    pod = boosted(container("app", "200m/100Mi"))
+    found = scene(pod).decision()
+    assert found.change == PodChange((), ((BOOST + "app", None),))

@@ -95,6 +95,11 @@ YOUNG = make.vpa_json("a", mode="Recreate", recommendations=FAR, created=timedel
             id="not the topmost",
         ),
         pytest.param([SET, make.vpa_json(target=None), POD], {}, id="no target"),
+        pytest.param(
+            [SET, make.vpa_json("gone", target="StatefulSet/gone"), OLD, POD],
+            {"web-0": "b"},
+            id="N13",
+        ),
     ],
 )
 @pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
@@ -135,6 +140,21 @@ def test_owners_that_have_to_be_looked_up() -> None:
     assert sum(found.action is Action.EVICT for found in known.decisions) == 2
     absent = planned(ROLLOUT, TO_ROLLOUT, looked_up={"default": {KEY: Absent()}})
     assert (absent.decisions, absent.lookups) == ((), ())
+
+
+def test_the_topmost_owner_decides() -> None:
+    """M10: a Deployment that something scalable owns is not for a VPA of the Deployment."""
+    scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
+    top = scaled_workload("default", "example.com/v1", "Rollout", scale)
+    items = [
+        make.workload_json("Deployment/web", owner="example.com/v1/Rollout/web"),
+        make.workload_json("ReplicaSet/web", owner="Deployment/web"),
+        running(owner="ReplicaSet/web"),
+    ]
+    looked_up = {"default": {KEY: top}}
+    of_deployment = make.vpa_json(target="Deployment/web")
+    assert planned(*items, of_deployment, looked_up=looked_up).decisions == ()
+    assert len(planned(*items, TO_ROLLOUT, looked_up=looked_up).decisions) == 1
 
 
 def test_one_lookup_for_many_pods() -> None:

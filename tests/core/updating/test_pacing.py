@@ -48,6 +48,15 @@ def test_thirteen_in_a_minute() -> None:
     assert count == 13
 
 
+def test_three_in_turn() -> None:
+    """N11: 0.2 a second with a burst of one: at 0, 5 and 10 seconds."""
+    bucket, waits = Bucket.full(0.2, 1), []
+    for _ in range(3):
+        waits.append(bucket.wait_for_one(NOW))
+        bucket = bucket.less_one(NOW)
+    assert waits == [timedelta(), 5 * SECOND, 10 * SECOND]
+
+
 def test_without_a_burst_nothing_ever_goes() -> None:
     """A rate with no burst lets nobody through, and says so."""
     bucket = Bucket.full(5, 0)
