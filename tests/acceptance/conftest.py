@@ -7,6 +7,7 @@ that a module starts with the flags it needs; only one can be registered at a ti
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ _LOGS = pytest.StashKey[Logs]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to follow logs."""
+    """Begin to follow logs; end in good manners, programs included, also when told to."""
     config.stash[_LOGS] = Logs()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

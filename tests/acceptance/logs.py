@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 _MOST_CHARACTERS = 12_000
-_INFO = re.compile(r"I[0-9]{4} .*\n")  # of Kubernetes' own programs, which say much
+# Of Kubernetes' own programs, which say much that is of no interest.
+_NOISE = re.compile(r"(?:I[0-9]{4} .*|.*(?:addrConn.createTransport|Skipping API) .*)\n")
 
 
 class Logs:
@@ -32,5 +33,5 @@ class Logs:
                 with path.open("rb") as log:
                     log.seek(self._seen.get(path, 0))
                     text = log.read().decode("utf-8", "replace")
-                found.append((f"log of {name}", _INFO.sub("", text)[-_MOST_CHARACTERS:]))
+                found.append((f"log of {name}", _NOISE.sub("", text)[-_MOST_CHARACTERS:]))
         return [(title, text) for title, text in found if text]

@@ -186,7 +186,8 @@ def workload(kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = 
     return {
         "apiVersion": _API_VERSIONS[kind],
         "kind": kind,
-        "metadata": {"name": name},
+        # A Deployment lets a ReplicaSet go that does not carry the labels it selects.
+        "metadata": {"name": name, "labels": {"app": APP}},
         "spec": spec,
     }
 

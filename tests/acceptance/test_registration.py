@@ -10,15 +10,15 @@ from contextlib import contextmanager
 import pytest
 
 from app.model.certificates import fingerprints
-from app.ports import EVENTS, LEASES, SECRETS, VALIDATING_WEBHOOKS
+from app.ports import EVENTS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.space import APP, Box, Space, template
 from tests.acceptance.webhook import (
-    HEARTBEAT,
     NAMESPACE,
     SECRET,
     Webhook,
     configurations,
     refusal_of_nonsense,
+    renewed,
 )
 from tests.cluster.api import Api, Json
 from tests.cluster.programs import during, eventually
@@ -75,13 +75,6 @@ def test_drift_is_put_back(admin: Api) -> None:
         "webhooks[vpa.k8s.io].failurePolicy, webhooks[vpa.k8s.io].rules",
     ]
     eventually(lambda: refusal_of_nonsense(admin), "the API server calls the webhook again")
-
-
-def renewed(admin: Api) -> str:
-    """Return when the heartbeat was last renewed; empty if never."""
-    found = admin.find(LEASES, NAMESPACE, HEARTBEAT)
-    moment: str = found["spec"]["renewTime"] if found else ""
-    return moment
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -11,6 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import yaml
 
 from app.manifests.webhooks import CONFIGURATION_NAME
@@ -98,10 +101,31 @@ class Webhook:
     def wait_until_called(self) -> None:
         """Return when the API server calls it."""
         eventually(lambda: refusal_of_nonsense(self._admin), "the API server calls the webhook")
+        client = configurations(self._admin)[0]["webhooks"][0]["clientConfig"]
+        authority = base64.b64decode(client["caBundle"]).decode()
+        self._trust = ssl.create_default_context(cadata=authority)
+        self._url = client["url"]
 
     def stop(self, seconds: float = 30.0) -> int:
         """End it; return its exit code."""
         return self.program.stop(seconds)
+
+    def asked(self, namespace: str, pod: Json) -> Json:
+        """Ask about a new pod as an API server does, without one; return the response."""
+        request = {
+            "uid": "0",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": namespace,
+            "operation": "CREATE",
+            "object": pod,
+        }
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        body = {**review, "request": request}
+        url = f"{self._url}?timeout=5s"
+        answer = httpx.post(url, json=body, verify=self._trust, timeout=5).raise_for_status()
+        response: Json = answer.json()["response"]
+        return response
 
     def workers(self) -> tuple[int, ...]:
         """Return the process ids of its workers."""
@@ -168,6 +192,13 @@ def refusal_of_nonsense(admin: Api) -> str:
     except Refusal as refusal:
         return refusal.message if "admission webhook" in refusal.message else ""
     return ""
+
+
+def renewed(admin: Api) -> str:
+    """Return when the heartbeat was last renewed; empty if never."""
+    found = admin.find(LEASES, NAMESPACE, HEARTBEAT)
+    moment: str = found["spec"]["renewTime"] if found else ""
+    return moment
 
 
 def configurations(admin: Api) -> tuple[Json, Json]:

@@ -1,0 +1,111 @@
+"""The API server goes and comes back while the webhook is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from app.ports import VPAS
+from tests.acceptance.load import owned_pod
+from tests.acceptance.space import APP, Box, Space, boxes_of, canonical, workload
+from tests.acceptance.webhook import Webhook, renewed
+from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.programs import eventually
+
+SMALL = Box(requests="100m/100Mi")
+RESOURCE = "verticalpodautoscalers"
+AGE = "plumbline_watch_last_event_age_seconds"
+
+
+class Scene:
+    """A controller whose pods are sized."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        space.vpa(kind="StatefulSet")
+        self.owner: Json = space.create(workload("StatefulSet", [SMALL], replicas=0))
+        self.recommend("200m/200Mi")
+        self.wait_for("200m/200Mi")
+
+    def recommend(self, sizes: str) -> None:
+        """Change what is recommended."""
+        self.space.recommend({APP: sizes})
+
+    def gets(self, sizes: str) -> bool:
+        """Say whether a new pod gets these sizes."""
+        pod = self.space.create(owned_pod(self.owner, SMALL), dry_run=True)
+        return boxes_of(pod) == (canonical(Box(requests=sizes)),)
+
+    def is_sized_by(self, webhook: Webhook) -> bool:
+        """Say whether the webhook sizes a pod, whatever becomes of the API server."""
+        return "patch" in webhook.asked(self.space.name, owned_pod(self.owner, SMALL))
+
+    def wait_for(self, sizes: str) -> None:
+        """Return when new pods get these sizes."""
+        eventually(lambda: self.gets(sizes), f"pods get {sizes}")
+
+
+@pytest.fixture
+def scene(space: Space, webhook: Webhook) -> Scene:
+    """Something that goes on before, and should afterwards."""
+    assert webhook.problem() == "OK"
+    return Scene(space)
+
+
+def test_api_server_restarts(
+    admin: Api, plane: ControlPlane, webhook: Webhook, scene: Scene
+) -> None:
+    """Killed and started again, it finds a webhook that goes on, and tells it what is new."""
+    last = eventually(lambda: renewed(admin), "a beat")
+    plane.api_server.kill()
+    assert scene.is_sized_by(webhook), "reviews are answered from what is known"
+    eventually(lambda: webhook.logged("will ask again"), "the webhook has noticed")
+    plane.start_api_server()
+    scene.recommend("300m/300Mi")
+    scene.wait_for("300m/300Mi")
+    eventually(lambda: renewed(admin) > last, "a beat")
+    eventually(lambda: webhook.problem() == "OK", "ready")
+
+
+def test_history_is_compacted(
+    plane: ControlPlane, webhook: Webhook, scene: Scene, admin: Api
+) -> None:
+    """Versions that were watched from are gone (410): all is read again, deletions included."""
+    other = Space(admin, scene.space.name)
+    other.vpa("gone", kind="StatefulSet", target="gone")
+    webhook.program.halt()
+    try:
+        scene.recommend("400m/400Mi")
+        admin.delete(VPAS, other.name, "gone")
+        plane.api_server.kill()
+        plane.compact()
+        plane.start_api_server()
+    finally:
+        webhook.program.go_on()
+    scene.wait_for("400m/400Mi")
+    other.vpa("again", kind="StatefulSet", target="gone")
+    eventually(lambda: webhook.problem() == "OK", "ready")
+    assert webhook.number(AGE, resource=RESOURCE) < 60
+    assert webhook.logged("too old resource version")
+
+
+def test_etcd_restarts(plane: ControlPlane, webhook: Webhook, scene: Scene) -> None:
+    """While the API server cannot write, reviews are answered; afterwards all goes on."""
+    plane.etcd.kill()
+    assert scene.is_sized_by(webhook)
+    plane.etcd.start()
+    eventually(lambda: writes(lambda: scene.recommend("500m/500Mi")), "the API server writes")
+    scene.wait_for("500m/500Mi")
+    eventually(lambda: webhook.problem() == "OK", "ready")
+
+
+def writes(write: Callable[[], None]) -> bool:
+    """Say whether something can be written."""
+    try:
+        write()
+    except (Refusal, httpx.HTTPError):
+        return False
+    return True
