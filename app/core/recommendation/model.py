@@ -49,29 +49,29 @@ class Model:
 
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
-        self._roster = Roster(rules)
-        self._intake = Intake(self._roster, rules)
-        self._killings = Killings(self._roster, self._intake, rules)
-        self._history = History(self._roster, self._killings, rules)
-        self._upkeep = Upkeep(self._roster, self._history, self._killings)
-        self._announcer = Announcer(self._roster, rules)
+        self.roster = Roster(rules)
+        self._intake = Intake(self.roster, rules)
+        self._killings = Killings(self.roster, self._intake, rules)
+        self._history = History(self.roster, self._killings, rules)
+        self._upkeep = Upkeep(self.roster, self._history, self._killings)
+        self._announcer = Announcer(self.roster, rules)
         self._tidied_ns = UNSET
 
     # --- telling
 
     def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
         """Take a VPA as it is now, or as its target has turned out to be."""
-        self._roster.see_vpa(observed, nanoseconds(now))
+        self.roster.see_vpa(observed, nanoseconds(now))
 
     def vpa_gone(self, key: VpaKey, now: datetime) -> None:
         """Let a VPA go."""
-        self._roster.lose_vpa(key, nanoseconds(now))
+        self.roster.lose_vpa(key, nanoseconds(now))
 
     def pod_seen(self, pod: Pod, now: datetime, *, top: ObjectKey | None = None) -> None:
         """Take a pod as it is now; `top` is its topmost controller, None if not known."""
-        before = self._roster.pods.get((pod.namespace, pod.name))
+        before = self.roster.pods.get((pod.namespace, pod.name))
         old = before.pod if before is not None and before.pod.uid == pod.uid else None
-        if self._roster.see_pod(pod, top, nanoseconds(now)) is None or old is pod:
+        if self.roster.see_pod(pod, top, nanoseconds(now)) is None or old is pod:
             return
         inspects = self.rules.departures.inspect_known_kills
         found = kills(old, pod) if inspects else kills_by_transition(old, pod)
@@ -80,7 +80,7 @@ class Model:
 
     def pod_gone(self, namespace: str, name: str) -> None:
         """Let a pod go at the next tick; until then kills are still counted for it."""
-        self._roster.lose_pod((namespace, name))
+        self.roster.lose_pod((namespace, name))
 
     def usage(self, batch: UsageBatch) -> None:
         """Count usage samples."""
@@ -96,10 +96,10 @@ class Model:
         Pods that are not known otherwise go again with the next tick.
         """
         for pod in pods:
-            if (pod.namespace, pod.name) not in self._roster.pods:
+            if (pod.namespace, pod.name) not in self.roster.pods:
                 over = replace(pod, phase=_OVER)
-                self._roster.see_pod(over, None, nanoseconds(now))
-                self._roster.lose_pod((pod.namespace, pod.name))
+                self.roster.see_pod(over, None, nanoseconds(now))
+                self.roster.lose_pod((pod.namespace, pod.name))
         self._intake.take(batch)
 
     def awaited(self) -> list[VpaKey]:
@@ -119,10 +119,10 @@ class Model:
 
     def not_published(self, namespace: str, name: str) -> None:
         """Note that a publication failed; it will come again."""
-        tracked = self._roster.vpas.get((namespace, name))
+        tracked = self.roster.vpas.get((namespace, name))
         if tracked is not None:
             tracked.sent = tracked.sent_for = None
-            self._roster.table.is_dirty[tracked.line] = True
+            self.roster.table.is_dirty[tracked.line] = True
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""
@@ -134,8 +134,8 @@ class Model:
         """Return the statuses that are worth a write."""
         now_ns = nanoseconds(now)
         self._killings.count_held(now_ns)
-        self._roster.give_up_broken(now_ns)
-        self._roster.forget_lost_pods(now_ns)
+        self.roster.give_up_broken(now_ns)
+        self.roster.forget_lost_pods(now_ns)
         if self._tidied_ns == UNSET or now_ns - self._tidied_ns >= HOUR:
             self._upkeep.tidy(now_ns)
             self._tidied_ns = now_ns
@@ -143,7 +143,7 @@ class Model:
 
     def urgent(self, now: datetime) -> list[Publication]:
         """Return the statuses that kills since the last tick have made worth a write."""
-        lines = np.flatnonzero(self._roster.table.is_urgent).tolist()
+        lines = np.flatnonzero(self.roster.table.is_urgent).tolist()
         return self._announcer.announce(now, lines) if lines else []
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
@@ -161,11 +161,11 @@ class Model:
         self, namespace: str, vpa: str, container: str, now: datetime
     ) -> Explanation | None:
         """Derive a recommendation step by step, None for a container without history."""
-        tracked = self._roster.vpas.get((namespace, vpa))
+        tracked = self.roster.vpas.get((namespace, vpa))
         if tracked is None or container not in tracked.rows:
             return None
         rows = list(tracked.rows.values())
-        return explain(self._roster.rows, rows, container, tracked.key, now, self.rules)
+        return explain(self.roster.rows, rows, container, tracked.key, now, self.rules)
 
     @property
     def tally(self) -> Tally:
@@ -175,7 +175,7 @@ class Model:
     @property
     def row_count(self) -> int:
         """How many histories are kept."""
-        return len(self._roster.rows)
+        return len(self.roster.rows)
 
     def overlapping_pods(self) -> dict[str, int]:
         """Return, by namespace, how many pods several VPAs claim by selectors."""

@@ -241,7 +241,17 @@ class Roster:
         for name, instance in tracked.instances.items():
             self.streams.drop(instance)
             del self.instances[*tracked.key, name], self.owners[instance]
-        del self.pods[tracked.key], self._by_namespace[tracked.key[0]][tracked.key[1]]
+        namespace, pod = tracked.key
+        del self.pods[namespace, pod], self._by_namespace[namespace][pod]
+        for row in list(self.waiting):
+            vpa = self.by_line.get(int(self.rows.vpa[row]))
+            if vpa is not None and vpa.key[0] == namespace:
+                self._stop_waiting(row, pod)
+
+    def _stop_waiting(self, row: int, pod: str) -> None:
+        self.waiting[row].pop(pod, None)
+        if not self.waiting[row]:
+            del self.waiting[row]
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
         until = self.streams.instances.boosted_until
@@ -285,11 +295,12 @@ class Roster:
 
     def _join(self, pod: TrackedPod, line: int, container: str, now_ns: int) -> None:
         row = self.row_of(self.by_line[line], container, now_ns)
-        stream = self.streams.join(pod.instances[container], row)
+        stream = self.streams.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1
-        window = self.waiting.get(row, {}).pop(pod.pod.name, None)
+        window = self.waiting.get(row, {}).get(pod.pod.name)
         if window is not None:
+            self._stop_waiting(row, pod.pod.name)
             self.streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:

@@ -95,9 +95,11 @@ class Streams:
             return stream
         return streams[row]
 
-    def join(self, instance: int, row: int) -> int:
-        """Let an instance feed a row, going on with an old stream if there is one."""
+    def join(self, instance: int, row: int, now_ns: int) -> int:
+        """Let an instance feed a row, going on with an old stream whose interval still runs."""
         stream = self.between(instance, row)
+        if self.windows.ends[stream] <= now_ns:
+            self.windows.clear(np.array([stream]))
         self.table.is_active[stream] = True
         self._point(instance, self.all_of(instance))
         return stream

@@ -11,7 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint, to_json
+from app.core.recommendation.model import Model
 from app.core.recommendation.models import model_for
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch
@@ -167,6 +170,7 @@ class Scene:
     def tick(self, *, urgent: bool = False) -> list[Publication]:
         """Tick, and write what comes out into the statuses."""
         found = self.model.urgent(self.now) if urgent else self.model.tick(self.now)
+        self.check()
         for publication in found:
             self.writes += 1
             status = publication.status
@@ -178,6 +182,14 @@ class Scene:
             )
             self.change(vpa)
         return found
+
+    def check(self) -> None:
+        """Make sure that totals are the sums of their buckets and no bucket is negative."""
+        if isinstance(self.model, Model):
+            for bank in (self.model.roster.rows.cpu, self.model.roster.rows.memory):
+                sums = bank.weights.sum(axis=1)
+                assert (np.abs(sums - bank.totals) <= 1e-9 * bank.totals).all()
+                assert (bank.weights >= 0.0).all()
 
     def store(self, budget: int | None = None) -> list[Checkpoint]:
         """Write checkpoints."""

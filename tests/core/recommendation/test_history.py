@@ -177,7 +177,7 @@ def test_the_richest_of_two_checkpoints_counts() -> None:
     poor = replace(CHECKPOINT, name="web-app-old", count=5)
     rich = replace(CHECKPOINT, name="web-app-new")
     others = [replace(CHECKPOINT, vpa="gone"), replace(CHECKPOINT, namespace="other")]
-    scene.model.restore([poor, rich, *others], scene.now)
+    scene.model.restore([poor, rich, poor, *others], scene.now)
     scene.pod()
     scene.go(1)
     scene.use(1000, 600 * MI)

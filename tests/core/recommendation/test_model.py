@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.core.recommendation.checkpoints import decode
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.publications import Why
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
 from tests import make
 from tests.core.recommendation.scene import GI, MI, START, Scene
+from tests.core.recommendation.traces import STEP, Trace
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
@@ -130,37 +132,19 @@ def roles(scene: Scene, leader: int) -> None:
         scene.pod(f"web-{number}", role="leader" if number == leader else "follower")
 
 
-@pytest.mark.parametrize(
-    ("name", "samples", "cpu", "memory"),
-    [
-        pytest.param(
-            "all",
-            8640,
-            "246m 2406m 3609m",
-            "4987083390 4992073454 7488977161",
-            id="W100: no selector",
-        ),
-        pytest.param(
-            "leader",
-            2880,
-            "2403m 2406m 3609m",
-            "4987083390 4992073454 7488977161",
-            id="W100: leader",
-        ),
-        pytest.param(
-            "follower",
-            5760,
-            "246m 247m 370m",
-            "1237421614 1238659775 1858204782",
-            id="W100: follower",
-        ),
-    ],
-)
-def test_roles(name: str, samples: int, cpu: str, memory: str) -> None:
-    """A workload of unlike pods, taken together or parted by role."""
+ROLES = {  # samples; cpu and memory as lower, target, upper
+    "all": (8640, "246m 2406m 3609m", "4987083390 4992073454 7488977161"),
+    "leader": (2880, "2403m 2406m 3609m", "4987083390 4992073454 7488977161"),
+    "follower": (5760, "246m 247m 370m", "1237421614 1238659775 1858204782"),
+}
+
+
+def test_roles() -> None:
+    """W100: a workload of unlike pods, taken together and parted by role."""
     scene = Scene(EAGER, start=datetime(2026, 1, 10, tzinfo=UTC))
-    selector = None if name == "all" else {"matchLabels": {"role": name}}
-    scene.vpa(name, selector=selector)
+    for name in ROLES:
+        selector = None if name == "all" else {"matchLabels": {"role": name}}
+        scene.vpa(name, selector=selector)
     roles(scene, leader=0)
     for minute in range(2880):
         scene.go(minute)
@@ -171,12 +155,13 @@ def test_roles(name: str, samples: int, cpu: str, memory: str) -> None:
             used = (2000, 4 * GI) if number == leader else (200, GI)
             scene.use(*used, pod=f"web-{number}")
     scene.tick()
+    counts = {one.vpa: one.count for one in scene.store()}
 
-    shown = scene.shown(name)["app"]
-    texts = [shown[word].split() for word in ("lower", "target", "upper")]
-    assert " ".join(text[0] for text in texts) == cpu
-    assert " ".join(text[1] for text in texts) == memory
-    assert scene.store()[0].count == samples
+    for name, (samples, cpu, memory) in ROLES.items():
+        shown = scene.shown(name)["app"]
+        texts = [shown[word].split() for word in ("lower", "target", "upper")]
+        assert [" ".join(column) for column in zip(*texts, strict=True)] == [cpu, memory]
+        assert counts[name] == samples
 
 
 def test_explanation_matches_the_publication() -> None:
@@ -296,3 +281,20 @@ def test_abandoned_checkpoints_are_told_once() -> None:
     assert scene.model.abandoned() == [("default", "web-app")]
     assert scene.model.abandoned() == []
     assert scene.model.row_count == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_days(seed: int) -> None:
+    """Moves, kills, gaps, late and repeated samples, restarts: every amount agrees all the time."""
+    trace = Trace(seed)
+    for _ in range(3 * 1440 // STEP):
+        trace.step()
+        trace.compare()
+
+    for checkpoint in trace.scene.store():
+        row = trace.reference.rows[checkpoint.vpa, checkpoint.container]
+        weights, total = decode(checkpoint.cpu)
+        assert total == pytest.approx(row.cpu.total, rel=1e-9)
+        assert total == pytest.approx(weights.sum(), rel=1e-9)
+        assert weights.tolist() == pytest.approx(row.cpu.weights, rel=1e-3, abs=total / 10_000)
+        assert checkpoint.count == row.count

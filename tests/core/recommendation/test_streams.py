@@ -15,7 +15,7 @@ def test_one_stream_in_a_life() -> None:
     """An instance that feeds one row has one stream, and goes without a trace."""
     streams = Streams()
     instance = streams.instances.take()
-    stream = streams.join(instance, 7)
+    stream = streams.join(instance, 7, 0)
 
     assert pointed(streams, instance) == stream
     assert streams.all_of(instance) == streams.active_of(instance) == {7: stream}
@@ -29,7 +29,7 @@ def test_several_rows_at_once() -> None:
     """An instance may feed several rows, each by a stream of its own."""
     streams = Streams()
     instance = streams.instances.take()
-    one, other = streams.join(instance, 7), streams.join(instance, 9)
+    one, other = streams.join(instance, 7, 0), streams.join(instance, 9, 0)
 
     assert pointed(streams, instance) == MANY
     assert streams.active_of(instance) == {7: one, 9: other}
@@ -45,15 +45,20 @@ def test_coming_back_goes_on_with_the_old_stream() -> None:
     """While its interval runs, a stream of the past waits for its instance."""
     streams = Streams()
     instance = streams.instances.take()
-    first = streams.join(instance, 7)
+    first = streams.join(instance, 7, 0)
     streams.windows.resume(first, DAY, 100, 0)
     streams.leave(instance, 7)
     streams.tidy(DAY - 1)
-    again = streams.join(instance, 7)
+    again = streams.join(instance, 7, DAY - 1)
+    resumed = int(streams.windows.ends[again])
+    streams.leave(instance, 7)
+    late = streams.join(instance, 7, DAY)
+    ended = int(streams.windows.ends[late])
     streams.leave(instance, 7)
     streams.tidy(DAY)
 
-    assert again == first
+    assert (again, late) == (first, first)
+    assert (resumed, ended) == (DAY, UNSET)
     assert streams.all_of(instance) == {}
     assert pointed(streams, instance) == NO_STREAM
     assert streams.windows.ends[first] == UNSET
@@ -64,8 +69,8 @@ def test_rows_that_go_cut_their_streams() -> None:
     streams = Streams()
     instances = [streams.instances.take() for _ in range(2)]
     for instance in instances:
-        streams.join(instance, 7)
-    kept = streams.join(instances[1], 8)
+        streams.join(instance, 7, 0)
+    kept = streams.join(instances[1], 8, 0)
     streams.cut([7], row_capacity=16)
 
     assert [pointed(streams, instance) for instance in instances] == [NO_STREAM, kept]
@@ -76,7 +81,7 @@ def test_a_stream_of_the_past_can_be_made() -> None:
     """A late observation may need a stream that is not active."""
     streams = Streams()
     instance = streams.instances.take()
-    active = streams.join(instance, 7)
+    active = streams.join(instance, 7, 0)
     past = streams.between(instance, 9)
 
     assert streams.between(instance, 9) == past
