@@ -21,6 +21,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "run": (verbs.run, "start the webhook here on a small built-in set of objects"),
     "admission": (verbs.admission, "serve the admission webhook"),
     "admit": (verbs.admit, "answer admission reviews without a server"),
+    "plan": (verbs.plan, "tell what the updater would do now, and why"),
     "certs": (verbs.certs, "make a CA and a serving certificate"),
     "manifests": (verbs.manifests, "print documents that are applied to a cluster"),
     "version": (verbs.version, "print the version"),

@@ -13,6 +13,7 @@ from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import asks_for_help, parse
 from app.settings.pages import PURPOSES, help_text
+from app.settings.plan import PlanSettings
 from app.settings.shared import Offline
 from app.wiring.numbers import shared_numbers
 
@@ -76,6 +77,17 @@ def certs(words: Arguments, environment: Environment) -> int:
     if settings is not None:
         for path in made_paths(settings):
             print(path)
+    return 0
+
+
+def plan(words: Arguments, environment: Environment) -> int:
+    """Tell what the updater would do now."""
+    from app.wiring.plan import lines  # the other verbs start faster without it
+
+    settings = _settings(PlanSettings, "plan", words, environment)
+    if settings is not None:
+        for line in lines(settings):
+            print(line)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import Group, Schema, schema
 from app.settings.flags import Flag
+from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings
@@ -32,6 +33,7 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
     "certs": (CertsSettings, "Make a CA and a serving certificate, unless good ones are there."),
     "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
+    "plan": (PlanSettings, "Tell what the updater would do now, and why; nothing is touched."),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
 }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
+from app.core.updating.rules import Prove
 from app.model.gates import Gates
 from app.settings.flags import (
     ADDRESS,
@@ -18,21 +19,91 @@ from app.settings.flags import (
     WHOLE,
     Address,
     Flag,
+    chosen,
     whole,
 )
+from app.settings.parity import PARITY, Parity
 from app.settings.shared import OWN_NAMESPACE, Cluster, Election, Logging, Profiling, Scope
+
+Interval = Annotated[
+    timedelta,
+    Flag("updater-interval", DURATION_ABOVE_ZERO, "1m", "between two looks at the cluster"),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """The loop."""
 
-    interval: Annotated[
-        timedelta,
-        Flag("updater-interval", DURATION_ABOVE_ZERO, "1m", "between two looks at the cluster"),
-    ]
+    interval: Interval
     address: Annotated[
         Address, Flag("address", ADDRESS, ":8943", "where metrics and health are served")
+    ]
+    dry_run: Annotated[bool, Flag("dry-run", SWITCH, "false", "decide and tell, but touch nothing")]
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """How it is decided."""
+
+    gates: Annotated[Gates, Flag("feature-gates", GATES, "", "features to switch; may be repeated")]
+    prove: Annotated[
+        Prove,
+        Flag(
+            "prove",
+            chosen(Prove),
+            "canary",
+            "how a workload shows that evicting helps before more of its pods go: by the first "
+            "replacement, by a pod created on trial before that (needs the right to create "
+            "pods), or not at all",
+        ),
+    ]
+    deferred_timeout: Annotated[
+        timedelta,
+        Flag(
+            "in-place-deferred-resize-timeout",
+            DURATION_ABOVE_ZERO,
+            "5m",
+            "a resize that the node has no room for is waited for so long",
+        ),
+    ]
+    resize_timeout: Annotated[
+        timedelta,
+        Flag(
+            "in-place-resize-timeout",
+            DURATION_ABOVE_ZERO,
+            "1h",
+            "a resize that goes on is waited for so long",
+        ),
+    ]
+    upscale_in_place: Annotated[
+        bool,
+        Flag(
+            "upscale-only-in-place",
+            SWITCH,
+            "false",
+            "mode UpscaleOnly resizes where that is possible",
+        ),
+    ]
+    parity: Annotated[
+        Parity,
+        Flag(
+            "parity",
+            PARITY,
+            "",
+            "do as upstream does: upstream for everything, or names of single differences; "
+            "may be repeated",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """How it is carried out."""
+
+    concurrency: Annotated[
+        int,
+        Flag("update-concurrency", whole(1, 256), "10", "workloads updated at the same time"),
     ]
     boost_workers: Annotated[
         int,
@@ -40,10 +111,37 @@ class Loop:
             "concurrent-cpu-startup-boost-syncs",
             whole(1),
             "1",
-            "pods whose start-up boost may end at the same time",
+            "workloads whose start-up boosts may end at the same time",
         ),
     ]
-    gates: Annotated[Gates, Flag("feature-gates", GATES, "", "features to switch; may be repeated")]
+    namespace_rate_per_second: Annotated[
+        float,
+        Flag(
+            "namespace-eviction-rate-limit",
+            NUMBER,
+            "-1",
+            "evictions per second in each namespace, and as many resizes; "
+            "zero or less for no limit",
+        ),
+    ]
+    namespace_burst: Annotated[
+        int,
+        Flag(
+            "namespace-eviction-rate-burst",
+            WHOLE,
+            "1",
+            "evictions or resizes that may come at once in a namespace",
+        ),
+    ]
+    summaries: Annotated[
+        bool,
+        Flag(
+            "vpa-summaries",
+            SWITCH,
+            "true",
+            "keep an annotation on each VPA that sums up what is done about its pods",
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +260,8 @@ class UpdaterSettings:
     """All that the updater can be told."""
 
     loop: Loop
+    deciding: Deciding
+    acting: Acting
     disruption: Disruption
     thresholds: Thresholds
     admission: AdmissionCheck

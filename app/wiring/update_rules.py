@@ -1,0 +1,51 @@
+"""The updater's rules that flags ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from app.core.updating.rules import UpdateRules
+from app.settings.shared import Scope
+from app.settings.updater import AdmissionCheck, Deciding, Disruption, Thresholds
+from app.workers.webhook_lease import LeaseRules
+
+_ROUNDS_A_KILL_IS_SEEN: Final = 3
+
+
+def update_rules(
+    deciding: Deciding,
+    disruption: Disruption,
+    thresholds: Thresholds,
+    scope: Scope,
+    interval: timedelta,
+) -> UpdateRules:
+    """Return what decides about running pods."""
+    usual = UpdateRules()
+    rules = UpdateRules(
+        min_replicas=disruption.min_replicas,
+        eviction_tolerance=disruption.tolerance,
+        skip_disruption_budget=disruption.in_place_skips_budget,
+        update_threshold=thresholds.min_change,
+        lifetime_threshold=thresholds.min_age,
+        quick_oom=thresholds.oom_window,
+        oom_stays_recent=max(usual.oom_stays_recent, interval * _ROUNDS_A_KILL_IS_SEEN),
+        deferred_timeout=deciding.deferred_timeout,
+        resize_timeout=deciding.resize_timeout,
+        upscale_only_in_place=deciding.upscale_in_place,
+        prove=deciding.prove,
+        namespace=scope.namespace,
+        ignored_namespaces=frozenset(scope.ignored_namespaces),
+    )
+    if deciding.parity.is_whole:
+        return rules.as_upstream()
+    switches = dict.fromkeys(deciding.parity.switches, True)
+    return replace(rules, upstream=replace(rules.upstream, **switches))
+
+
+def lease_rules(admission: AdmissionCheck) -> LeaseRules:
+    """Return how the webhook is seen to be alive."""
+    return LeaseRules(
+        admission.lease_namespace, admission.lease_name, admission.timeout, admission.is_on
+    )

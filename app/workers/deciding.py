@@ -1,0 +1,86 @@
+"""Make plans, and find the owners that they need.
+
+Strategy: a plan names the controllers that it could not see. They are looked up side by side and
+the plan is made again, one level of owners at a time; what was found serves the next plans too.
+Parts of the cluster that did not change are taken over from the plan before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.core.updating.memory import Memory
+from app.core.updating.plan import Around, Plan, plan
+from app.core.updating.rules import UpdateRules
+from app.model.gates import Gates
+from app.model.kinds import ObjectKey
+from app.model.lookups import Found, Lookup
+from app.model.snapshot import Snapshot
+from app.ports import Clock, Owners
+
+_MOST_LEVELS: Final = 10  # of owners above each other
+_KEPT: Final = timedelta(minutes=10)  # then it is seen anew which owners are needed
+_LOOKUP_SECONDS: Final = 3.0  # for all owners of one level together
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is decided upon."""
+
+    snapshot: Snapshot
+    webhook_is_healthy: bool = True
+    only: frozenset[tuple[str, str]] | None = None  # pods by namespace and name, None for all
+
+
+@dataclass(slots=True)
+class _Needed:
+    """The owners that plans asked for, and since when they are collected."""
+
+    lookups: dict[Lookup, None] = field(default_factory=dict)
+    since: datetime | None = None
+
+
+class Decider:
+    """Decides; for one thread."""
+
+    def __init__(self, rules: UpdateRules, gates: Gates, owners: Owners, clock: Clock) -> None:
+        self.rules = rules
+        self.gates = gates
+        self._owners = owners
+        self._clock = clock
+        self._needed = _Needed()
+        self._before: Plan | None = None
+
+    def plan(self, sight: Sight, memory: Memory, now: datetime) -> Plan:
+        """Return the plan for what is seen."""
+        needed = self._needed
+        if needed.since is None or now - needed.since >= _KEPT:
+            needed = self._needed = _Needed(since=now)
+        around = Around(sight.webhook_is_healthy, {}, self._before, sight.only)
+        for _ in range(_MOST_LEVELS):
+            around = replace(around, looked_up=self.found(needed.lookups))
+            made = plan(sight.snapshot, self.rules, self.gates, memory, now, around)
+            fresh = [lookup for lookup in made.lookups if lookup not in needed.lookups]
+            if not made.is_partial:
+                around = replace(around, before=made)
+            if not fresh:
+                break
+            needed.lookups.update(dict.fromkeys(fresh))
+        self._before = around.before
+        return made
+
+    def found(self, lookups: Iterable[Lookup]) -> Mapping[str, Mapping[ObjectKey, Found]]:
+        """Return what is found of owners within some seconds, by namespace."""
+        wanted = list(lookups)
+        for lookup in wanted:
+            self._owners.find(lookup, 0.0)  # all begin before the first one is waited for
+        until = self._clock.monotonic() + _LOOKUP_SECONDS
+        found: dict[str, dict[ObjectKey, Found]] = {}
+        for lookup in wanted:
+            left = max(until - self._clock.monotonic(), 0.0)
+            answer = self._owners.find(lookup, left)
+            found.setdefault(lookup.namespace, {})[lookup.key] = answer
+        return found

@@ -1,0 +1,98 @@
+"""Look whether the admission webhook is alive, by the Lease that it renews.
+
+Strategy: who evicts a pod relies on the webhook to size the next one, so a Lease that is stale,
+absent or cannot be read holds evictions back. One missed answer of the API server does not.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.core.updating.webhook import is_fresh
+from app.model.errors import BadObject, ClusterError, TooMany, Unavailable
+from app.model.fields import object_at, time_at
+from app.ports import LEASES, Clock, Cluster, Json
+from app.telemetry.updater import LeaseTrouble
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = (0.1, 0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRules:
+    """Which Lease to look at, and for how long a beat is fresh."""
+
+    namespace: str
+    name: str
+    timeout: timedelta
+    is_on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Whether the webhook lives, and if not, what was found instead."""
+
+    trouble: LeaseTrouble | None = None
+    message: str = ""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether pods may be evicted."""
+        return self.trouble is None
+
+
+HEALTHY: Final = Sign()
+
+
+def sign_of(lease: Json, rules: LeaseRules, now: datetime) -> Sign:
+    """Return what a Lease tells."""
+    try:
+        created = time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata")
+        renewed = time_at(object_at(lease, "spec", ""), "renewTime", "spec")
+    except BadObject as error:
+        return Sign(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
+    if is_fresh(created, renewed, rules.timeout, now):
+        return HEALTHY
+    told = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
+    return Sign(LeaseTrouble.INVALID, told)
+
+
+class WebhookLease:
+    """Reads the Lease."""
+
+    def __init__(self, cluster: Cluster, rules: LeaseRules, clock: Clock) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._clock = clock
+        self._said = ""
+
+    def look(self, now: datetime) -> Sign:
+        """Return what the Lease tells now."""
+        if not self._rules.is_on:
+            return HEALTHY
+        try:
+            sign = sign_of(self._read(), self._rules, now)
+        except ClusterError as error:
+            sign = Sign(LeaseTrouble.ERROR, str(error))
+        if sign.message != self._said:
+            self._said = sign.message
+            told = "the webhook is alive" if sign.is_healthy else "the webhook gives no sign"
+            log.log(
+                logging.INFO if sign.is_healthy else logging.WARNING,
+                told,
+                extra={"reason": sign.message},
+            )
+        return sign
+
+    def _read(self) -> Json:
+        rules = self._rules
+        for wait_seconds in _RETRY_SECONDS:
+            try:
+                return self._cluster.get(LEASES, rules.namespace, rules.name)
+            except (Unavailable, TooMany):
+                self._clock.wait(wait_seconds)
+        return self._cluster.get(LEASES, rules.namespace, rules.name)
