@@ -94,7 +94,8 @@ class Store:
 
     def newest(self, collection: str) -> int:
         """Return the version of the latest change in a collection; asks for no lock."""
-        return self._collection(collection).newest
+        found = self._collections.get(collection)
+        return found.newest if found else FIRST_VERSION
 
     def listen(self, listener: Listener) -> None:
         """Tell somebody each change, in order, while the store is locked: it may only take note."""

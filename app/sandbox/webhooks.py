@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
+from threading import Lock
 from uuid import UUID
 
 import orjson
@@ -71,6 +72,7 @@ class Webhooks:
         self._store = store
         self._carrier = carrier
         self._random = random
+        self._lock = Lock()
         self.outcomes: Counter[tuple[str, Outcome]] = Counter()
         self.notes: deque[Note] = deque(maxlen=NOTES)
 
@@ -171,7 +173,8 @@ class Webhooks:
         response: Json | None = None,
     ) -> None:
         name = str(webhook["name"])
-        self.outcomes[name, outcome] += 1
+        with self._lock:
+            self.outcomes[name, outcome] += 1
         answer = response or {}
         audit = answer.get("auditAnnotations") or {}
         self.notes.append(

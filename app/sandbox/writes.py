@@ -167,17 +167,19 @@ class Writes:
         if kind.has_status:
             new = _mixed(old, new, subresource)
         names.restore_system(new, old)
-        kind.fill(new)
+        if subresource != "status" or kind.is_custom:
+            kind.fill(new)
         return new
 
     def _changed(self, attempt: Attempt) -> Json:
         item = attempt.item
         assert item is not None
         for gate in self.gates:
-            item = gate.change(_with(attempt, item))
-        if self.gates:
-            item = names.place(attempt.kind, attempt.namespace, item)
-            attempt.kind.fill(item)
+            found = gate.change(attempt)
+            if found is not attempt.item:
+                found = names.place(attempt.kind, attempt.namespace, found)
+                attempt = replace(attempt, item=found)
+            item = found
         return item
 
     def _validate(self, attempt: Attempt, kind: Kind, item: Json, old: Json | None) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from app.model.errors import ClusterError, Invalid, NotFound, Refused, Unavailable
 from app.ports import (
+    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     SECRETS,
     VALIDATING_WEBHOOKS,
@@ -16,7 +17,8 @@ from app.ports import (
     Json,
     Resource,
 )
-from tests.contract.building import add, secret
+from tests.contract.building import add, secret, workload
+from tests.contract.crowds import Pods, idle
 from tests.contract.reviewer import OTHER_CA, Answer, Reviewer, patch, reviewing
 from tests.contract.waiting import Eventually
 
@@ -372,6 +374,19 @@ def test_bad_match_conditions(registrar: Registrar) -> None:
 
     with pytest.raises(Invalid, match=r"webhooks\[0\].matchConditions\[0\].expression"):
         registrar.cluster.create(VALIDATING_WEBHOOKS, "", body)
+
+
+def test_pods_of_controllers_are_asked_about(registrar: Registrar) -> None:
+    """What a controller makes goes the same way as what people make."""
+    rule = RULE | {"resources": ["pods"]}
+    registrar.reviewer.answers["/case"] = patch(add("/metadata/labels/patched", "yes"))
+    registrar.register(MUTATING_WEBHOOKS, registrar.webhook(rules=[rule]))
+    registrar.cluster.create(
+        DEPLOYMENTS, registrar.namespace, workload(replicas=2, template=idle())
+    )
+    pods = Pods(registrar.cluster, registrar.namespace, registrar.eventually).await_count(2)
+
+    assert [found["metadata"]["labels"]["patched"] for found in pods] == ["yes", "yes"]
 
 
 def test_dry_runs_are_told(registrar: Registrar) -> None:

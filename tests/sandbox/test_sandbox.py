@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from threading import Thread
 
 import pytest
 
 from app.manifests import crd
-from app.model.errors import ClusterError, TooMany
-from app.ports import DEPLOYMENTS, EVENTS, POD_DISRUPTION_BUDGETS, PODS, VPAS, Json, PatchKind
+from app.model.errors import ClusterError, Conflict, TooMany
+from app.ports import (
+    DEPLOYMENTS,
+    EVENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    VPAS,
+    Json,
+    PatchKind,
+)
 from app.sandbox.clock import RunningClock, SteppedClock
 from app.sandbox.conditions import is_ready
 from app.sandbox.sandbox import Refusal, Sandbox
@@ -179,3 +189,30 @@ def test_a_pod_may_be_patched_while_all_runs() -> None:
 
     assert len(world.pod()["metadata"]["labels"]) == 10
     assert world.status()["resources"]["requests"]["cpu"] == "119m"
+
+
+def test_writes_of_many_threads_are_not_lost() -> None:
+    """Whoever names the version read is told when another was faster, and tries again."""
+    sandbox = Sandbox(SteppedClock())
+    cluster = sandbox.cluster
+    cluster.create(SECRETS, "default", {"metadata": {"name": "count"}, "data": {"n": "0"}})
+    conflicts: list[int] = []
+
+    def count_up() -> None:
+        done = 0
+        while done < 50:
+            found = cluster.get(SECRETS, "default", "count")
+            found["data"]["n"] = str(int(found["data"]["n"]) + 1)
+            try:
+                cluster.replace(SECRETS, "default", "count", found)
+                done += 1
+            except Conflict:
+                conflicts.append(1)
+
+    threads = [Thread(target=count_up) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert cluster.get(SECRETS, "default", "count")["data"]["n"] == "200"
