@@ -6,8 +6,7 @@ printed first is ratios: they hold on noisy machines where rates do not. Reviews
 
     python -m bench.admission [--seconds 8] [--connections 32] [--workers 2]
 
-Needs `wrk` (Debian: apt-get install wrk); with `go` it also builds `vegeta`, for latencies at a
-fixed rate.
+Needs `wrk` (Debian: apt-get install wrk).
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import sys
 import tempfile
 import time
 import urllib.request
-from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +33,6 @@ import orjson
 NAMESPACE = "load"
 REVIEWS = 1000
 WORKLOADS = 200
-_VEGETA = "github.com/tsenart/vegeta/v12@v12.12.0"
 
 
 class Load(NamedTuple):
@@ -227,15 +224,22 @@ for line in io.lines("{path}") do bodies[#bodies + 1] = line end
 local headers = {{["Content-Type"] = "application/json"}}
 function init(args) math.randomseed(os.time() + tonumber(tostring({{}}):sub(8), 16) % 1000) end
 function request()
-  return wrk.format("POST", "{url}?timeout=5s", headers, bodies[math.random(#bodies)])
+  return wrk.format("POST", "/mutate?timeout=5s", headers, bodies[math.random(#bodies)])
 end
+"""
+# Each connection rests between two requests, on average so long that the rate comes out.
+_RESTS = """
+function delay() return math.random(0, {most_ms}) end
 """
 
 
-def wrk(folder: Path, port: int, bodies: Path, seconds: int, connections: int) -> Load:
-    """Load a port as fast as it answers."""
+def wrk(
+    folder: Path, port: int, bodies: Path, seconds: int, connections: int, rate: float = 0
+) -> Load:
+    """Load a port as fast as it answers, or at about a rate."""
     script = folder / "post.lua"
-    script.write_text(_LUA.format(path=bodies, url="/mutate"))
+    rests = _RESTS.format(most_ms=round(2000 * connections / rate)) if rate else ""
+    script.write_text(_LUA.format(path=bodies) + rests)
     command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script)]
     done = subprocess.run(
         [*command, f"https://127.0.0.1:{port}"], capture_output=True, text=True, check=True
@@ -244,38 +248,9 @@ def wrk(folder: Path, port: int, bodies: Path, seconds: int, connections: int) -
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     return Load(
         rate=float(_found(r"Requests/sec:\s+([\d.]+)", text)),
-        p50_ms=_milliseconds(_found(r"50%\s+(\S+)", text)),
-        p99_ms=_milliseconds(_found(r"99%\s+(\S+)", text)),
+        p50_ms=_milliseconds(_found(r"\n +50%\s+(\S+)", text)),
+        p99_ms=_milliseconds(_found(r"\n +99%\s+(\S+)", text)),
         failed=int(bad[1]) if bad else 0,
-    )
-
-
-def vegeta(binary: str, folder: Path, port: int, bodies: Path, rate: int, seconds: int) -> Load:
-    """Load a port at a fixed rate."""
-    targets = folder / "targets.json"
-    with targets.open("wb") as file:
-        for line in bodies.read_bytes().splitlines():
-            target = {
-                "method": "POST",
-                "url": f"https://127.0.0.1:{port}/mutate?timeout=5s",
-                "header": {"Content-Type": ["application/json"]},
-                "body": b64encode(line).decode(),
-            }
-            file.write(orjson.dumps(target) + b"\n")
-    attack = [
-        binary, "attack", "-format=json", f"-targets={targets}", f"-rate={rate}",
-        f"-duration={seconds}s", "-insecure", "-http2=false", "-max-workers=64",
-    ]  # fmt: skip
-    results = subprocess.run(attack, capture_output=True, check=True).stdout
-    report = subprocess.run(
-        [binary, "report", "-type=json"], input=results, capture_output=True, check=True
-    )
-    found = orjson.loads(report.stdout)
-    return Load(
-        rate=found["rate"],
-        p50_ms=found["latencies"]["50th"] / 1e6,
-        p99_ms=found["latencies"]["99th"] / 1e6,
-        failed=sum(count for code, count in found["status_codes"].items() if code != "200"),
     )
 
 
@@ -392,24 +367,6 @@ def _written(path: Path, items: Iterator[dict[str, object]]) -> Path:
     return path
 
 
-def _vegeta_binary(folder: Path) -> str | None:
-    if found := shutil.which("vegeta"):
-        return found
-    if not shutil.which("go"):
-        return None
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "plumbline/bin"
-    if not (cache / "vegeta").exists():
-        done = subprocess.run(
-            ["go", "install", _VEGETA],
-            env=os.environ | {"GOBIN": str(cache)},
-            capture_output=True,
-            cwd=folder,
-        )
-        if done.returncode:
-            return None
-    return str(cache / "vegeta")
-
-
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -457,7 +414,8 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
                 found.setdefault(scene, []).append(load)
         print(f"round {turn + 1} of {options.rounds} done", flush=True)
     _table(found, memory)
-    _at_half_load(folder, options, found, files["2,000 VPAs"], bodies["2,000 VPAs"])
+    most = _median(found["2,000 VPAs"]).rate
+    _at_half_load(folder, options, most, files["2,000 VPAs"], bodies["2,000 VPAs"])
 
 
 def _median(loads: list[Load]) -> Load:
@@ -476,23 +434,14 @@ def _table(found: dict[str, list[Load]], memory: dict[str, float]) -> None:
 
 
 def _at_half_load(
-    folder: Path,
-    options: argparse.Namespace,
-    found: dict[str, list[Load]],
-    file: Path,
-    bodies: Path,
+    folder: Path, options: argparse.Namespace, most: float, file: Path, bodies: Path
 ) -> None:
-    binary = _vegeta_binary(folder)
-    if binary is None:
-        print("no vegeta and no go to build it: latency at half load not measured")
-        return
-    rate = int(_median(found["2,000 VPAs"]).rate / 2)
     with webhook(folder, file, options.workers) as (port, _):
-        vegeta(binary, folder, port, bodies, max(rate // 4, 1), 2)
-        load = vegeta(binary, folder, port, bodies, rate, options.seconds)
+        wrk(folder, port, bodies, 2, options.connections)  # what is read first is slower
+        load = wrk(folder, port, bodies, options.seconds, options.connections, most / 2)
     print(
-        f"at half load ({rate}/s): p50 {load.p50_ms:.2f} ms, p99 {load.p99_ms:.2f} ms, "
-        f"failed {load.failed}"
+        f"at {load.rate:.0f}/s, about half of that: p50 {load.p50_ms:.2f} ms, "
+        f"p99 {load.p99_ms:.2f} ms, failed {load.failed}"
     )
 
 
