@@ -14,6 +14,7 @@ from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettin
 from app.settings.command_line import asks_for_help, parse
 from app.settings.pages import PURPOSES, help_text
 from app.settings.plan import PlanSettings
+from app.settings.replay import ReplaySettings
 from app.settings.shared import Offline
 from app.wiring.numbers import shared_numbers
 
@@ -37,6 +38,17 @@ def admit(words: Arguments, environment: Environment) -> int:
     settings = _settings(AdmitSettings, "admit", words, environment)
     if settings is not None:
         for line in answers(settings):
+            sys.stdout.buffer.write(line)
+    return 0
+
+
+def replay(words: Arguments, environment: Environment) -> int:
+    """Play recorded usage through the recommender."""
+    from app.wiring.replay import played  # the other verbs start faster without it
+
+    settings = _settings(ReplaySettings, "replay", words, environment)
+    if settings is not None:
+        for line in played(settings):
             sys.stdout.buffer.write(line)
     return 0
 
@@ -66,6 +78,8 @@ def run(words: Arguments, environment: Environment) -> int:
         check_files(settings.offline.objects)
         if not settings.offline.objects:
             settings = replace(settings, offline=Offline((demo_objects(),)))
+        if not settings.serving.host:  # a try-out is nobody else's business
+            settings = replace(settings, serving=replace(settings.serving, host="localhost"))
         return try_out(settings)
 
 
