@@ -49,6 +49,11 @@ class Load:
             thread.join()
         self.per_second = (self.sized + self.unsized) / (time.monotonic() - self._began)
 
+    def forget(self) -> None:
+        """Count anew: so far not all was as it should be."""
+        with self._lock:
+            self.sized, self.unsized, self.failures, self.slowest_seconds = 0, 0, [], 0.0
+
     @property
     def story(self) -> str:
         """What became of the pods, in words."""

@@ -1,0 +1,206 @@
+"""Certificates change while pods are created, and no pod notices.
+
+What counts is what the API server says of itself: how often it called the webhook in vain.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from app.adapters.certificates import Authority, issue, serving_names
+from app.adapters.kube import connect
+from app.adapters.kube_access import Origin
+from app.adapters.secret_store import SecretStore
+from app.core.rotation import RotationRules
+from app.manifests.webhooks import Registration, documents
+from app.model.certificates import CertificateSet, fingerprints
+from app.ports import SECRETS
+from app.wiring.clock import SystemClock
+from app.workers.leases import lease, micro_time
+from app.workers.registrar import Registrar
+from app.workers.rotator import Rotator
+from tests.acceptance.conftest import Cluster
+from tests.acceptance.load import Load, webhook_failures
+from tests.acceptance.logs import Logs
+from tests.acceptance.space import APP, Box, Space, workload
+from tests.acceptance.webhook import (
+    ELECTION,
+    NAMESPACE,
+    SECRET,
+    Webhook,
+    clean,
+    configurations,
+    refusal_of_nonsense,
+)
+from tests.cluster.api import Api, Json
+from tests.cluster.programs import eventually
+
+PER_SECOND = 50
+NAMES = serving_names("vpa-webhook", NAMESPACE)
+DAYS = 100
+CLOCK = SystemClock()
+
+
+def issued(days_ago: int = 0) -> CertificateSet:
+    """Return a generation that was made so many days ago."""
+    return issue(NAMES, CLOCK.now() - timedelta(days=days_ago), DAYS)
+
+
+def keys_of(certificates: CertificateSet) -> Json:
+    """Return the part of the Secret that holds a generation."""
+    texts = {
+        "caCert.pem": certificates.ca_pem,
+        "serverCert.pem": certificates.cert_pem,
+        "serverKey.pem": certificates.key_pem,
+    }
+    return {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+
+
+def put_secret(admin: Api, certificates: CertificateSet) -> None:
+    """Put a generation in the place of whatever is in the Secret."""
+    admin.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": SECRET, "namespace": NAMESPACE},
+            "data": keys_of(certificates),
+        }
+    )
+
+
+def registration_of(webhook: Webhook) -> Registration:
+    """Return what the webhook registers."""
+    return Registration(url=f"https://localhost:{webhook.port}")
+
+
+def left_behind(admin: Api, webhook: Webhook) -> CertificateSet:
+    """Leave what a former process would have: an old generation that API servers trust."""
+    old = issued(days_ago=DAYS * 3 // 4)
+    put_secret(admin, old)
+    for _, document in documents(registration_of(webhook), old.ca_pem):
+        admin.create(document)
+    return old
+
+
+def served(webhook: Webhook) -> str:
+    """Return the certificate that is served now."""
+    return ssl.get_server_certificate(("127.0.0.1", webhook.port)).strip()
+
+
+def serves(webhook: Webhook, certificates: CertificateSet) -> bool:
+    """Say whether a generation is served."""
+    return served(webhook) == certificates.cert_pem.strip()
+
+
+def trusted(admin: Api) -> list[frozenset[str]]:
+    """Return the CAs that each configuration trusts."""
+    clients = [found["webhooks"][0]["clientConfig"] for found in configurations(admin)]
+    return [fingerprints(base64.b64decode(client["caBundle"]).decode()) for client in clients]
+
+
+@pytest.fixture
+def running(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    """A webhook that is not started yet."""
+    found = Webhook(cluster.access, cluster.admin, tmp_path_factory.mktemp("rotation"), workers=2)
+    try:
+        yield found
+    finally:
+        found.program.kill()
+        clean(cluster.admin)
+
+
+@contextmanager
+def loaded(admin: Api, space: Space) -> Iterator[Load]:
+    """Create pods meanwhile; each must be sized, and the API server must have no complaint."""
+    before = webhook_failures(admin)
+    space.vpa(kind="StatefulSet")
+    owner = space.create(workload("StatefulSet", [Box(requests="100m/100Mi")], replicas=0))
+    space.recommend({APP: "250m/200Mi"})
+    with Load(space, owner, PER_SECOND) as load:
+        eventually(lambda: load.sized > PER_SECOND, "the load begins")
+        load.forget()
+        yield load
+
+    assert (load.unsized, load.failures) == (0, []), load.story
+    assert webhook_failures(admin) == before
+
+
+def test_renewal(admin: Api, running: Webhook, logs: Logs, space: Space) -> None:
+    """A certificate with a third of its life left is followed by another one, CA and all."""
+    old = left_behind(admin, running)
+    running.start(logs)
+    running.wait_until_called()
+    with loaded(admin, space):
+        assert serves(running, old)
+        eventually(lambda: all(len(found) == 2 for found in trusted(admin)), "both CAs are trusted")
+        assert serves(running, old), "the new certificate waits until its CA is seen everywhere"
+        eventually(lambda: not serves(running, old), "the new certificate is served")
+        stored = admin.get(SECRETS, NAMESPACE, SECRET)["data"]
+        assert base64.b64decode(stored["serverCert.pem"]).decode().strip() == served(running)
+
+
+def test_whole_rotation(
+    admin: Api, cluster: Cluster, running: Webhook, logs: Logs, space: Space
+) -> None:
+    """Led by another replica, which takes less time: until the old CA has left."""
+    old = left_behind(admin, running)
+    spec = {"holderIdentity": "test", "leaseDurationSeconds": 3600}
+    admin.create(lease(NAMESPACE, ELECTION, {**spec, "renewTime": micro_time(CLOCK.now())}))
+    with led_by_the_test(cluster, running) as rotator:
+        running.start(logs)
+        running.wait_until_called()
+        with loaded(admin, space):
+
+            def is_over() -> bool:
+                rotator.tick(CLOCK.now())
+                found = trusted(admin)
+                return old_ca.isdisjoint(found[0] | found[1])
+
+            old_ca = fingerprints(old.ca_pem)
+            eventually(is_over, "the old CA has left", every=0.5)
+    stored = admin.get(SECRETS, NAMESPACE, SECRET)["data"]
+    assert base64.b64decode(stored["serverCert.pem"]).decode().strip() == served(running)
+    assert sorted(stored) == ["caCert.pem", "serverCert.pem", "serverKey.pem"]
+    assert not running.logged('"leading":true')
+
+
+@contextmanager
+def led_by_the_test(cluster: Cluster, webhook: Webhook) -> Iterator[Rotator]:
+    """Give what keeps certificates, with short times."""
+    assert cluster.plane is not None
+    kube = connect(origin=Origin(str(cluster.plane.kubeconfig)))
+    registration = registration_of(webhook)
+    registrar = Registrar(kube, partial(documents, registration), lambda: True, lambda: "")
+    authority = Authority("vpa-webhook", NAMESPACE, registration.url, DAYS)
+    rules = RotationRules(settle_seconds=3.0, grace_seconds=10.0)
+    store = SecretStore(kube, NAMESPACE, SECRET)
+    try:
+        yield Rotator(store, authority, registrar, rules, lambda: True)
+    finally:
+        kube.close()
+
+
+def test_ac_25_others_replace_the_secret(
+    admin: Api, running: Webhook, logs: Logs, space: Space
+) -> None:
+    """AC-25: keys and CA that others put into the Secret are served, and told of in the log."""
+    running.start(logs)
+    running.wait_until_called()
+    theirs = issued()
+    with loaded(admin, space):
+        put_secret(admin, theirs)
+        eventually(lambda: serves(running, theirs), "their certificate is served")
+    for text in (
+        "New certificate found, reloading",
+        "New client CA found, reloading and patching webhook",
+        "Successfully patched webhook with new client CA",
+    ):
+        assert running.logged(text)
+    assert "admission webhook" in refusal_of_nonsense(admin)
