@@ -270,16 +270,16 @@ def _milliseconds(text: str) -> float:
 
 @contextmanager
 def webhook(folder: Path, found: Path, workers: int) -> Iterator[tuple[int, int]]:
-    """Run the webhook on files; yields its port and the port of its health."""
+    """Run the webhook on files; yields its port and its session."""
     port, health = _free_port(), _free_port()
     command = [
         sys.executable, "-m", "app", "admission", "--objects", str(found), f"--port={port}",
         f"--address=127.0.0.1:{health}", f"--workers={workers}", "--host=127.0.0.1",
         f"--certs-dir={folder / 'certs'}",
     ]  # fmt: skip
-    with _running(command):
+    with _running(command) as process:
         _wait_for(f"http://127.0.0.1:{health}/readyz")
-        yield port, health
+        yield port, process.pid
 
 
 @contextmanager
@@ -346,17 +346,15 @@ def _wait_for_port(port: int) -> None:
             return
 
 
-def _rss_mb() -> float:
-    """Return the memory of the largest worker."""
+def _rss_mb(session: int) -> float:
+    """Return the memory of the largest process of a session."""
     sizes = []
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
-            command = (status.parent / "cmdline").read_bytes()
-            text = status.read_text()
+            if os.getsid(int(status.parent.name)) == session:
+                sizes.append(int(_found(r"VmRSS:\s+(\d+)", status.read_text())) / 1024)
         except OSError:
             continue
-        if b"multiprocessing.spawn" in command or b"multiprocessing-fork" in command:
-            sizes.append(int(_found(r"VmRSS:\s+(\d+)", text)) / 1024)
     return max(sizes, default=0.0)
 
 
@@ -408,9 +406,9 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
             load = wrk(folder, port, bodies["1 VPA"], options.seconds, options.connections)
             found.setdefault("TLS echo", []).append(load)
         for scene in SCENES:
-            with webhook(folder, files[scene], options.workers) as (port, _):
+            with webhook(folder, files[scene], options.workers) as (port, session):
                 load = wrk(folder, port, bodies[scene], options.seconds, options.connections)
-                memory[scene] = _rss_mb()
+                memory[scene] = _rss_mb(session)
                 found.setdefault(scene, []).append(load)
         print(f"round {turn + 1} of {options.rounds} done", flush=True)
     _table(found, memory)
