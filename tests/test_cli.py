@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -363,3 +364,49 @@ def test_a_full_disk() -> None:
     """What cannot be written any more is told in a sentence."""
     sentence = b"plumbline: No space left on device\n"
     assert in_shell("{} version >/dev/full") == (1, b"", sentence)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def pasted(process: subprocess.Popen[bytes]) -> list[bytes]:
+    """Run the commands that a process prints, as they are printed."""
+    assert process.stdout is not None
+    commands: list[str] = []
+    while len(commands) < 2:
+        line = process.stdout.readline().decode()
+        assert line, "it ended"
+        commands += [line] if line.startswith("curl ") else []
+    return [
+        subprocess.run(
+            ["sh", "-c", command], capture_output=True, timeout=SECONDS, check=True
+        ).stdout
+        for command in commands
+    ]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_what_run_says_can_be_pasted(tmp_path: Path) -> None:
+    """The webhook on built-in objects tells how to ask it, and the answer shows what it does."""
+    with start(
+        "run",
+        f"--port={free_port()}",
+        f"--address=127.0.0.1:{free_port()}",
+        f"--certs-dir={tmp_path}/my certs",
+        "--workers=1",
+        "--v=0",
+    ) as process:
+        try:
+            shown = pasted(process)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=SECONDS)
+        finally:
+            process.terminate()
+    patch = {operation["path"]: operation["value"] for operation in orjson.loads(shown[0])}
+    assert patch["/spec/containers/0/resources/requests/cpu"] == "350m"
+    assert b"spec.updatePolicy.updateMode: Unsupported value" in shown[1]
+    assert (process.returncode, errors) == (0, b"")

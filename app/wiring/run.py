@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import threading
@@ -49,8 +50,8 @@ def try_out(settings: AdmissionSettings) -> int:
 
 
 def _invitation(settings: AdmissionSettings) -> str:
-    folder = settings.certificates.own_dir.absolute()
-    ask = f"curl -s --cacert {folder}/caCert.pem -H 'Content-Type: application/json'"
+    ca = shlex.quote(f"{settings.certificates.own_dir.absolute()}/caCert.pem")
+    ask = f"curl -s --cacert {ca} -H 'Content-Type: application/json'"
     url = f"https://localhost:{settings.serving.port}"
     health = f"http://localhost:{settings.serving.address.port}"
     return "\n".join(
@@ -58,11 +59,11 @@ def _invitation(settings: AdmissionSettings) -> str:
             "",
             "The webhook answers. What a pod of Deployment shop/web gets when it is created:",
             "",
-            f"{ask} {url}/mutate -d '{_compact('pod.json')}' | {_SHOW_PATCH}",
+            f"{ask} {url}/mutate -d {_compact('pod.json')} | {_SHOW_PATCH}",
             "",
             "What a VPA with mistakes is told:",
             "",
-            f"{ask} {url}/validate -d '{_compact('vpa.json')}' | {_SHOW_REFUSAL}",
+            f"{ask} {url}/validate -d {_compact('vpa.json')} | {_SHOW_REFUSAL}",
             "",
             f"Metrics: curl -s {health}/metrics    Ctrl-C ends.",
             "",
@@ -72,4 +73,4 @@ def _invitation(settings: AdmissionSettings) -> str:
 
 
 def _compact(name: str) -> str:
-    return orjson.dumps(orjson.loads(_DEMO.joinpath(name).read_bytes())).decode()
+    return shlex.quote(orjson.dumps(orjson.loads(_DEMO.joinpath(name).read_bytes())).decode())
