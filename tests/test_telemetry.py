@@ -75,6 +75,7 @@ def exercise_updater(registry: CollectorRegistry) -> None:
     metrics.resize_failed(VPA, ResizeFailure.UNBOOST)
     metrics.skipped_infeasible(VPA)
     metrics.skipped_round(LeaseTrouble.INVALID)
+    metrics.decided({"NoChange": 1})
     metrics.step(updater.Step.TOTAL, 1)
 
 
@@ -140,6 +141,7 @@ PUBLISHED: Final = [
         ("in_place_infeasible_skip_pods_total", "counter",
             "vpa_name vpa_namespace vpa_size_log2", ""),
         ("admission_controller_status_invalid_total", "counter", "reason", ""),
+        ("pod_decisions", "gauge", "reason", ""),
         ("execution_latency_seconds", "histogram", "step", EXECUTION),
     ]),
     (exercise_recommender, "vpa_", [
@@ -269,6 +271,33 @@ def test_evictions_and_resizes_are_counted() -> None:
     metrics.resized(VPA)
     metrics.resized(VPA)
     assert (value(*evicted), value(*resized)) == (1, 2)
+
+
+def test_a_vpa_that_is_gone_is_told_of_no_more() -> None:
+    """Its series go with it, whatever sizes it had; those of others stay."""
+    registry = CollectorRegistry()
+    metrics = UpdaterMetrics(registry)
+    metrics.show(VPA)
+    metrics.show(VPA._replace(pods=40))
+    metrics.show(VPA._replace(name="other"))
+    metrics.eviction_failed(VPA, EvictionFailure.ERROR)
+    metrics.forget({("default", "web"), ("default", "never seen")})
+    text = render(registry).decode()
+    assert 'vpa_name="web"' not in text
+    assert text.count('vpa_name="other"') == 2
+    metrics.show(VPA)
+    assert 'vpa_name="web"' in render(registry).decode()
+
+
+def test_decisions_are_counted_by_reason() -> None:
+    """A reason that no pod has any more is told as zero."""
+    registry = CollectorRegistry()
+    metrics = UpdaterMetrics(registry)
+    metrics.decided({"NoChange": 2, "Evicted": 1})
+    metrics.decided({"NoChange": 3})
+    name = "vpa_updater_pod_decisions"
+    assert registry.get_sample_value(name, {"reason": "NoChange"}) == 3
+    assert registry.get_sample_value(name, {"reason": "Evicted"}) == 0
 
 
 def test_vpas_are_counted_by_state() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -89,6 +90,9 @@ class VpaLabels(NamedTuple):
     namespace: str
 
 
+_Series = tuple[Counter, tuple[str, ...]]
+
+
 class Round:
     """What one round found; published at its end, also at an early one."""
 
@@ -120,6 +124,15 @@ class UpdaterMetrics:
         def counter(name: str, meaning: str, *labels: str) -> Counter:
             return Counter(f"{_PREFIX}_{name}", meaning, labels, registry=registry)
 
+        self._decisions = Gauge(
+            f"{_PREFIX}_pod_decisions",
+            "Pods under a VPA by what was decided about them last.",
+            ["reason"],
+            registry=registry,
+        )
+        self._series: dict[tuple[str, str], set[_Series]] = {}  # of each VPA, by namespace and name
+        self._shown: set[VpaLabels] = set()
+        self._reasons: set[str] = set()
         self._evicted = counter("evicted_pods_total", "Evicted pods.", *by_mode, *_VPA)
         self._failed_evictions = counter(
             "failed_eviction_attempts_total",
@@ -166,10 +179,30 @@ class UpdaterMetrics:
             for labels, count in counts.items():
                 gauge.labels(*labels).set(count)
 
+    def decided(self, reasons: Mapping[str, int]) -> None:
+        """Tell how many pods each reason stands for; one that is gone stays, at zero."""
+        for reason in self._reasons.difference(reasons):
+            self._decisions.labels(reason).set(0)
+        for reason, count in reasons.items():
+            self._decisions.labels(reason).set(count)
+        self._reasons.update(reasons)
+
     def show(self, vpa: VpaLabels) -> None:
         """Make a VPA's counters visible before they count anything."""
+        if vpa in self._shown:
+            return
+        self._shown.add(vpa)
         self._count_eviction(vpa, 0)
         self._count_resize(vpa, 0)
+
+    def forget(self, gone: Collection[tuple[str, str]]) -> None:
+        """Tell no more of VPAs that are gone, by namespace and name."""
+        for place in gone:
+            for counter, labels in self._series.pop(place, ()):
+                with suppress(KeyError):
+                    counter.remove(*labels)
+        if gone:
+            self._shown = {vpa for vpa in self._shown if (vpa.namespace, vpa.name) not in gone}
 
     def evicted(self, vpa: VpaLabels) -> None:
         """Count an eviction."""
@@ -177,8 +210,7 @@ class UpdaterMetrics:
 
     def eviction_failed(self, vpa: VpaLabels, reason: EvictionFailure) -> None:
         """Count an eviction that did not succeed."""
-        size = size_log2(vpa.pods)
-        self._failed_evictions.labels(size, vpa.mode, reason, vpa.name, vpa.namespace).inc()
+        self._count(self._failed_evictions, vpa, vpa.mode, reason)
 
     def resized(self, vpa: VpaLabels) -> None:
         """Count a resize, also the end of a boost."""
@@ -186,12 +218,11 @@ class UpdaterMetrics:
 
     def resize_failed(self, vpa: VpaLabels, reason: ResizeFailure) -> None:
         """Count a resize that did not succeed."""
-        size = size_log2(vpa.pods)
-        self._failed_resizes.labels(size, reason, vpa.name, vpa.namespace).inc()
+        self._count(self._failed_resizes, vpa, reason)
 
     def skipped_infeasible(self, vpa: VpaLabels) -> None:
         """Count a pod left alone because its node refused the same resize before."""
-        self._infeasible.labels(size_log2(vpa.pods), vpa.name, vpa.namespace).inc()
+        self._count(self._infeasible, vpa)
 
     def skipped_round(self, reason: LeaseTrouble) -> None:
         """Count a round skipped because of the webhook's Lease."""
@@ -202,8 +233,13 @@ class UpdaterMetrics:
         self._execution(step).observe(seconds)
 
     def _count_eviction(self, vpa: VpaLabels, amount: int) -> None:
-        size = size_log2(vpa.pods)
-        self._evicted.labels(size, vpa.mode, vpa.name, vpa.namespace).inc(amount)
+        self._count(self._evicted, vpa, vpa.mode, amount=amount)
 
     def _count_resize(self, vpa: VpaLabels, amount: int) -> None:
-        self._resized.labels(size_log2(vpa.pods), vpa.name, vpa.namespace).inc(amount)
+        self._count(self._resized, vpa, amount=amount)
+
+    def _count(self, counter: Counter, vpa: VpaLabels, *between: str, amount: int = 1) -> None:
+        """Count in the series of a VPA; `between` are the labels between its size and its name."""
+        labels = (str(size_log2(vpa.pods)), *between, vpa.name, vpa.namespace)
+        counter.labels(*labels).inc(amount)
+        self._series.setdefault((vpa.namespace, vpa.name), set()).add((counter, labels))
