@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
 
-from app.ports import VPAS
+from app.ports import DEPLOYMENTS, PODS, VPAS
+from tests.acceptance.conftest import Cluster
 from tests.acceptance.load import owned_pod
-from tests.acceptance.space import APP, Box, Space, boxes_of, canonical, workload
+from tests.acceptance.logs import Logs
+from tests.acceptance.space import APP, Box, Space, annotation, boxes_of, canonical, workload
 from tests.acceptance.webhook import Webhook, renewed
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.control_plane import ControlPlane
@@ -68,6 +71,46 @@ def test_api_server_restarts(
     scene.wait_for("300m/300Mi")
     eventually(lambda: renewed(admin) > last, "a beat")
     eventually(lambda: webhook.problem() == "OK", "ready")
+
+
+def test_start_without_an_api_server(
+    cluster: Cluster,
+    plane: ControlPlane,
+    logs: Logs,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """A webhook that starts first waits for the API server, and says so."""
+    flags = ("--register-webhook=false",)
+    early = Webhook(cluster.access, cluster.admin, tmp_path, flags, name="early")
+    request.addfinalizer(early.program.kill)
+    plane.api_server.kill()
+    logs.add(early.program.name, early.program.log)
+    early.program.start()
+    eventually(lambda: early.problem() == "there is no certificate yet", "it waits")
+    plane.start_api_server()
+    eventually(lambda: early.problem() == "OK", "it is ready")
+
+
+def test_webhook_dies_during_a_rollout(webhook: Webhook, space: Space, logs: Logs) -> None:
+    """No pod is blocked meanwhile; those that were missed are sized when they come again."""
+    count = 200
+    space.vpa()
+    space.recommend({APP: "250m/200Mi"})
+    space.deployment(SMALL, replicas=count)
+    space.pods(count // 4)
+    webhook.program.kill()
+    assert len(space.pods(count)) == count
+    webhook.start(logs)
+    webhook.wait_until_called()
+    space.admin.merge(DEPLOYMENTS, space.name, APP, {"spec": {"replicas": 50}})
+    space.admin.delete_all(PODS, space.name)
+
+    def look() -> bool:
+        found = space.admin.list(PODS, space.name)
+        return len(found) == 50 and all(annotation(pod, "vpaUpdates") for pod in found)
+
+    eventually(look, "all pods are new and sized")
 
 
 def test_history_is_compacted(
