@@ -20,37 +20,18 @@ from app.core.updating.patching import last_updated
 from app.core.updating.requirements import first_unmet, one_container_meets_all, told
 from app.core.updating.resize_wishes import REASONS, Urge, assessment, evict, waiting
 from app.core.updating.resizing import ResizeState, is_stuck, resize_state
-from app.core.updating.rules import UpdateRules
 from app.core.updating.shapes import Shape, Shapes
 from app.core.updating.unboost import boosted_containers
 from app.core.updating.under_way import leftover, resizing_since
 from app.core.updating.wishes import Assessment, Case, Terms
-from app.model.gates import Gate, Gates
+from app.model.gates import Gate
 from app.model.pods import Pod
 from app.model.quantity import Quantity
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import UpdateMode
 
 _IN_PLACE = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 _RECREATE = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 Allocatable = Mapping[str, Quantity] | None
-
-
-def switched_off(vpa: Vpa, rules: UpdateRules, gates: Gates) -> tuple[Reason, str] | None:
-    """Return why a VPA updates no running pods, None if it does."""
-    mode = vpa.mode
-    if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
-        return None
-    if mode == UpdateMode.IN_PLACE:
-        if Gate.IN_PLACE in gates:
-            return None
-        return Reason.GATE_DISABLED, "mode InPlace needs the feature gate InPlace"
-    if mode == UpdateMode.INITIAL:
-        return Reason.MODE_INITIAL, "mode Initial sizes pods only when they are created"
-    if mode == UpdateMode.OFF:
-        return Reason.MODE_OFF, "mode Off changes no pods"
-    if rules.upstream.unknown_mode_recreates and vpa.mentions_boost:
-        return None
-    return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'
 
 
 def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = None) -> Assessment:
@@ -80,9 +61,8 @@ def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = No
 
 def _ordinary(case: Case, boosted: frozenset[str]) -> Assessment:
     """Assess a pod that no boost concerns, or none but its cpu."""
-    off = switched_off(case.vpa, case.rules, case.terms.gates)
-    if off is not None:
-        return case.decided(Action.NONE, *off)
+    if case.shapes.off is not None:
+        return case.decided(Action.NONE, *case.shapes.off)
     if case.vpa.recommendation is None:
         return case.decided(Action.NONE, Reason.NO_RECOMMENDATION, "there is no recommendation yet")
     shape = case.shapes.of(case.pod, boosted)
@@ -96,8 +76,8 @@ def _ordinary(case: Case, boosted: frozenset[str]) -> Assessment:
 
 def _running(case: Case, shape: Shape) -> Assessment:
     pod, rules, now = case.pod, case.rules, case.terms.now
-    is_upscale = case.vpa.mode == UpdateMode.UPSCALE_ONLY
-    found = trigger(shape.numbers, rules, upscale_only=is_upscale)
+    is_upscale = case.shapes.mode == UpdateMode.UPSCALE_ONLY
+    found = shape.trigger
     rises = found.difference or found.is_outside
     if is_upscale and not rises and shape.numbers.gross_difference:
         told = "nothing has to grow, and mode UpscaleOnly shrinks nothing"
@@ -105,8 +85,10 @@ def _running(case: Case, shape: Shape) -> Assessment:
     changed = last_updated(pod) if not rules.upstream.no_rest_after_resize else None
     oom = quick_oom(pod, case.vpa, rules, case.terms.gates, changed, now)
     since = max(pod.started, changed) if pod.started and changed else pod.started
-    needed = need(found, oom, since, rules, now)
-    is_in_place = case.vpa.mode in _IN_PLACE or (is_upscale and rules.upscale_only_in_place)
+    needed = shape.calm if oom is None else None
+    if needed is None:
+        needed = need(found, oom, since, rules, now)
+    is_in_place = case.shapes.mode in _IN_PLACE or (is_upscale and rules.upscale_only_in_place)
     if needed.reason is not None:
         if is_in_place and not rules.upstream.keeps_stuck_resizes:
             state = resize_state(pod, rules)

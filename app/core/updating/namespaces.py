@@ -152,7 +152,7 @@ class _Planner:
                 continue
             found = shapes.get(vpa.name)
             if found is None:
-                found = Shapes(vpa, owner, self.view.limits, self.terms.rules)
+                found = self._shapes(vpa, owner)
                 shapes[vpa.name] = found
             assessed.append(self._assessed(pod, found))
             if is_live(pod, self.terms.rules):
@@ -205,6 +205,9 @@ class _Planner:
         return min(acting or rivals, key=attrgetter("strength"))
 
     # --- assessing
+
+    def _shapes(self, vpa: Vpa, owner: Workload | None) -> Shapes:
+        return Shapes(vpa, owner, self.view.limits, self.terms.rules, self.terms.gates)
 
     def _assessed(self, pod: Pod, shapes: Shapes) -> Assessment:
         is_remembered = pod.uid in self.terms.memory.pods

@@ -45,6 +45,23 @@ def trigger(numbers: Numbers, rules: UpdateRules, *, upscale_only: bool = False)
     return Trigger(numbers.gross_difference, numbers.is_outside)
 
 
+def calm(found: Trigger, rules: UpdateRules) -> Need | None:
+    """Return what holds for every pod with such a difference, unless it ran out of memory."""
+    difference, takes_any = found.difference, rules.upstream.updates_without_change
+    if found.is_outside:
+        if takes_any or 0 < difference >= rules.least_difference:
+            return None
+        told = f"outside of its bounds, but the difference is {percent(difference)}"
+        return Need(Reason.NO_CHANGE, told)
+    if difference == 0 and not takes_any:
+        return Need(Reason.NO_CHANGE, "within its bounds and as recommended")
+    if difference >= rules.update_threshold:
+        return None
+    least = percent(rules.update_threshold)
+    told = f"within its bounds; a difference of {percent(difference)} is less than {least}"
+    return Need(Reason.TOO_SMALL, told)
+
+
 def need(
     found: Trigger,
     oom: QuickOom | None,
@@ -53,37 +70,22 @@ def need(
     now: datetime,
 ) -> Need:
     """Tell whether a pod needs an update; `since` is when it started or was last resized."""
-    difference = found.difference
+    difference = percent(found.difference)
     if oom is not None:
-        if difference == 0:
+        if found.difference == 0:
             return Need(Reason.NO_CHANGE, "killed for want of memory, but nothing would change")
         return Need(None, f"container {oom.container} ran out of memory", oom.until)
-    if not found.is_outside:
-        return _within_bounds(difference, since, rules, now)
-    is_worth_it = difference > 0 and difference >= rules.least_difference
-    if not is_worth_it and not rules.upstream.updates_without_change:
-        return Need(
-            Reason.NO_CHANGE, f"outside of its bounds, but the difference is {percent(difference)}"
-        )
-    return Need(None, f"outside of its bounds by a difference of {percent(difference)}")
-
-
-def _within_bounds(
-    difference: float, since: datetime | None, rules: UpdateRules, now: datetime
-) -> Need:
-    if difference == 0 and not rules.upstream.updates_without_change:
-        return Need(Reason.NO_CHANGE, "within its bounds and as recommended")
-    if difference < rules.update_threshold:
-        least = percent(rules.update_threshold)
-        message = f"within its bounds; a difference of {percent(difference)} is less than {least}"
-        return Need(Reason.TOO_SMALL, message)
+    if (quiet := calm(found, rules)) is not None:
+        return quiet
+    if found.is_outside:
+        return Need(None, f"outside of its bounds by a difference of {difference}")
     if since is None:
         return Need(Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown")
     old_enough = since + rules.lifetime_threshold
     if now < old_enough:
-        message = f"within its bounds; differs by {percent(difference)}, too young until "
-        return Need(Reason.TOO_YOUNG, message + f"{old_enough:%Y-%m-%dT%H:%M:%SZ}", old_enough)
-    return Need(None, f"within its bounds, but differs by {percent(difference)}")
+        told = f"within its bounds; differs by {difference}, too young until "
+        return Need(Reason.TOO_YOUNG, told + f"{old_enough:%Y-%m-%dT%H:%M:%SZ}", old_enough)
+    return Need(None, f"within its bounds, but differs by {difference}")
 
 
 @lru_cache(4096)

@@ -15,9 +15,12 @@ from dataclasses import dataclass, replace
 from app.core.scaling import CPU, SIZED
 from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
 from app.core.updating.decisions import ContainerChange, Numbers
+from app.core.updating.modes import switched_off
+from app.core.updating.need import Need, Trigger, calm, trigger
 from app.core.updating.numbers import measure, observed_containers, pairs_of
 from app.core.updating.resizing import are_same
 from app.core.updating.rules import UpdateRules
+from app.model.gates import Gates
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import Quantity
@@ -31,10 +34,13 @@ class Shape:
 
     pod: Pod  # the first one that looks like this
     boosted: frozenset[str]
+    observed: str | None
     reported: list[tuple[str, Resources | None]]
     current: Mapping[str, Resources]
     amounts: Mapping[str, Amounts]
     numbers: Numbers
+    trigger: Trigger  # what of the numbers decides
+    calm: Need | None  # what keeps such pods from an update, unless one ran out of memory
 
     def fits(self, pod: Pod, boosted: frozenset[str]) -> bool:
         """Whether another pod looks the same."""
@@ -45,7 +51,7 @@ class Shape:
             and _is_reported(pod, self.reported)
             and pod.init_containers == first.init_containers
             and pod.pod_resources == first.pod_resources
-            and pod.annotation(OBSERVED_ANNOTATION) == first.annotation(OBSERVED_ANNOTATION)
+            and pod.annotation(OBSERVED_ANNOTATION) == self.observed
         )
 
 
@@ -62,9 +68,16 @@ class Shapes:
     """The shapes of the pods of one owner under one VPA."""
 
     def __init__(
-        self, vpa: Vpa, owner: Workload | None, limits: NamespaceLimits, rules: UpdateRules
+        self,
+        vpa: Vpa,
+        owner: Workload | None,
+        limits: NamespaceLimits,
+        rules: UpdateRules,
+        gates: Gates,
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
+        self.mode = vpa.mode
+        self.off = switched_off(vpa, rules, gates)
         self._found: list[Shape] = []
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> Shape:
@@ -78,8 +91,20 @@ class Shapes:
         amounts = capped(pod, self.vpa, self.limits, bases, rules=self.rules.sizing)
         _let_stay(amounts, bases, current)
         pairs = pairs_of(pod, self.vpa, amounts, current, boosted)
-        numbers = measure(pairs, with_rise=self.vpa.mode == UpdateMode.UPSCALE_ONLY)
-        shape = Shape(pod, boosted, reported, current, amounts, numbers)
+        is_upscale = self.mode == UpdateMode.UPSCALE_ONLY
+        numbers = measure(pairs, with_rise=is_upscale)
+        found = trigger(numbers, self.rules, upscale_only=is_upscale)
+        shape = Shape(
+            pod,
+            boosted,
+            pod.annotation(OBSERVED_ANNOTATION),
+            reported,
+            current,
+            amounts,
+            numbers,
+            found,
+            calm(found, self.rules),
+        )
         self._found.append(shape)
         return shape
 

@@ -9,6 +9,7 @@ import pytest
 
 from app.core.updating.rules import UpdateRules
 from app.core.updating.shapes import Shapes
+from app.model.gates import NO_GATES
 from app.model.limits import NO_LIMITS, NamespaceLimits, together
 from app.model.pods import Pod
 from app.model.workloads import Workload
@@ -45,7 +46,7 @@ def shapes(
         policies=policies,
     )
     workload = None if owner is None else _read(owner)
-    return Shapes(vpa, workload, limits, rules)
+    return Shapes(vpa, workload, limits, rules, NO_GATES)
 
 
 def _read(item: Json) -> Workload:

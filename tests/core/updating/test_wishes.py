@@ -27,7 +27,7 @@ def test_decisions_name_pod_and_vpa() -> None:
 
 def test_cases_decide_for_good() -> None:
     """The assessment holds the decision, and until when."""
-    shapes = Shapes(VPA, None, NO_LIMITS, OURS)
+    shapes = Shapes(VPA, None, NO_LIMITS, OURS, NO_GATES)
     case = Case(POD, VPA, shapes, Terms(OURS, NO_GATES, Memory(), NOW), NOTHING)
     assert case.rules is OURS
     found = case.decided(Action.NONE, Reason.TOO_YOUNG, "young", until=NOW)

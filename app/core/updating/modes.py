@@ -1,0 +1,28 @@
+"""Which VPAs update running pods at all."""
+
+from __future__ import annotations
+
+from app.core.updating.decisions import Reason
+from app.core.updating.rules import UpdateRules
+from app.model.gates import Gate, Gates
+from app.model.vpa import UpdateMode, Vpa
+
+_RECREATE = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
+
+
+def switched_off(vpa: Vpa, rules: UpdateRules, gates: Gates) -> tuple[Reason, str] | None:
+    """Return why a VPA updates no running pods, None if it does."""
+    mode = vpa.mode
+    if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
+        return None
+    if mode == UpdateMode.IN_PLACE:
+        if Gate.IN_PLACE in gates:
+            return None
+        return Reason.GATE_DISABLED, "mode InPlace needs the feature gate InPlace"
+    if mode == UpdateMode.INITIAL:
+        return Reason.MODE_INITIAL, "mode Initial sizes pods only when they are created"
+    if mode == UpdateMode.OFF:
+        return Reason.MODE_OFF, "mode Off changes no pods"
+    if rules.upstream.unknown_mode_recreates and vpa.mentions_boost:
+        return None
+    return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'
