@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.core.recommendation.appraisal import (
@@ -12,7 +12,7 @@ from app.core.recommendation.appraisal import (
     Appraisal,
     Flags,
 )
-from app.core.recommendation.policy import CPU, MEMORY, Cap
+from app.core.recommendation.policy import CPU, MEMORY
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import FormatRules
 from app.core.recommendation.shaping import (
@@ -39,24 +39,35 @@ class Entries:
     def by_vpa(self) -> dict[int, list[ContainerRecommendation]]:
         """Return the entries of each VPA, sorted by container."""
         found: dict[int, list[ContainerRecommendation]] = {}
-        for line, row in enumerate(self.rows):
-            entries = found.setdefault(int(self.table.vpa[row]), [])
-            if self.shows[line] & SHOWS_ENTRY:
-                entries.append(self.entry(line))
+        vpas = self.table.vpa[self.rows].tolist()
+        for vpa, shows, entry in zip(vpas, self.shows, self.all(), strict=True):
+            entries = found.setdefault(vpa, [])
+            if shows & SHOWS_ENTRY:
+                entries.append(entry)
         for entries in found.values():
             entries.sort(key=lambda entry: entry.container)
         return found
 
-    def entry(self, line: int) -> ContainerRecommendation:
-        """Return the recommendation of one line."""
-        row = self.rows[line]
-        rules = self.table.rules[row]
-        lists: list[dict[str, Quantity]] = [{}, {}, {}, {}]  # target, lower, upper, uncapped
-        if self.shows[line] & SHOWS_CPU:
-            _fill(lists, CPU, self.cpu, line, rules.cpu, cpu_quantity)
-        if self.shows[line] & SHOWS_MEMORY:
-            _fill(lists, MEMORY, self.memory, line, rules.memory, memory_quantity)
-        return ContainerRecommendation(self.table.names[row], *lists)
+    def all(self) -> Iterator[ContainerRecommendation]:
+        """Return what each line would show."""
+        columns = (
+            self.cpu.amounts.tolist(),
+            self.cpu.bounds.tolist(),
+            self.memory.amounts.tolist(),
+            self.memory.bounds.tolist(),
+        )
+        for row, shows, cpu, cpu_bounds, memory, memory_bounds in zip(
+            self.rows, self.shows, *columns, strict=True
+        ):
+            rules = self.table.rules[row]
+            lists: list[dict[str, Quantity]] = [{}, {}, {}, {}]  # target, lower, upper, uncapped
+            if shows & SHOWS_CPU:
+                for of, amount, bound in zip(lists, cpu, cpu_bounds, strict=True):
+                    of[CPU] = cpu_quantity(amount, bound, rules.cpu)
+            if shows & SHOWS_MEMORY:
+                for of, amount, bound in zip(lists, memory, memory_bounds, strict=True):
+                    of[MEMORY] = memory_quantity(amount, bound, rules.memory)
+            yield ContainerRecommendation(self.table.names[row], *lists)
 
 
 def entries_of(table: RowTable, appraisal: Appraisal, wanted: Flags, rules: FormatRules) -> Entries:
@@ -75,16 +86,3 @@ def entries_of(table: RowTable, appraisal: Appraisal, wanted: Flags, rules: Form
         humanize=rules.humanize_memory,
     )
     return Entries(table, rows.tolist(), appraisal.shows[wanted].tolist(), cpu, memory)
-
-
-def _fill(
-    lists: list[dict[str, Quantity]],
-    resource: str,
-    shaped: Shaped,
-    line: int,
-    cap: Cap,
-    quantity: Callable[[int, int, Cap], Quantity],
-) -> None:
-    amounts, bounds = shaped.amounts[line].tolist(), shaped.bounds[line].tolist()
-    for amounts_of, amount, bound in zip(lists, amounts, bounds, strict=True):
-        amounts_of[resource] = quantity(amount, bound, cap)

@@ -144,7 +144,7 @@ def _explanation(
                 memory,
             ),
         ),
-        recommendation=entries.entry(line),
+        recommendation=list(entries.all())[line],
     )
 
 

@@ -81,12 +81,14 @@ def shape_memory(estimated: Amounts, step: int, caps: Caps, *, humanize: bool) -
 
 def cpu_quantity(millicores: int, bound: int, cap: Cap) -> Quantity:
     """Return an amount of cpu for publishing."""
-    return _cap_itself(bound, cap) or Quantity.of_milli(millicores)
+    found = _cap_itself(bound, cap) if bound else None
+    return found or Quantity.of_milli(millicores)
 
 
 def memory_quantity(thousandths: int, bound: int, cap: Cap) -> Quantity:
     """Return an amount of memory for publishing."""
-    return _cap_itself(bound, cap) or Quantity.of_milli(thousandths, Format.BINARY_SI)
+    found = _cap_itself(bound, cap) if bound else None
+    return found or Quantity.of_milli(thousandths, Format.BINARY_SI)
 
 
 def humanized(count: int) -> str:
@@ -98,13 +100,7 @@ def humanized(count: int) -> str:
 
 
 def _cap_itself(bound: int, cap: Cap) -> Quantity | None:
-    match bound:
-        case Bound.LEAST:
-            return cap.least
-        case Bound.MOST:
-            return cap.most
-        case _:
-            return None
+    return cap.least if bound == Bound.LEAST else cap.most
 
 
 def _with_uncapped(estimated: Amounts) -> Amounts:

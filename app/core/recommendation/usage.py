@@ -6,6 +6,7 @@ JSON. What cannot be read costs itself alone: one amount, one container, one pod
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -21,7 +22,8 @@ from app.model.quantity import Quantity
 
 _MOST: Final = 2**62
 _NANO_PER_MILLI: Final = 10**6
-_MOST_DIGITS: Final = 20
+_MOST_DIGITS: Final = 18
+_KI_DIGITS: Final = 4
 _REMEMBERED: Final = 65_536
 
 
@@ -68,40 +70,47 @@ def _read_pod(item: Object, columns: _Columns, absent: int) -> None:
     time_ns = _time(item)
     window_ns = _window(text_at(item, "window", ""))
     for container in objects_at(item, "containers", ""):
+        name = text_at(container, "name", "containers")
         usage = object_at(container, "usage", "containers")
-        cpu = _amount(usage, "cpu", columns, item) if "cpu" in usage else absent
-        memory = _amount(usage, "memory", columns, item) if "memory" in usage else absent
-        columns.containers.append((namespace, pod, text_at(container, "name", "containers")))
-        columns.cpu.append(cpu)
-        columns.memory.append(memory)
+        cpu, memory = usage.get("cpu"), usage.get("memory")
+        columns.containers.append((namespace, pod, name))
+        columns.cpu.append(absent if cpu is None else _amount(_millicores, cpu, "cpu", columns))
+        columns.memory.append(
+            absent if memory is None else _amount(_bytes, memory, "memory", columns)
+        )
         columns.times.append(time_ns)
         columns.windows.append(window_ns)
 
 
-def _amount(usage: Object, resource: str, columns: _Columns, item: Object) -> int:
-    """Return millicores or bytes, rounded up."""
-    value = usage[resource]
+def _amount(read: Callable[[object], int], value: object, resource: str, columns: _Columns) -> int:
+    """Return an amount in whole units, rounded up."""
     try:
-        found = _millicores(value) if resource == "cpu" else Quantity.read(value).units
+        found = read(value)
     except BadObject as error:
-        columns.problems.append(f"metrics of pod {_name(item)}: {resource}: {error}")
-        return REFUSED
-    if found < 0:
-        columns.problems.append(f"metrics of pod {_name(item)}: {resource} is negative: {value}")
-        return REFUSED
-    return min(found, _MOST)
+        problem = str(error)
+    else:
+        if found >= 0:
+            return min(found, _MOST)
+        problem = f"{value} is negative"
+    columns.problems.append(f"metrics of {'/'.join(columns.containers[-1])}: {resource}: {problem}")
+    return REFUSED
 
 
 def _millicores(value: object) -> int:
     # What metrics-server sends, nearly always; no two of these texts are the same.
-    if (
-        isinstance(value, str)
-        and value[-1:] == "n"
-        and value[:-1].isascii()
-        and value[:-1].isdigit()
-    ):
-        return -(-int(value[:-1]) // _NANO_PER_MILLI)
+    if isinstance(value, str) and value[-1:] == "n":
+        digits = value[:-1]
+        if digits.isdecimal() and digits.isascii() and len(digits) < _MOST_DIGITS:
+            return -(-int(digits) // _NANO_PER_MILLI)
     return Quantity.read(value).milli
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, str) and value[-2:] == "Ki":
+        digits = value[:-2]
+        if digits.isdecimal() and digits.isascii() and len(digits) < _MOST_DIGITS - _KI_DIGITS:
+            return int(digits) << 10
+    return Quantity.read(value).units
 
 
 def _time(item: Object) -> int:

@@ -59,14 +59,14 @@ def test_columns() -> None:
             {"cpu": "-1", "memory": "-5Mi"},
             ABSENT,
             (REFUSED, REFUSED),
-            "metrics of pod default/web-0: cpu is negative: -1",
+            "metrics of default/web-0/app: cpu: -1 is negative",
             id="negative",
         ),
         pytest.param(
             {"cpu": "much", "memory": "1Ki"},
             ABSENT,
             (REFUSED, 1024),
-            "metrics of pod default/web-0: cpu: quantities must match the regular expression "
+            "metrics of default/web-0/app: cpu: quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
             id="no quantity",
         ),
