@@ -38,7 +38,7 @@ cover: $(STAMP) ## tests with branch coverage; model and core must be covered wh
 cluster: $(STAMP) ## build the control plane that acceptance tests start
 	@$(BIN)/python -m tests.cluster build
 
-acceptance: $(STAMP) ## tests against a real API server
+acceptance: cluster ## tests against a real API server, built here or named by KUBECONFIG
 	@$(BIN)/python -m pytest tests/acceptance $(ARGS)
 
 lock: ## compute the lock files anew

@@ -25,6 +25,8 @@ _PROCESSES = "processes.json"
 
 def build() -> str:
     """Build what is missing."""
+    if os.environ.get("KUBECONFIG"):
+        return "KUBECONFIG names a cluster, so there is nothing to build"
     return f"programs are in {parts().folder}"
 
 

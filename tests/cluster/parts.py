@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Final
 
 MODULE: Final = Path(__file__).parent / "go"
 KUBERNETES: Final = "k8s.io/kubernetes"
-_PACKAGES: Final[Mapping[str, str]] = {
+PROGRAMS: Final[Mapping[str, str]] = {  # by their packages
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
     "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
@@ -63,7 +64,7 @@ def parts(environment: Mapping[str, str] = os.environ) -> Parts:
         return Parts(Path(given))
     folder = _cache(environment) / pinned(KUBERNETES).removeprefix("v") / "bin"
     if missing := _missing(folder):
-        _build(missing, folder)
+        _build(missing, folder, environment)
     return Parts(folder)
 
 
@@ -73,22 +74,23 @@ def _cache(environment: Mapping[str, str]) -> Path:
 
 
 def _missing(folder: Path) -> list[str]:
-    return [name for name in _PACKAGES if not os.access(folder / name, os.X_OK)]
+    return [name for name in PROGRAMS if not os.access(folder / name, os.X_OK)]
 
 
-def _build(programs: list[str], folder: Path) -> None:
-    if shutil.which("go") is None:
+def _build(programs: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    if shutil.which("go", path=environment.get("PATH")) is None:
         raise Unavailable(
             "the control plane is built with Go: install Go 1.26 or newer, or let KUBECONFIG name "
-            "a cluster, or KUBEBUILDER_ASSETS a folder with " + ", ".join(_PACKAGES)
+            "a cluster, or KUBEBUILDER_ASSETS a folder with " + ", ".join(PROGRAMS)
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name in programs:
-        package = _PACKAGES[name]
+        package = PROGRAMS[name]
+        sys.stderr.write(f"building {name}, once; the API server takes minutes ...\n")
         unfinished = folder / f"{name}.{os.getpid()}"
         command = [*_BUILD, "-ldflags", _linked(package), "-o", str(unfinished), package]
         try:
-            subprocess.run(command, cwd=MODULE, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+            subprocess.run(command, cwd=MODULE, check=True, env={**environment, "CGO_ENABLED": "0"})
             unfinished.rename(folder / name)
         except subprocess.CalledProcessError as error:
             raise Unavailable(f"{name} was not built: go ended with {error.returncode}") from error
