@@ -30,7 +30,7 @@ from app.ports import (
 )
 from app.sandbox import discovery
 from app.sandbox.clock import SandboxClock
-from app.sandbox.eviction import SUCCESS, Evictions
+from app.sandbox.eviction import Evictions
 from app.sandbox.kinds import Catalogue, Kind
 from app.sandbox.objects import Key, copied, taken
 from app.sandbox.paging import check_version, page
@@ -123,7 +123,7 @@ class SandboxCluster:
             return scale_of(found, kind.scale)
         if subresource and subresource not in kind.subresources:
             raise unknown_resource()
-        if subresource in ("eviction", "binding"):
+        if subresource == "eviction":
             raise not_allowed()
         return copied(found)
 
@@ -145,13 +145,9 @@ class SandboxCluster:
         if subresource not in kind.more:
             raise unknown_resource()
         key = _key(resource, namespace, name)
-        match subresource:
-            case "eviction":
-                return self._evict(key, item, dry_run=dry_run)
-            case "binding":
-                return self._bind(kind, key, item, dry_run=dry_run)
-            case _:
-                raise not_allowed()
+        if subresource != "eviction":
+            raise not_allowed()
+        return self._evict(key, item, dry_run=dry_run)
 
     def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
         """Put a whole object; its resourceVersion must be current when given."""
@@ -218,16 +214,6 @@ class SandboxCluster:
         options = body.get("deleteOptions") or {}
         dry_run = dry_run or options.get("dryRun") == ["All"]
         return self._evictions.evict(key, options.get("preconditions") or {}, dry_run=dry_run)
-
-    def _bind(self, kind: Kind, key: Key, body: Json, *, dry_run: bool) -> Json:
-        node = (body.get("target") or {}).get("name") or ""
-
-        def assign(pod: Json) -> Json:
-            pod["spec"]["nodeName"] = node
-            return pod
-
-        self._writes.change(kind, key, assign, subresource="binding", dry_run=dry_run)
-        return SUCCESS
 
 
 def _key(resource: Resource, namespace: str, name: str) -> Key:

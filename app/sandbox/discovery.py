@@ -85,7 +85,7 @@ def _entries(kind: Kind) -> Iterable[Json]:
     namespaced = resource.namespaced
     yield _entry(resource.plural, resource.kind, _VERBS, namespaced=namespaced)
     for name in kind.subresources:
-        verbs = ["create"] if name in ("eviction", "binding") else ["get", "patch", "update"]
+        verbs = ["create"] if name == "eviction" else ["get", "patch", "update"]
         group, version, word = _SUB_KINDS.get(name, ("", "", resource.kind))
         entry = _entry(f"{resource.plural}/{name}", word, verbs, namespaced=namespaced)
         yield {**entry, "group": group, "version": version} if group else entry

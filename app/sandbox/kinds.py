@@ -225,7 +225,7 @@ def _built_in() -> Iterator[Kind]:
         pod_rules.fill_pod,
         pod_rules.begin_pod,
         pod_rules.pod_problems,
-        more=("eviction", "resize", "binding"),
+        more=("eviction", "resize"),
     )
     yield Kind(ports.DEPLOYMENTS, rules.fill_deployment, check=long_lived, scale=scale)
     yield Kind(ports.REPLICA_SETS, rules.fill_replica_set, check=long_lived, scale=scale)

@@ -8,6 +8,7 @@ that a real cluster is behind too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from threading import Thread
@@ -15,7 +16,9 @@ from threading import Thread
 import yaml
 
 from app import ports
-from app.model.errors import ClusterError, NotFound
+from app.model.errors import BadObject, ClusterError, NotFound
+from app.model.objects import replacement
+from app.model.snapshot import Snapshot
 from app.ports import Json
 from app.sandbox.carriers import Carrier, Https
 from app.sandbox.clock import RunningClock, SandboxClock, SteppedClock
@@ -151,6 +154,18 @@ class Sandbox:
         fields = f"reason={reason}" if reason else ""
         found = self.cluster.list(ports.EVENTS, namespace, field_selector=fields).items
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+    def snapshot(self) -> Snapshot:
+        """Return everything as it is now, in the form that decisions are made from.
+
+        What cannot be read is left out, as a mirror does.
+        """
+        found = []
+        for kind in self._catalogue:
+            for item in self.store.items(kind.collection):
+                with suppress(BadObject):
+                    found.append(replacement(item))
+        return Snapshot().changed(change for change in found if change is not None)
 
     def _apply_one(self, item: Json) -> None:
         kind = self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))

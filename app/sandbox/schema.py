@@ -113,7 +113,8 @@ def _own_problems(schema: Json, value: JsonValue, path: str) -> Iterator[Problem
         if len(value) > schema.get("maxItems", len(value)):
             yield wrong(path, len(value), f"must have at most {schema['maxItems']} items")
         if len(value) < schema.get("minItems", 0):
-            yield wrong(path, len(value), f"must have at least {schema['minItems']} items")
+            least = schema["minItems"]
+            yield wrong(path, len(value), f"{path} in body should have at least {least} items")
 
 
 def _text_problems(schema: Json, value: str, path: str) -> Iterator[Problem]:

@@ -239,6 +239,18 @@ def test_stateful_pods_below_the_partition_keep_their_template(
     assert after["spec"]["containers"][0]["image"] == container()["image"]
 
 
+def test_stateful_pods_side_by_side(cluster: Cluster, pods: Pods) -> None:
+    """With a parallel policy nobody waits for another."""
+    body = body_of(STATEFUL_SETS, 3)
+    body["spec"]["podManagementPolicy"] = "Parallel"
+    cluster.create(STATEFUL_SETS, pods.namespace, body)
+    pods.await_count(3)
+    cluster.patch(STATEFUL_SETS, pods.namespace, "web", {"spec": {"replicas": 1}}, kind=MERGE)
+    pods.await_count(1)
+
+    assert pods.names() == ["web-0"]
+
+
 def test_failed_pods_are_replaced(cluster: Cluster, pods: Pods) -> None:
     """A pod that failed for good, as one that its node evicted, counts no longer."""
     cluster.create(DEPLOYMENTS, pods.namespace, body_of(DEPLOYMENTS, 1))
@@ -254,7 +266,7 @@ def job(name: str = "work", **spec: object) -> Json:
     return {"metadata": {"name": name}, "spec": {"template": idle(restartPolicy="Never"), **spec}}
 
 
-def is_complete(cluster: Cluster, namespace: str, kind: str) -> bool:
+def has_condition(cluster: Cluster, namespace: str, kind: str) -> bool:
     """Whether the Job of a case has a condition."""
     conditions = cluster.get(JOBS, namespace, "work")["status"].get("conditions") or ()
     return any(found["type"] == kind and found["status"] == "True" for found in conditions)
@@ -268,7 +280,7 @@ def test_jobs_end(cluster: Cluster, pods: Pods) -> None:
         pods.await_count(number)
         for name in pods.names():
             pods.say(name, {"phase": "Succeeded"})
-    pods.eventually(lambda: is_complete(cluster, pods.namespace, "Complete"))
+    pods.eventually(lambda: has_condition(cluster, pods.namespace, "Complete"))
     status = cluster.get(JOBS, pods.namespace, "work")["status"]
 
     assert created["spec"]["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": uid}
@@ -283,7 +295,28 @@ def test_jobs_give_up(cluster: Cluster, pods: Pods) -> None:
     (found,) = pods.await_count(1)
     pods.say(found["metadata"]["name"], {"phase": "Failed"})
 
-    assert pods.eventually(lambda: is_complete(cluster, pods.namespace, "Failed"))
+    assert pods.eventually(lambda: has_condition(cluster, pods.namespace, "Failed"))
+
+
+def test_jobs_are_suspended(cluster: Cluster, pods: Pods) -> None:
+    """A Job that is suspended has no pods; it goes on when it is not any more."""
+    cluster.create(JOBS, pods.namespace, job(suspend=True))
+    pods.eventually(lambda: has_condition(cluster, pods.namespace, "Suspended"))
+    assert pods.all() == []
+    cluster.patch(JOBS, pods.namespace, "work", {"spec": {"suspend": False}}, kind=MERGE)
+    pods.await_count(1)
+    cluster.patch(JOBS, pods.namespace, "work", {"spec": {"suspend": True}}, kind=MERGE)
+    pods.await_count(0)
+
+
+def test_jobs_go_after_a_while(cluster: Cluster, pods: Pods) -> None:
+    """A finished Job with a time to live takes its pods with it."""
+    cluster.create(JOBS, pods.namespace, job(ttlSecondsAfterFinished=1))
+    (found,) = pods.await_count(1)
+    pods.say(found["metadata"]["name"], {"phase": "Succeeded"})
+    pods.await_count(0)
+
+    assert not cluster.list(JOBS, pods.namespace).items
 
 
 def test_job_pods_are_replaced(cluster: Cluster, pods: Pods) -> None:

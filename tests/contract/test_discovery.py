@@ -64,9 +64,12 @@ def test_version(cluster: Cluster) -> None:
 def test_groups_and_resources(cluster: Cluster) -> None:
     """Groups, their versions and the resources with their subresources can be asked for."""
     groups = {found["name"]: found for found in cluster.request("GET", "/apis")["groups"]}
+    alone = cluster.request("GET", "/apis/apps")
     core, apps = resources(cluster, "/api/v1"), resources(cluster, "/apis/apps/v1")
 
     assert groups["apps"]["preferredVersion"]["groupVersion"] == "apps/v1"
+    assert alone["preferredVersion"] == groups["apps"]["preferredVersion"]
+    assert "v1" in cluster.request("GET", "/api")["versions"]
     assert core["pods"]["kind"] == "Pod"
     assert {"pods/eviction", "pods/resize", "pods/status"} <= core.keys()
     assert {"get", "list", "watch", "create", "patch", "delete"} <= set(core["pods"]["verbs"])
@@ -79,7 +82,7 @@ def test_groups_and_resources(cluster: Cluster) -> None:
 
 def test_unknown_groups(cluster: Cluster) -> None:
     """A group or version that is not served is not found."""
-    for path in ("/apis/nobody.example.com/v1", "/apis/apps/v9"):
+    for path in ("/apis/nobody.example.com/v1", "/apis/apps/v9", "/apis/nobody", "/nothing"):
         with pytest.raises(NotFound):
             cluster.request("GET", path)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from app.model.errors import ClusterError, Conflict, NotFound, TooMany, Unavailable
-from app.ports import POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind
-from tests.contract.building import pod
+from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind
+from tests.contract.building import pod, workload
+from tests.contract.crowds import Pods, idle
 from tests.contract.waiting import Eventually
 
 SELECTOR = {"matchLabels": {"app": "contract"}}
@@ -269,6 +270,31 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
         crowd.cluster.evict(crowd.namespace, "pod")
     message = "The disruption budget budget does not allow evicting pods currently"
     assert held.value.causes == (("DisruptionBudget", message),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "desired"),
+    [
+        pytest.param({"maxUnavailable": 1}, 3, id="a number may be away"),
+        pytest.param({"maxUnavailable": "30%"}, 2, id="a share may be away, rounded up"),
+        pytest.param({"minAvailable": "60%"}, 3, id="a share must be there, rounded up"),
+    ],
+)
+def test_budgets_of_controlled_pods(crowd: Crowd, spec: Json, desired: int) -> None:
+    """Of pods with a controller it is known how many there should be."""
+    body = workload(replicas=4, template=idle())
+    crowd.cluster.create(DEPLOYMENTS, crowd.namespace, body)
+    pods = Pods(crowd.cluster, crowd.namespace, crowd.eventually)
+    pods.await_status(DEPLOYMENTS, "web", readyReplicas=4)
+    found = crowd.protect(4, **spec)["status"]
+    *others, last = pods.names()
+    for name in others[: 4 - desired]:
+        crowd.cluster.evict(crowd.namespace, name)
+
+    assert (found["expectedPods"], found["desiredHealthy"]) == (4, desired)
+    assert found["disruptionsAllowed"] == 4 - desired
+    with pytest.raises(TooMany):
+        crowd.cluster.evict(crowd.namespace, last)
 
 
 def test_the_body_of_an_eviction(crowd: Crowd) -> None:

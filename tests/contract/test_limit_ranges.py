@@ -80,6 +80,30 @@ CASES = [
         "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
         id="out of ratio",
     ),
+    pytest.param(
+        {"type": "Pod", "maxLimitRequestRatio": {"cpu": "2"}},
+        {"requests": {"cpu": "100m"}},
+        "cpu max limit to request ratio per Pod is 2, but no limit is specified or limit is 0",
+        id="a ratio without limits",
+    ),
+    pytest.param(
+        {"type": "Pod", "maxLimitRequestRatio": {"cpu": "2"}},
+        {},
+        "cpu max limit to request ratio per Pod is 2, but no request is specified",
+        id="a ratio without requests",
+    ),
+    pytest.param(
+        {"type": "Pod", "min": {"cpu": "1"}},
+        {},
+        "minimum cpu usage per Pod is 1.  No request is specified",
+        id="a pod without requests",
+    ),
+    pytest.param(
+        {"type": "Container", "min": {"cpu": "200m"}, "max": {"memory": "1Gi"}},
+        {"requests": {"cpu": "100m"}, "limits": {"memory": "2Gi"}},
+        "minimum cpu usage per Container is 200m, but request is 100m",
+        id="several at once",
+    ),
 ]
 
 

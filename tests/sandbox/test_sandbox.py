@@ -23,6 +23,7 @@ from app.ports import (
 from app.sandbox.clock import RunningClock, SteppedClock
 from app.sandbox.conditions import is_ready
 from app.sandbox.sandbox import Refusal, Sandbox
+from tests.contract.building import vpa
 from tests.sandbox.worlds import World, container, deployment, pod
 
 YAML = """
@@ -216,3 +217,19 @@ def test_writes_of_many_threads_are_not_lost() -> None:
         thread.join()
 
     assert cluster.get(SECRETS, "default", "count")["data"]["n"] == "200"
+
+
+def test_a_snapshot_for_decisions() -> None:
+    """Pods, controllers, nodes and VPAs as decisions see them; what cannot be read is left out."""
+    sandbox = Sandbox(SteppedClock())
+    odd = {"matchExpressions": [{"key": "a", "operator": "Odd"}]}
+    vpas = (vpa("good"), vpa("broken", selector=odd))
+    refusals = sandbox.apply(*crd.documents(), deployment("web"), *vpas)
+    sandbox.advance(2)
+    view = sandbox.snapshot().of("default")
+
+    assert refusals == []
+    assert set(view.vpas) == {"good"}
+    assert [pod.phase for pod in view.pods.values()] == ["Running"]
+    assert {key.kind for key in view.workloads} == {"Deployment", "ReplicaSet"}
+    assert set(sandbox.snapshot().nodes) == {"node-1", "node-2"}

@@ -31,6 +31,8 @@ _COMPLETE = Condition("Complete", "True", "CompletionsReached", "Reached expecte
 _TOO_MANY_FAILED = Condition(
     "Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
 )
+_SUSPENDED = Condition("Suspended", "True", "JobSuspended", "Job suspended")
+_RESUMED = Condition("Suspended", "False", "JobResumed", "Job resumed")
 
 
 class Jobs:
@@ -132,12 +134,17 @@ class Jobs:
         status["active"] = len(active)
         status["ready"] = sum(1 for pod in active if is_ready(pod))
         status.setdefault("startTime", stamp(now))
+        draft: Json = {"status": {"conditions": list(status.get("conditions") or ())}}
         if verdict is not None:
-            draft: Json = {"status": {"conditions": list(status.get("conditions") or ())}}
             set_condition(draft, verdict, now)
-            status["conditions"] = draft["status"]["conditions"]
             if verdict.type == "Complete":
                 status["completionTime"] = stamp(now)
+        elif job["spec"].get("suspend"):
+            set_condition(draft, _SUSPENDED, now)
+        elif condition_of(draft, _SUSPENDED.type) is not None:
+            set_condition(draft, _RESUMED, now)
+        if draft["status"]["conditions"]:
+            status["conditions"] = draft["status"]["conditions"]
         self._hands.set_status(JOBS, job, status)
 
     def _expire(self, job: Json) -> float | None:

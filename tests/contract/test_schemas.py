@@ -1,0 +1,172 @@
+"""What a schema can ask for beyond what our own definitions do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.model.errors import Invalid
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, PatchKind, Resource
+from tests.contract.waiting import Eventually
+
+GROUP = "schemas.plumbline.example"
+GADGETS = Resource(GROUP, "v1", "gadgets", "Gadget")
+SPEC: Json = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "default": 3, "maximum": 9, "format": "int32"},
+        "ratio": {"type": "number", "minimum": 0},
+        "word": {"type": "string", "minLength": 2, "maxLength": 4},
+        "since": {"type": "string", "format": "date-time"},
+        "names": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string"}},
+        "on": {"type": "boolean"},
+        "maybe": {"type": "string", "nullable": True},
+        "parts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"kind": {"type": "string", "default": "plain"}},
+            },
+        },
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "either": {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+        },
+        "fixed": {
+            "type": "string",
+            "x-kubernetes-validations": [
+                {"rule": "self == oldSelf", "message": "fixed stays as it is"}
+            ],
+        },
+    },
+    "x-kubernetes-validations": [
+        {"rule": "!has(self.names) || self.names.all(n, n != 'no')", "message": "no no"},
+        {"rule": "!has(self.ratio) || self.size > 0", "message": "a ratio needs a size"},
+    ],
+}
+DEFINITION: Json = {
+    "metadata": {"name": f"gadgets.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}},
+            }
+        ],
+    },
+}
+
+
+def gadget(**spec: object) -> Json:
+    """An object of the kind."""
+    return {
+        "apiVersion": GADGETS.api_version,
+        "kind": "Gadget",
+        "metadata": {"name": "g"},
+        "spec": spec,
+    }
+
+
+@pytest.fixture
+def gadgets(cluster: Cluster, eventually: Eventually, namespace: str) -> Iterator[str]:
+    """A namespace in which gadgets can be made."""
+    cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
+    eventually(lambda: cluster.create(GADGETS, namespace, gadget(), dry_run=True))
+    yield namespace
+    name = DEFINITION["metadata"]["name"]
+    cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+    eventually(
+        lambda: (
+            name
+            not in [
+                found["metadata"]["name"]
+                for found in cluster.list(CUSTOM_RESOURCE_DEFINITIONS).items
+            ]
+        )
+    )
+
+
+def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
+    """Defaults are filled in, also below lists; what is free stays free."""
+    body = gadget(
+        parts=[{"other": 1}, {"kind": "odd"}],
+        free={"any": {"thing": [1]}},
+        labels={"a": "b"},
+        maybe=None,
+        either="5%",
+        ratio=2,
+        since="2026-01-01T00:00:00Z",
+    )
+    created = cluster.create(GADGETS, gadgets, body)
+
+    assert created["spec"] == {
+        "size": 3,
+        "parts": [{"kind": "plain"}, {"kind": "odd"}],
+        "free": {"any": {"thing": [1]}},
+        "labels": {"a": "b"},
+        "maybe": None,
+        "either": "5%",
+        "ratio": 2,
+        "since": "2026-01-01T00:00:00Z",
+    }
+    assert created["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param({"size": 10}, "should be less than or equal to 9", id="maximum"),
+        pytest.param({"size": 1.5}, "spec.size: Invalid value: ", id="no integer"),
+        pytest.param({"ratio": -1}, "should be greater than or equal to 0", id="minimum"),
+        pytest.param({"word": "x"}, "should be at least 2 chars long", id="too short"),
+        pytest.param({"word": "xxxxx"}, "may not be (more|longer) than 4", id="too long"),
+        pytest.param({"since": "now"}, "must be of type date-time", id="no time"),
+        pytest.param({"names": []}, "should have at least 1 items", id="too few"),
+        pytest.param({"names": ["a", "b", "c"]}, "must have at most 2 items", id="too many"),
+        pytest.param({"on": "yes"}, "must be of type boolean", id="no boolean"),
+        pytest.param({"labels": {"a": 1}}, "must be of type string", id="no string below"),
+        pytest.param({"either": True}, "spec.either: Invalid value: ", id="neither"),
+        pytest.param({"names": ["no"]}, "no no", id="a rule about a list"),
+        pytest.param({"ratio": 1, "size": 0}, "a ratio needs a size", id="a rule about both"),
+    ],
+)
+def test_what_does_not(cluster: Cluster, gadgets: str, spec: Json, message: str) -> None:
+    """What the schema does not allow is refused."""
+    with pytest.raises(Invalid, match=message) as refused:
+        cluster.create(GADGETS, gadgets, gadget(**spec))
+
+    assert refused.value.status == 422
+
+
+def test_rules_about_changes(cluster: Cluster, gadgets: str) -> None:
+    """A rule may compare with what was before; for a new object it says nothing."""
+    cluster.create(GADGETS, gadgets, gadget(fixed="a"))
+    same = {"spec": {"fixed": "a", "size": 4}}
+    changed = cluster.patch(GADGETS, gadgets, "g", same, kind=PatchKind.MERGE)
+
+    assert changed["metadata"]["generation"] == 2
+    with pytest.raises(Invalid, match="fixed stays as it is"):
+        cluster.patch(GADGETS, gadgets, "g", {"spec": {"fixed": "b"}}, kind=PatchKind.MERGE)
+
+
+def test_rules_that_are_none(cluster: Cluster) -> None:
+    """A definition with a broken rule is refused."""
+    name = f"widgets.{GROUP}"
+    rule = [{"rule": "self.size >"}]
+    broken = {**SPEC, "x-kubernetes-validations": rule}
+    version = DEFINITION["spec"]["versions"][0] | {
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": broken}}}
+    }
+    names = {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"}
+    spec = DEFINITION["spec"] | {"names": names, "versions": [version]}
+
+    with pytest.raises(Invalid):
+        cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", {"metadata": {"name": name}, "spec": spec})
