@@ -18,6 +18,11 @@ class Newest:
         self._material: Material | None = None
         self._refused: tuple[CertificateSet | None, str] = (None, "")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was taken yet."""
+        return self._material is None
+
     def offer(self, certificates: CertificateSet, trouble: str = "") -> Material | None:
         """Take a pair if it is a new and whole one; return the newest that was taken."""
         kept = self._material.certificates if self._material else None

@@ -68,6 +68,8 @@ class SecretStore:
     def poll(self) -> Material | None:
         """Return the newest generation in use that can be served; None before the first."""
         current = self.read().ring.current
+        if current is None and self._newest.is_empty:
+            return None  # nothing to complain of: the first one is about to be made
         return self._newest.offer(
             current or CertificateSet("", "", ""), "" if current else "the Secret holds none"
         )

@@ -126,6 +126,22 @@ def test_two_writers(cluster: ClusterInMemory, store: SecretStore, existing: boo
     assert store.read().ring == KeyRing(ONE)
 
 
+def test_poll_warns_of_a_loss_only(
+    cluster: ClusterInMemory, store: SecretStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before the first generation there is nothing to warn of; once it is gone there is."""
+    store.poll()
+    before = caplog.text
+    writer = store_of(cluster)
+    writer.write(writer.read(), KeyRing(ONE))
+    store.poll()
+    cluster.delete(SECRETS, "kube-system", "vpa-tls-certs")
+    store.poll()
+
+    assert before == ""
+    assert [getattr(record, "reason", "") for record in caplog.records] == ["the Secret holds none"]
+
+
 def test_poll(cluster: ClusterInMemory, store: SecretStore) -> None:
     """Replicas serve the generation in use, never the next one, and never half of one."""
     writer = store_of(cluster)
