@@ -93,7 +93,7 @@ OURS = {
         in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
     """,
-    RecommenderSettings: "context",
+    RecommenderSettings: "context parity",
 }
 
 

@@ -11,6 +11,7 @@ from app.settings.command_line import Group, Schema, schema
 from app.settings.flags import Flag
 from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
+from app.settings.replay import ReplaySettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings
 
@@ -35,6 +36,7 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
     "plan": (PlanSettings, "Tell what the updater would do now, and why; nothing is touched."),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
+    "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
 }
 
 

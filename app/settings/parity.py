@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Final
 
+from app.core.recommendation.rules import Departures
 from app.core.updating.rules import Upstream
 from app.model.errors import BadSetting
 from app.model.words import nearest
@@ -19,11 +21,11 @@ class Parity:
     """Where to do as upstream does."""
 
     is_whole: bool = False
-    switches: frozenset[str] = frozenset()  # fields of `Upstream`
+    switches: frozenset[str] = frozenset()  # fields of `Upstream` or `Departures`
 
 
-def _parity(texts: Sequence[str]) -> Parity:
-    known = [_EVERYTHING, *(field.name for field in fields(Upstream))]
+def _parity(differences: type, texts: Sequence[str]) -> Parity:
+    known = [_EVERYTHING, *(field.name for field in fields(differences))]
     words = [word.strip().replace("-", "_") for text in texts for word in text.split(",")]
     for word in filter(None, words):
         if word not in known:
@@ -31,6 +33,6 @@ def _parity(texts: Sequence[str]) -> Parity:
     return Parity(_EVERYTHING in words, frozenset(filter(None, words)) - {_EVERYTHING})
 
 
-PARITY: Final = Kind(
-    "NAME,...", "upstream, or names of differences with commas between them", _parity, repeats=True
-)
+_WANTED: Final = "upstream, or names of differences with commas between them"
+PARITY: Final = Kind("NAME,...", _WANTED, partial(_parity, Upstream), repeats=True)
+RECOMMENDER_PARITY: Final = Kind("NAME,...", _WANTED, partial(_parity, Departures), repeats=True)

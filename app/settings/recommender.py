@@ -28,6 +28,7 @@ from app.settings.flags import (
     optional,
     whole,
 )
+from app.settings.parity import RECOMMENDER_PARITY, Parity
 from app.settings.shared import NO_EFFECT, Cluster, Election, Logging, Profiling, Scope
 
 
@@ -350,6 +351,22 @@ class ExternalMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class Likeness:
+    """Likeness to upstream."""
+
+    parity: Annotated[
+        Parity,
+        Flag(
+            "parity",
+            RECOMMENDER_PARITY,
+            "",
+            "do as upstream does: upstream for everything, or names of single differences; "
+            "may be repeated",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class RecommenderElection(Election):
     """Leader election."""
 
@@ -371,6 +388,7 @@ class RecommenderSettings:
     prometheus: Prometheus
     prometheus_access: PrometheusAccess
     external_metrics: ExternalMetrics
+    likeness: Likeness
     election: RecommenderElection
     scope: Scope
     cluster: Cluster

@@ -1,0 +1,122 @@
+"""Which pods a VPA's target has, or why the target cannot be used.
+
+Strategy: the target must exist, know its pods, and be the topmost controller that is built in
+or can be scaled. What the view does not hold is not guessed: the answer is `Unknown` with what
+to look up. With `by_kind` the seven built-in kinds are told by their kind alone, whatever API
+group stands beside it, as upstream does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.core.matching import Unknown
+from app.model.kinds import BUILT_IN_KINDS, ObjectKey
+from app.model.lookups import Absent, Failed, Found, LookedUp, Lookup
+from app.model.selectors import Selector
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+
+_CHECK_FAILED = (
+    "Error while checking that target {} is a topmost well-known or scalable controller: {}"
+)
+_HAS_PARENT = "The target {} has a parent controller, point to the topmost one"
+
+_NO_TARGET = "targetRef is not set; objects of v1beta1 must be switched to v1"
+_NODE = "node is not a valid owner"
+_CYCLE = "cycle in ownership"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the target of a VPA turned out to be."""
+
+    selector: Selector | None  # of its pods; None if it cannot be used
+    problem: str = ""  # why not, as a sentence for the condition ConfigUnsupported
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """Where controllers are looked for."""
+
+    namespace: str
+    view: NamespaceView
+    looked_up: LookedUp
+    by_kind: bool
+
+    def key(self, found: ObjectKey) -> ObjectKey:
+        """Return the key under which a controller is known."""
+        if self.by_kind and found.kind in BUILT_IN_KINDS:
+            return found._replace(group="")
+        return found
+
+    def find(self, api_version: str, key: ObjectKey) -> Found | Unknown:
+        """Return a controller, or what to look up."""
+        found = self.view.workloads.get(key) or self.looked_up.get(key)
+        if found is not None:
+            return found
+        return Unknown(Lookup(self.namespace, api_version, key.kind, key.name, key))
+
+    def missing(self, key: ObjectKey) -> str:
+        """Say that a built-in controller does not exist."""
+        return f"{key.kind} {self.namespace}/{key.name} does not exist"
+
+
+def resolve_target(
+    vpa: Vpa, view: NamespaceView, looked_up: LookedUp, *, by_kind: bool = False
+) -> Target | Unknown:
+    """Return the selector of a VPA's target, or a sentence about what is wrong with it."""
+    target = vpa.target
+    if target is None:
+        return _unread(_NO_TARGET)
+    around = _Surroundings(vpa.namespace, view, looked_up, by_kind)
+    key = around.key(target.key)
+    shown = f"{target.api_version}.{target.kind}/{target.name}"
+    found = around.find(target.api_version, key)
+    if isinstance(found, Unknown):
+        return found
+    if not isinstance(found, Workload):
+        return _unread(_why_not(found, key, shown, around))
+    if found.selector.never and not key.is_built_in:
+        return _unread(f"unhandled targetRef {shown}: its scale has no selector")
+    above = _has_top_above(found, around)
+    if isinstance(above, Unknown):
+        return above
+    if isinstance(above, str):
+        return Target(None, _CHECK_FAILED.format(shown, above))
+    if above:
+        return Target(None, _HAS_PARENT.format(shown))
+    return Target(found.selector)
+
+
+def _unread(why: str) -> Target:
+    return Target(None, f"Cannot read targetRef. Reason: {why}")
+
+
+def _why_not(found: Absent | Failed, key: ObjectKey, shown: str, around: _Surroundings) -> str:
+    if key.is_built_in:
+        return found.message if isinstance(found, Failed) else around.missing(key)
+    why = found.message if isinstance(found, Failed) else "it cannot be scaled"
+    return f"unhandled targetRef {shown}: {why}"
+
+
+def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | Unknown:
+    """Tell whether a topmost controller stands above another; a text says why nobody knows."""
+    has_parent, seen, owner = False, {start.key}, start.owner
+    while owner is not None:
+        if owner.kind == "Node":
+            return _NODE
+        key = around.key(owner.key)
+        found = around.find(owner.api_version, key)
+        if isinstance(found, Unknown):
+            return found
+        if isinstance(found, Failed):
+            return found.message
+        if isinstance(found, Absent):
+            return around.missing(key) if key.is_built_in else has_parent
+        if key in seen:
+            return _CYCLE
+        seen.add(key)
+        has_parent, owner = True, found.owner
+    return has_parent

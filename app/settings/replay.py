@@ -1,0 +1,121 @@
+"""Settings of a replay: what is played and shown, and everything the recommender can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+from app.model.errors import BadSetting
+from app.model.fields import time_at
+from app.settings.flags import (
+    DURATION_ABOVE_ZERO,
+    PATH,
+    SWITCH,
+    Flag,
+    Kind,
+    optional,
+)
+from app.settings.recommender import (
+    Aggregation,
+    Estimation,
+    ExternalMetrics,
+    Format,
+    History,
+    Likeness,
+    Loop,
+    PostProcessing,
+    Prometheus,
+    PrometheusAccess,
+    RecommenderElection,
+)
+from app.settings.shared import Cluster, Logging, Offline, Profiling, Scope
+
+_WANTED: Final = "a time such as 2026-01-05T10:00:00Z"
+
+
+def _time(text: str) -> datetime:
+    found = time_at({"time": text}, "time", "")
+    if found is None or len(text) <= len("2026-01-05"):
+        raise ValueError(text)
+    return found
+
+
+_TIME: Final = Kind("TIME", _WANTED, lambda texts: _time(texts[-1]))
+_TIMES: Final = Kind(
+    "TIME", _WANTED, lambda texts: tuple(_time(text) for text in texts if text), repeats=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """What is played."""
+
+    events: Annotated[
+        Path | None,
+        Flag(
+            "events", optional(PATH), "", "file with events, one JSON object a line; - reads stdin"
+        ),
+    ]
+    start: Annotated[
+        datetime | None,
+        Flag("start", optional(_TIME), "", "when the recommender begins; empty: the first event"),
+    ]
+    until: Annotated[
+        datetime | None,
+        Flag("until", optional(_TIME), "", "when it ends; empty: when all events were seen"),
+    ]
+    interval: Annotated[
+        timedelta | None,
+        Flag(
+            "interval",
+            optional(DURATION_ABOVE_ZERO),
+            "",
+            "between two recommendations; empty: that of --recommender-interval",
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        if self.start is not None and self.until is not None and self.until < self.start:
+            raise BadSetting("--until is before --start")
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What is shown."""
+
+    at: Annotated[
+        tuple[datetime, ...],
+        Flag("at", _TIMES, "", "when to print; may be repeated; none: at the end"),
+    ]
+    checkpoints: Annotated[
+        bool, Flag("checkpoints", SWITCH, "false", "print the checkpoints that were written, too")
+    ]
+    csv: Annotated[
+        bool, Flag("csv", SWITCH, "false", "print a table of times and targets, not JSON")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings:
+    """All that a replay can be told."""
+
+    playing: Playing
+    showing: Showing
+    offline: Offline
+    likeness: Likeness
+    loop: Loop
+    history: History
+    estimation: Estimation
+    format: Format
+    aggregation: Aggregation
+    post_processing: PostProcessing
+    prometheus: Prometheus
+    prometheus_access: PrometheusAccess
+    external_metrics: ExternalMetrics
+    election: RecommenderElection
+    scope: Scope
+    cluster: Cluster
+    profiling: Profiling
+    logging: Logging

@@ -1,0 +1,144 @@
+"""Plays recorded usage through the recommender, without a cluster.
+
+Strategy: objects come from the same kinds of files as those of the webhook without a cluster,
+events line by line. Whatever cannot be read is told on standard error, and the rest is played.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from app.adapters.files import STDIN, Document, Unreadable, documents
+from app.adapters.lines import lines
+from app.adapters.logs import start_logging
+from app.adapters.recorded import RecordedCluster
+from app.core.recommendation.moments import nanoseconds, span
+from app.model.errors import BadObject, BadSetting
+from app.model.fields import Object
+from app.ports import Owners
+from app.settings.replay import ReplaySettings
+from app.simulator.changes import read_change
+from app.simulator.cluster import Cluster
+from app.simulator.history import History, read_history
+from app.simulator.process import Terms
+from app.simulator.replay import Replay, Schedule
+from app.simulator.report import CSV_HEADER, Bar, csv_lines, json_lines
+from app.wiring.recommender_rules import recommender_rules
+
+_PROMETHEUS: Final = "prometheus"
+_MOST_TOLD: Final = 20  # sentences about objects, and as many about events
+
+
+def played(settings: ReplaySettings) -> Iterator[bytes]:
+    """Yield what a replay prints.
+
+    Raises:
+        BadSetting: there is nothing to play, or no time to play it in.
+    """
+    start_logging(settings.logging.verbosity)
+    bar = Bar(sys.stderr)
+    cluster = _cluster(settings.offline.objects)
+    history = _history(settings.playing.events, bar)
+    schedule = _schedule(settings, history)
+    replay = Replay(history, cluster, _terms(settings), schedule, partial(bar.show, "playing"))
+    showing = settings.showing
+    if showing.csv:
+        yield CSV_HEADER
+    for look in replay.play():
+        bar.clear()
+        if showing.csv:
+            yield from csv_lines(look)
+        else:
+            yield from json_lines(look, checkpoints=showing.checkpoints)
+    bar.clear()
+    if replay.unknown:
+        _say(f"{replay.unknown} samples are of containers that no pod had at the time")
+
+
+def _cluster(paths: Iterable[Path]) -> Cluster:
+    """Return the cluster that files describe."""
+    cluster, problems = Cluster(_owners), list[str]()
+    for found in chain.from_iterable(documents(str(path)) for path in paths):
+        if isinstance(found, Unreadable):
+            problems.append(f"{found.place}: {found.message}")
+            continue
+        try:
+            change, left_out = read_change(found.item)
+        except BadObject as error:
+            problems.append(f"{found.place}: {error}")
+            continue
+        if left_out:
+            problems.append(f"{found.place}: {left_out}")
+        if change is not None:
+            cluster.take(change, None)
+    _tell(problems)
+    return cluster
+
+
+def _owners(items: Iterable[Object]) -> Owners:
+    return RecordedCluster(Document("", dict(item)) for item in items)
+
+
+def _history(path: Path | None, bar: Bar) -> History:
+    if path is None:
+        raise BadSetting("no events given: name a file with --events, or - to read them")
+    shown = "stdin" if str(path) == STDIN else str(path)
+    history = read_history(lines(str(path), partial(bar.show, "reading")), shown)
+    bar.clear()
+    _tell(history.problems)
+    if history.problems and history.skipped == history.lines:
+        raise BadSetting(f"{shown}: no event can be read")
+    if history.skipped:
+        _say(f"{history.skipped} of {history.lines} events cannot be read and were skipped")
+    return history
+
+
+def _schedule(settings: ReplaySettings, history: History) -> Schedule:
+    playing, showing = settings.playing, settings.showing
+    if playing.start is not None:
+        start_ns = nanoseconds(playing.start)
+    elif history.bounds is not None:
+        start_ns = history.bounds[0]
+    else:
+        raise BadSetting("there are no events: say with --start when to begin")
+    until_ns = nanoseconds(playing.until) if playing.until is not None else None
+    looks = sorted({nanoseconds(look) for look in showing.at})
+    if until_ns is not None and until_ns < start_ns:
+        raise BadSetting("--until is before the start")
+    if until_ns is not None and looks and looks[-1] > until_ns:
+        raise BadSetting("--at is after --until")
+    return Schedule(
+        start=start_ns,
+        interval=span(playing.interval or settings.loop.interval),
+        until=until_ns,
+        looks=looks,
+        every_tick=showing.csv and not looks,
+    )
+
+
+def _terms(settings: ReplaySettings) -> Terms:
+    scope, history = settings.scope, settings.history
+    return Terms(
+        rules=recommender_rules(settings),
+        namespace=scope.namespace,
+        ignored_namespaces=frozenset(scope.ignored_namespaces),
+        keeps_checkpoints=history.storage != _PROMETHEUS,
+        orphans_interval=history.checkpoints_gc_interval,
+    )
+
+
+def _tell(problems: Sequence[str]) -> None:
+    for problem in problems[:_MOST_TOLD]:
+        _say(problem)
+    if len(problems) > _MOST_TOLD:
+        _say(f"and {len(problems) - _MOST_TOLD} more")
+
+
+def _say(sentence: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"plumbline: {sentence}\n")
