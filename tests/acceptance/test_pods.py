@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.manifests.webhooks import MUTATING_NAME
 from app.ports import JOBS, LIMIT_RANGES, REPLICA_SETS, Resource
 from tests.acceptance.definitions import install
 from tests.acceptance.load import owned_pod, reference
@@ -25,6 +27,7 @@ from tests.acceptance.space import (
 from tests.acceptance.specs import boost, mode, selecting
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 
 IGNORED = "test-ignored"
@@ -254,3 +257,23 @@ def test_pods_of_nobody(space: Space, webhook: Webhook) -> None:
     assert boxes_of(made) == (canonical(SMALL),)
     assert "annotations" not in made["metadata"]
     eventually(lambda: webhook.number(skipped) == before + 1, "one more pod is counted")
+
+
+def audited(plane: ControlPlane, space: Space) -> Json:
+    """Return what the audit log tells of our review of the last pod of a namespace."""
+    lines = plane.audit_log.read_text("utf-8").splitlines()
+    last = [json.loads(line) for line in lines if f'"{space.name}"' in line][-1:]
+    told = last[0]["annotations"] if last else {}
+    prefix = f"{MUTATING_NAME}/"
+    return {k.removeprefix(prefix): text for k, text in told.items() if k.startswith(prefix)}
+
+
+def test_audit_log(plane: ControlPlane, space: Space) -> None:
+    """The API server's audit log says which VPA sized a pod, or why it was left alone."""
+    sized(space, "StatefulSet")
+    until_sized(space, space.create(workload("StatefulSet", [SMALL], replicas=0)))
+    wanted = {"reason": "Sized", "vpa": "vpa"}
+    eventually(lambda: audited(plane, space) == wanted, "a sized pod is in the audit log")
+    tried(space, space.create(workload("StatefulSet", [SMALL], replicas=0, name="other")))
+    wanted = {"reason": "NoVPAForOwner"}
+    eventually(lambda: audited(plane, space) == wanted, "the other pod is in the audit log")

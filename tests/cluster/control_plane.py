@@ -26,6 +26,19 @@ HOST: Final = "127.0.0.1"
 _ISSUER: Final = "https://kubernetes.default.svc"
 _SERVICES: Final = "10.96.0.0/16"
 _DAYS: Final = 30
+_AUDITED: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["create"],
+            "resources": [{"group": "", "resources": ["pods"]}],
+        },
+        {"level": "None"},
+    ],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,7 @@ class ControlPlane:
 
     def __init__(self, parts: Parts, folder: Path, now: datetime) -> None:
         self.folder = folder
+        self.audit_log = folder / "audit.log"  # a line of JSON for each pod that was created
         self.admin_token = token_hex(16)
         self._parts = parts
         self._etcd_url = f"http://{HOST}:{free_port()}"
@@ -142,6 +156,7 @@ class ControlPlane:
             "server.key": serving.key_pem,
             "accounts.key": signing.key_pem,
             "accounts.crt": signing.cert_pem,
+            "audit.json": json.dumps(_AUDITED),
             "tokens.csv": f'{self.admin_token},admin,admin,"system:masters"\n',
         }
         for name, text in texts.items():
@@ -177,6 +192,8 @@ class ControlPlane:
             "service-account-signing-key-file": self._in_folder("accounts.key"),
             "service-cluster-ip-range": _SERVICES,
             "authorization-mode": "RBAC",
+            "audit-policy-file": self._in_folder("audit.json"),
+            "audit-log-path": str(self.audit_log),
             "allow-privileged": "true",
             "endpoint-reconciler-type": "none",
         }
