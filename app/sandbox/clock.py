@@ -134,14 +134,14 @@ class RunningClock(SandboxClock):
         read_seconds: Callable[[], float] = monotonic,
     ) -> None:
         super().__init__(start)
-        self._speed = speed
+        self.speed = speed
         self._read_seconds = read_seconds
         self._begun = read_seconds()
         self._is_closed = False
 
     def monotonic(self) -> float:
         """Return the seconds of this clock since it was made."""
-        return (self._read_seconds() - self._begun) * self._speed
+        return (self._read_seconds() - self._begun) * self.speed
 
     def wait_until(self, until: float, is_over: Callable[[], bool]) -> None:
         """Return at a moment, as soon as something is over, or when the clock is closed."""
@@ -150,7 +150,7 @@ class RunningClock(SandboxClock):
                 left = until - self.monotonic()
                 if left <= 0:
                     return
-                self._moved.wait(left / self._speed)
+                self._moved.wait(left / self.speed)
 
     def run(self) -> None:
         """Do all that becomes due, until the clock is closed."""
@@ -172,6 +172,6 @@ class RunningClock(SandboxClock):
     def _rest(self) -> None:
         with self._moved:
             due = self.agenda.next_due()
-            seconds = None if due is None else (due - self.monotonic()) / self._speed
+            seconds = None if due is None else (due - self.monotonic()) / self.speed
             if not self._is_closed and (seconds is None or seconds > 0):
                 self._moved.wait(seconds)

@@ -55,4 +55,5 @@ class Worklist(Generic[K]):
         else:
             self._failures.pop(key, None)
             if again_in_seconds:
-                self.note(key, again_in_seconds)
+                # Never so soon that, rounded, no time would pass.
+                self.note(key, max(again_in_seconds, REACTION_SECONDS))

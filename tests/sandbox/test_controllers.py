@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -193,3 +194,64 @@ def test_bad_schedules(text: str) -> None:
 def test_a_schedule_that_never_comes() -> None:
     """There is no 31st of February."""
     assert Schedule.parse("0 0 31 feb *").after(MONDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "running"),
+    [
+        pytest.param({}, 5, id="side by side"),
+        pytest.param({"concurrencyPolicy": "Forbid"}, 1, id="one after the other"),
+        pytest.param({"concurrencyPolicy": "Replace"}, 1, id="the last alone"),
+        pytest.param({"suspend": True}, 0, id="suspended"),
+        pytest.param({"schedule": "whenever"}, 0, id="nobody knows when"),
+    ],
+)
+def test_cron_jobs_that_take_long(spec: Json, running: int) -> None:
+    """The policy tells what becomes of a Job that still runs when it is time again."""
+    world = World()
+    body = pod("", restartPolicy="Never")
+    cron_job = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "long"},
+        "spec": {
+            "schedule": "* * * * *",
+            "jobTemplate": {"spec": {"template": {"spec": body["spec"]}}},
+            **spec,
+        },
+    }
+    world.run(cron_job, seconds=5 * 60 + 10)
+    status = world.sandbox.cluster.get(CRON_JOBS, "default", "long")["status"]
+    active: list[Json] = status.get("active") or []
+
+    assert len(world.sandbox.pods()) == len(active) == running
+    if spec.get("concurrencyPolicy") == "Replace":
+        assert active[0]["name"].endswith(str(int(world.sandbox.clock.now().timestamp()) // 60))
+    if "schedule" in spec:
+        assert world.reasons()[0] == "UnparseableSchedule"
+
+
+def test_failed_job_pods_come_again_later_and_later() -> None:
+    """Each failure makes the pause longer, until the limit ends the Job."""
+    world = World()
+    body = pod("", load="exit: 1s 1", restartPolicy="Never")
+    del body["metadata"]["name"]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "work"},
+        "spec": {
+            "backoffLimit": 3,
+            "template": {"metadata": body["metadata"], "spec": body["spec"]},
+        },
+    }
+    world.run(job, seconds=300)
+    created = sorted(
+        datetime.fromisoformat(found["metadata"]["creationTimestamp"])
+        for found in world.sandbox.pods()
+    )
+    pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(created)]
+
+    assert pauses == [pytest.approx(seconds + 2, abs=1) for seconds in (10, 20, 40)]
+    (condition,) = world.sandbox.cluster.get(JOBS, "default", "work")["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("Failed", "BackoffLimitExceeded")

@@ -9,7 +9,7 @@ import pytest
 from app.model.errors import ClusterError, TooMany, Unavailable
 from app.ports import PODS, SECRETS, Cluster, Json
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, FaultyCluster
+from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from tests.sandbox.worlds import pod
 
@@ -28,13 +28,11 @@ def secret(name: str) -> Json:
 
 def test_faults_strike_what_they_fit() -> None:
     """Other verbs, kinds and names go through."""
-    sandbox = Sandbox(SteppedClock())
-    cluster = FaultyCluster(sandbox.cluster)
+    sandbox, faults = Sandbox(SteppedClock()), Faults()
+    cluster = faults.before(sandbox.cluster)
     sandbox.apply(pod("a"), pod("b"))
-    cluster.faults += [
-        Fault(TooMany("slow down"), verb="evict", name="a"),
-        Fault(DOWN, verb="patch", subresource="resize", times=2),
-    ]
+    faults.order(Fault(TooMany("slow down"), verb="evict", resource=PODS, name="a"))
+    faults.order(Fault(DOWN, verb="patch", subresource="resize", times=2))
 
     with pytest.raises(TooMany):
         cluster.evict("default", "a")
@@ -50,8 +48,9 @@ def test_faults_strike_what_they_fit() -> None:
 
 def test_an_answer_may_get_lost() -> None:
     """The call is carried out, and nobody hears of it."""
-    cluster = FaultyCluster(Sandbox(SteppedClock()).cluster)
-    cluster.faults.append(Fault(DOWN, verb="create", too_late=True))
+    faults = Faults()
+    cluster = faults.before(Sandbox(SteppedClock()).cluster)
+    faults.order(Fault(DOWN, verb="create", too_late=True))
 
     with pytest.raises(Unavailable):
         cluster.create(SECRETS, "default", secret("s"))
@@ -59,8 +58,9 @@ def test_an_answer_may_get_lost() -> None:
 
 
 def test_every_verb_can_fail() -> None:
-    """None of them gets around a fault."""
-    cluster = FaultyCluster(Sandbox(SteppedClock()).cluster)
+    """None of them gets around a fault, and all go through when it is over."""
+    faults = Faults()
+    cluster = faults.before(Sandbox(SteppedClock()).cluster)
     calls: list[Callable[[], object]] = [
         lambda: cluster.list(PODS),
         lambda: list(cluster.watch(PODS, resource_version="0", timeout_seconds=1)),
@@ -72,9 +72,10 @@ def test_every_verb_can_fail() -> None:
         lambda: cluster.evict("default", "a"),
         lambda: cluster.request("GET", "/version"),
     ]
-    cluster.faults.append(Fault(DOWN, times=len(calls)))
+    faults.order(Fault(DOWN, times=100))
     for call in calls:
         with pytest.raises(ClusterError, match="it is down"):
             call()
+    faults.clear()
 
     assert cluster.request("GET", "/version")["major"] == "1"
