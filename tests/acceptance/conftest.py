@@ -10,19 +10,19 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from app.ports import NAMESPACES
 from app.wiring.clock import SystemClock
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.logs import Logs
 from tests.acceptance.space import Space
 from tests.acceptance.webhook import Webhook, clean, prepare
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
-from tests.cluster.control_plane import Access, ControlPlane
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.given import given
 from tests.cluster.parts import Unavailable, parts
 from tests.cluster.programs import eventually
@@ -51,16 +51,6 @@ def pytest_runtest_makereport(
     if report.failed:
         report.sections.extend(item.config.stash[_LOGS].since())
     return report
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """The cluster of this run; `plane` is None when somebody else runs it."""
-
-    access: Access
-    admin: Api
-    plane: ControlPlane | None
-    kubectl: str
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
-from tests.acceptance.conftest import Cluster
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.space import Space, vpa
 from tests.acceptance.specs import boost, mode, policy, selecting

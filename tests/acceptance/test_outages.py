@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.ports import DEPLOYMENTS, PODS, VPAS
-from tests.acceptance.conftest import Cluster
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import owned_pod
 from tests.acceptance.logs import Logs
 from tests.acceptance.space import APP, Box, Space, annotation, boxes_of, canonical, workload

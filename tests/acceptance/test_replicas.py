@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.ports import LEASES, MUTATING_WEBHOOKS, REPLICA_SETS
-from tests.acceptance.conftest import Cluster
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.space import APP, Box, Space, annotation

@@ -26,7 +26,7 @@ from app.wiring.clock import SystemClock
 from app.workers.leases import lease, micro_time
 from app.workers.registrar import Registrar
 from app.workers.rotator import Rotator
-from tests.acceptance.conftest import Cluster
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.space import APP, Box, Space, workload

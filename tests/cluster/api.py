@@ -10,40 +10,16 @@ from typing import Any
 
 import httpx
 
-from app.ports import (
-    CRON_JOBS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    EVENTS,
-    LEASES,
-    LIMIT_RANGES,
-    MUTATING_WEBHOOKS,
-    NAMESPACES,
-    PODS,
-    SECRETS,
-    VALIDATING_WEBHOOKS,
-    VPAS,
-    WORKLOADS,
-    Resource,
-)
+from app import ports
+from app.ports import Resource
 
 Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 _KNOWN = (
-    *WORKLOADS,
-    CRON_JOBS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    EVENTS,
-    LEASES,
-    LIMIT_RANGES,
-    MUTATING_WEBHOOKS,
-    NAMESPACES,
-    PODS,
-    SECRETS,
+    *(found for found in vars(ports).values() if isinstance(found, Resource)),
     SERVICE_ACCOUNTS,
-    VALIDATING_WEBHOOKS,
-    VPAS,
     Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
     Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Resource(_RBAC, "v1", "roles", "Role"),
