@@ -23,6 +23,7 @@ from app.core.recommendation.estimators import LOWER, TARGET, UPPER
 from app.core.recommendation.moments import nanoseconds, span
 from app.core.recommendation.overlaps import Overlaps
 from app.core.recommendation.publications import Publication, problem_of, publication
+from app.core.recommendation.quality import Quality
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import (
@@ -46,8 +47,9 @@ _GOLDEN: Final = 0.6180339887498949  # multiples of it spread evenly
 class Announcer:
     """Compares what is known with what stands published."""
 
-    def __init__(self, roster: Roster, rules: RecommenderRules) -> None:
+    def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
         self.overlaps = Overlaps(roster)
+        self._quality = quality
         self._roster = roster
         self._rules = rules
         self._refresh_ns = span(rules.publish.refresh)
@@ -59,6 +61,8 @@ class Announcer:
             self.overlaps.look()
         rows = rows_in_use(roster.rows) if only is None else _rows_of(roster, only)
         appraisal = appraise(roster.rows, rows, now_ns, self._rules)
+        if only is None:
+            self._quality.move(appraisal.rows, appraisal.amounts)
         levels = self._levels(appraisal)
         turns = self._turns(now_ns)
         due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)

@@ -19,6 +19,8 @@ from app.core.recommendation.decay import Times
 from app.core.recommendation.grid import Amounts
 from app.core.recommendation.moments import UNSET, span
 from app.core.recommendation.observations import REFUSED, UsageBatch
+from app.core.recommendation.policy import CPU, MEMORY
+from app.core.recommendation.quality import Quality
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.streams import MANY, NO_STREAM
@@ -67,8 +69,9 @@ class _Round:
 class Intake:
     """Feeds samples to rows."""
 
-    def __init__(self, roster: Roster, rules: RecommenderRules) -> None:
+    def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
         self.tally = Tally()
+        self._quality = quality
         self._roster = roster
         self._rules = rules
         self._grace_ns = span(rules.departures.selector_move_memory_grace)
@@ -111,8 +114,9 @@ class Intake:
         settled = starts >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, starts)
         tally.cpu += len(lines)
-        rows = self._roster.streams.table.row[streams]
-        self._roster.rows.learn_cpu(rows, samples.cpu[counted[lines]], times[lines], minutes)
+        rows, used = self._roster.streams.table.row[streams], samples.cpu[counted[lines]]
+        self._quality.compare(CPU, rows, used)
+        self._roster.rows.learn_cpu(rows, used, times[lines], minutes)
 
     def _take_memory(self, samples: _Round) -> None:
         table, tally = self._roster.streams.instances, self.tally
@@ -133,6 +137,7 @@ class Intake:
     def learn_memory(self, streams: Lines, amounts: Amounts, times: Times, *, is_oom: bool) -> None:
         """Add memory observations of streams, each given once."""
         rows = self._roster.streams.table.row[streams]
+        self._quality.compare(MEMORY, rows, amounts, is_oom=is_oom)
         peaks = self._roster.streams.windows.observe(
             streams,
             times,

@@ -35,6 +35,7 @@ from app.core.recommendation.moments import HOUR, UNSET, nanoseconds
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills, kills_by_transition
 from app.core.recommendation.publications import Publication
+from app.core.recommendation.quality import Change, Comparison, Quality
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upkeep import Upkeep
@@ -50,11 +51,13 @@ class Model:
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
         self.roster = Roster(rules)
-        self._intake = Intake(self.roster, rules)
+        gathers = rules.gathers_quality
+        self._quality = Quality(self.roster.rows, self.roster.table, gathers=gathers)
+        self._intake = Intake(self.roster, self._quality, rules)
         self._killings = Killings(self.roster, self._intake, rules)
         self._history = History(self.roster, self._killings, rules)
         self._upkeep = Upkeep(self.roster, self._history, self._killings)
-        self._announcer = Announcer(self.roster, rules)
+        self._announcer = Announcer(self.roster, self._quality, rules)
         self._tidied_ns = UNSET
 
     # --- telling
@@ -166,6 +169,10 @@ class Model:
             return None
         rows = list(tracked.rows.values())
         return explain(self.roster.rows, rows, container, tracked.key, now, self.rules)
+
+    def quality(self) -> tuple[list[Comparison], list[Change]]:
+        """Return, once, how usage and targets compared with what stood; see the rules."""
+        return self._quality.take()
 
     @property
     def tally(self) -> Tally:

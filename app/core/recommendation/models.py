@@ -13,6 +13,7 @@ from app.core.recommendation.model import Model
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord
 from app.core.recommendation.publications import Publication
+from app.core.recommendation.quality import Change, Comparison
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.model import UpstreamModel
 from app.model.kinds import ObjectKey
@@ -98,6 +99,10 @@ class RecommenderModel(Protocol):
 
     def overlapping_pods(self) -> dict[str, int]:
         """Return, by namespace, how many pods several VPAs claim by selectors."""
+        ...
+
+    def quality(self) -> tuple[list[Comparison], list[Change]]:
+        """Return, once, how usage and targets compared with what stood."""
         ...
 
     @property

@@ -67,6 +67,8 @@ class Roster:
             self._change_target(tracked, observed, now_ns)
         tracked.observed = observed
         self.table.is_dirty[tracked.line] = True
+        policy = observed.vpa.update_policy
+        self.table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")
         self._note_problem(tracked, now_ns)
         for container, row in tracked.rows.items():
             rules = container_rules(observed.vpa, container, self.rules)
@@ -278,6 +280,7 @@ class Roster:
             pod.vpas = vpas
         for line in joined:
             self.by_line[line].pods.add(pod.key)
+            self.table.pods[line] += 1
             self.table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
@@ -286,6 +289,7 @@ class Roster:
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:
         tracked = self.by_line[line]
         tracked.pods.discard(pod.key)
+        self.table.pods[line] -= 1
         self.table.is_dirty[line] = True
         if pod.is_alive:
             self._count(pod, line, -1, now_ns)

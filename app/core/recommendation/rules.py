@@ -160,6 +160,7 @@ class RecommenderRules:
     memory_saver: bool = False  # forget pods that no VPA matches
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
+    gathers_quality: bool = False  # somebody will ask how usage compares with recommendations
 
 
 def as_upstream(rules: RecommenderRules) -> RecommenderRules:

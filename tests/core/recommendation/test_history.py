@@ -8,9 +8,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
+from app.core.recommendation.checkpoints import Checkpoint, OpenWindow, StoredHistogram
 from app.core.recommendation.moments import DAY, nanoseconds
+from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.model.selectors import EVERYTHING
+from tests import make
 from tests.core.recommendation.scene import GI, MI, START, Scene
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
@@ -333,3 +336,24 @@ def test_window_of_a_pod_whose_interval_runs_already() -> None:
     (stored,) = late.store()
     assert [one.usage_bytes // MI for one in stored.windows] == [400]
     assert stored.memory.total == 0.0
+
+
+def test_windows_of_pods_that_go_before_they_feed_again() -> None:
+    """A pod that goes takes its waiting windows along, not those of its namesakes elsewhere."""
+    scene = Scene(EAGER)
+    scene.vpa("web", restored=False)
+    scene.see(ObservedVpa(make.vpa("web", namespace="other"), EVERYTHING))
+    window = OpenWindow("web-0", START_NS + DAY, GI, 0)
+    stored = [
+        replace(CHECKPOINT, namespace=namespace, windows=(window,))
+        for namespace in ("default", "other")
+    ]
+    scene.model.restore(stored, scene.now)
+    scene.pod("web-0", labels={"app": "elsewhere"})
+    scene.drop("web-0")
+    scene.model.tick(scene.now)
+    scene.model.not_stored(stored[0])
+    scene.model.not_stored(stored[1])
+
+    found = {one.namespace: one.windows for one in scene.model.checkpoints(scene.now, None)}
+    assert found == {"default": (), "other": (window,)}

@@ -71,7 +71,9 @@ def test_columns() -> None:
             id="no quantity",
         ),
         pytest.param({"cpu": "1e30", "memory": "1e30"}, ABSENT, (2**62, 2**62), "", id="huge"),
-        pytest.param({"cpu": "1.5n", "memory": "1"}, ABSENT, (1, 1), "", id="next to nothing"),
+        pytest.param(
+            {"cpu": "1.5n", "memory": "1.5Ki"}, ABSENT, (1, 1536), "", id="not the usual form"
+        ),
     ],
 )
 def test_amounts(

@@ -24,6 +24,7 @@ from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch
 from app.core.recommendation.oom import OomRecord, kills_by_transition
 from app.core.recommendation.policy import container_rules
 from app.core.recommendation.publications import Publication, problem_of, publication
+from app.core.recommendation.quality import Change, Comparison
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import (
@@ -195,6 +196,10 @@ class UpstreamModel:
             return None
         every = list(rows.values())
         return explain(self._table, every, container, (namespace, vpa), now, self.rules)
+
+    def quality(self) -> tuple[list[Comparison], list[Change]]:
+        """Return nothing: comparisons are only gathered for histories per VPA."""
+        return [], []
 
     @property
     def tally(self) -> Tally:

@@ -601,6 +601,7 @@ def test_nothing_is_urgent() -> None:
 
     assert scene.tick(urgent=True) == []
     assert (scene.model.overlapping_pods(), scene.model.abandoned()) == ({}, [])
+    assert scene.model.quality() == ([], [])
 
 
 def test_explanation() -> None:
