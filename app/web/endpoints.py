@@ -8,9 +8,10 @@ have to wait for it, leaves the event loop.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fastapi.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 
 from app.core.admission.validate import Phase
 from app.telemetry.admission import Step
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 5 * 1024 * 1024
 _LARGE_BYTES: Final = 256 * 1024
+_MOST_WAITING: Final = 64  # reviews that wait for look-ups in threads; others wait before that
 _DEFAULT_SECONDS: Final = 10.0
 _MOST_SECONDS: Final = 30.0
 _RESERVE: Final = 0.8  # of the API server's patience; the rest is for the way
@@ -38,6 +40,9 @@ class ReviewEndpoint:
     def __init__(self, reviewer: Reviewer, phase: Phase = Phase.MUTATING) -> None:
         self._reviewer = reviewer
         self._phase = phase
+        self._waiting_ones = CapacityLimiter(_MOST_WAITING)
+        # One after the other: what a few MB of JSON grow to is bearable once.
+        self._large_ones = CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -69,13 +74,18 @@ class ReviewEndpoint:
         self._reviewer.time_step(Step.TOTAL, now - began)
 
     async def _reviewed(self, body: bytes, query: bytes) -> bytes:
-        if len(body) > _LARGE_BYTES:
-            found = await run_in_threadpool(self._reviewer.begin, body, self._phase)
+        is_large = len(body) > _LARGE_BYTES
+        if is_large:
+            begin = partial(self._reviewer.begin, body, self._phase)
+            found = await to_thread.run_sync(begin, limiter=self._large_ones)
         else:
             found = self._reviewer.begin(body, self._phase)
         if isinstance(found, Pending):
             deadline = _patience_seconds(query) * _RESERVE
-            found = await run_in_threadpool(self._reviewer.finish, found, deadline)
+            finish = partial(self._reviewer.finish, found, deadline)
+            found = await to_thread.run_sync(
+                finish, limiter=self._large_ones if is_large else self._waiting_ones
+            )
         return found
 
 

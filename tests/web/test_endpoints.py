@@ -431,6 +431,35 @@ def test_large_bodies_leave_the_event_loop() -> None:
     assert len(threads) == 2
 
 
+def test_large_bodies_come_one_after_the_other() -> None:
+    """What a few MB grow to while they are read is never there twice."""
+    inside, arrived, most = 0, threading.Semaphore(0), []
+
+    def snapshot() -> Snapshot:
+        nonlocal inside
+        inside += 1
+        most.append(inside)
+        arrived.release()
+        arrived.acquire()
+        arrived.acquire(timeout=0.2)  # a second one would not let us wait
+        inside -= 1
+        return make.snapshot(*WEB)
+
+    large = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * 300_000})
+    at = desk(snapshot=snapshot)
+
+    async def exchange() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(webhook(at.reviewer))
+        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
+            asked = (
+                client.post("/mutate", content=orjson.dumps(large), headers=JSON) for _ in "ab"
+            )
+            return await asyncio.gather(*asked)
+
+    assert all("patch" in response_of(answer) for answer in asyncio.run(exchange()))
+    assert most == [1, 1]
+
+
 @pytest.mark.parametrize("sent", [0, 1, 2])
 def test_a_client_that_leaves(sent: int) -> None:
     """Who leaves before everything is sent gets no answer, and counts as nothing."""
