@@ -1,0 +1,164 @@
+"""Tells the recommender's model what changed in the cluster since it was last told.
+
+Strategy: a snapshot is compared with what the model knows, so nothing can be missed and nothing
+is told twice. Topmost controllers are looked for once per owner, until a controller of the
+namespace changes or the answer is old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from app.core.matching import MatchReason, Unknown, topmost
+from app.core.recommendation.models import RecommenderModel
+from app.core.recommendation.observations import NO_OWNER, ObservedVpa, VpaKey, handles
+from app.core.targets import resolve_target
+from app.model.kinds import ObjectKey, OwnerReference
+from app.model.lookups import Absent, Found, Lookup
+from app.model.pods import Pod
+from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+from app.ports import Clock, Owners
+
+_LOOKUP_SECONDS: Final = 5.0  # for all look-ups of one round together
+_BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
+
+
+@dataclass(slots=True)
+class _Place:
+    """What the model was told of one namespace."""
+
+    view: NamespaceView = EMPTY_VIEW
+    tops: dict[ObjectKey, ObjectKey] = field(default_factory=dict)  # of owners
+    told: dict[str, tuple[Pod, ObjectKey | None]] = field(default_factory=dict)
+    since: float = 0.0  # when the first of these tops was looked for
+
+
+class Lookout:
+    """Compares snapshots with what one model was told."""
+
+    def __init__(
+        self,
+        model: RecommenderModel,
+        owners: Owners,
+        clock: Clock,
+        ignored_namespaces: frozenset[str] = frozenset(),
+    ) -> None:
+        self._model = model
+        self._owners = owners
+        self._clock = clock
+        self._ignored = ignored_namespaces
+        self._places: dict[str, _Place] = {}
+        self._vpas: dict[VpaKey, ObservedVpa] = {}
+        self._known: dict[str, dict[ObjectKey, Found]] = {}  # by namespace, for one round
+        self._until = 0.0
+
+    @property
+    def vpas(self) -> Mapping[VpaKey, ObservedVpa]:
+        """The VPAs that the model knows."""
+        return self._vpas
+
+    def tell(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell everything that changed."""
+        self._begin()
+        self._tell_vpas(snapshot, now)
+        for namespace in self._places.keys() - snapshot.namespaces.keys():
+            self._tell_pods(namespace, EMPTY_VIEW, now)
+            del self._places[namespace]
+        for namespace, view in snapshot.namespaces.items():
+            self._tell_pods(namespace, view, now)
+
+    def tell_some(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
+        """Tell of some pods that changed."""
+        self._begin()
+        for namespace, name in keys:
+            view = snapshot.of(namespace)
+            pod, place = view.pods.get(name), self._places.get(namespace)
+            if pod is not None and place is not None:
+                self._tell_pod(place, pod, view, now)
+
+    def _begin(self) -> None:
+        self._known.clear()
+        self._until = self._clock.monotonic() + _LOOKUP_SECONDS
+
+    def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        seen = set()
+        for namespace, view in snapshot.namespaces.items():
+            if namespace in self._ignored:
+                continue
+            for vpa in view.vpas.values():
+                if not handles(vpa, self._model.rules.name):
+                    continue
+                found = self._resolved(vpa, view)
+                seen.add(found.key)
+                if not _is_same(found, self._vpas.get(found.key)):
+                    self._vpas[found.key] = found
+                    self._model.vpa_seen(found, now)
+        for key in self._vpas.keys() - seen:
+            del self._vpas[key]
+            self._model.vpa_gone(key, now)
+
+    def _tell_pods(self, namespace: str, view: NamespaceView, now: datetime) -> None:
+        place = self._places.setdefault(namespace, _Place(since=self._clock.monotonic()))
+        age = self._clock.monotonic() - place.since
+        if place.view.workloads is not view.workloads or age >= _BELIEVED_SECONDS:
+            place.tops, place.since = {}, self._clock.monotonic()
+        place.view = view
+        for name in place.told.keys() - view.pods.keys():
+            del place.told[name]
+            self._model.pod_gone(namespace, name)
+        for pod in view.pods.values():
+            self._tell_pod(place, pod, view, now)
+
+    def _tell_pod(self, place: _Place, pod: Pod, view: NamespaceView, now: datetime) -> None:
+        top = self._top(place, pod, view)
+        before = place.told.get(pod.name)
+        if before is None or before[0] is not pod or before[1] != top:
+            place.told[pod.name] = (pod, top)
+            self._model.pod_seen(pod, now, top=top)
+
+    def _resolved(self, vpa: Vpa, view: NamespaceView) -> ObservedVpa:
+        known = self._known.setdefault(vpa.namespace, {})
+        by_kind = not self._model.rules.departures.rows_per_vpa
+        while isinstance(found := resolve_target(vpa, view, known, by_kind=by_kind), Unknown):
+            known[found.lookup.key] = self._find(found.lookup)
+        return ObservedVpa(vpa, found.selector, found.problem)
+
+    def _top(self, place: _Place, pod: Pod, view: NamespaceView) -> ObjectKey | None:
+        owner = pod.controller
+        if owner is None:
+            return NO_OWNER
+        top = place.tops.get(owner.key)
+        if top is None:
+            top = self._climbed(owner, pod.namespace, view)
+            if top is not None:  # else it is asked for again
+                place.tops[owner.key] = top
+        return top
+
+    def _climbed(
+        self, owner: OwnerReference, namespace: str, view: NamespaceView
+    ) -> ObjectKey | None:
+        known = self._known.setdefault(namespace, {})
+        while isinstance(found := topmost(owner, namespace, view, known), Unknown):
+            known[found.lookup.key] = self._find(found.lookup)
+        if isinstance(found, Workload):
+            return found.key
+        return None if found.reason is MatchReason.OWNER_UNKNOWN else NO_OWNER
+
+    def _find(self, lookup: Lookup) -> Found:
+        if lookup.key.is_built_in:
+            return Absent()  # all of them are in the snapshot
+        return self._owners.find(lookup, max(self._until - self._clock.monotonic(), 0.0))
+
+
+def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:
+    return (
+        before is not None
+        and found.vpa is before.vpa
+        and found.problem == before.problem
+        and found.selector == before.selector
+    )

@@ -1,0 +1,331 @@
+"""The recommender's rounds: see what changed, read usage, publish, store, tidy.
+
+Strategy: one thread owns the model. A round begins every interval, from start to start, the
+first one at once; in between, kills for memory are counted and published as soon as they are
+heard of. A step that fails costs itself alone. Checkpoints are deleted only after complete lists
+of checkpoints, then of VPAs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
+from app.core.recommendation.models import model_for
+from app.core.recommendation.observations import ABSENT
+from app.core.recommendation.oom import evicted
+from app.core.recommendation.publications import Publication, Why
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.status import ConditionType
+from app.core.recommendation.upkeep import orphans
+from app.core.recommendation.usage import read_metrics
+from app.model.errors import BadObject, ClusterError
+from app.model.fields import Object, object_at, text_at
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
+from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
+from app.workers.lookout import Lookout
+from app.workers.pen import Pen
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 500
+_HEARING_SECONDS: Final = 0.2  # how long a kill may wait
+_MOST_HEARD: Final = 10_000
+_LEAST_PER_MINUTE: Final = 300  # checkpoints
+_ROW_MINUTES: Final = 40  # in which every row may be written once
+_MOST_TOLD: Final = 5  # sentences about one list
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRules:
+    """How rounds go."""
+
+    model: RecommenderRules
+    interval_seconds: float = 60.0
+    namespace: str = ""
+    ignored_namespaces: frozenset[str] = frozenset()
+    threads: int = 10
+    keeps_checkpoints: bool = True
+    checkpoint_seconds: float = 60.0
+    orphans_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a recommender works with."""
+
+    cluster: Cluster
+    snapshot: Callable[[], Snapshot]
+    owners: Owners
+    clock: Clock
+    metrics: RecommenderMetrics
+
+
+class Heard:
+    """Pods and events that came between rounds; they may come from any thread."""
+
+    def __init__(self) -> None:
+        self.pods: deque[tuple[str, str]] = deque(maxlen=_MOST_HEARD)
+        self.events: deque[Object] = deque(maxlen=_MOST_HEARD)
+
+    def __bool__(self) -> bool:
+        return bool(self.pods or self.events)
+
+
+class Recommender:
+    """One model, from its start on checkpoints to its end."""
+
+    def __init__(
+        self,
+        rules: RoundRules,
+        around: Surroundings,
+        heard: Heard,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.model = model_for(rules.model)
+        self._rules = rules
+        self._around = around
+        self._heard = heard
+        self._may_write = may_write
+        clock, departures = around.clock, rules.model.departures
+        self._parity = not departures.rows_per_vpa
+        self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
+        self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
+        self._is_restored = False
+        self._due = clock.monotonic()
+        if not departures.first_tick_at_once:
+            self._due += rules.interval_seconds
+        self._tidied = clock.monotonic()
+        self.finished: float | None = None  # when a round last ended
+
+    def tick(self, now: datetime) -> float:
+        """Do what is due; return the seconds until the next look."""
+        clock = self._around.clock
+        if clock.monotonic() >= self._due:
+            began = clock.monotonic()
+            self.round(now)
+            self._due = max(began + self._rules.interval_seconds, clock.monotonic())
+        elif self._heard and self._is_restored:
+            self._hear(now)
+            self._publish(self.model.urgent(now), now)
+        return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
+
+    def round(self, now: datetime) -> None:
+        """Go through one round."""
+        clock, began, written = self._around.clock, self._around.clock.monotonic(), 0
+        with self._timed(Step.LOAD_PODS):
+            self._lookout.tell(self._around.snapshot(), now)
+            self._restore(now)
+            self._hear(now)
+        with self._timed(Step.LOAD_METRICS):
+            samples = self._read_usage()
+        with self._timed(Step.UPDATE_VPAS):
+            publications = self.model.tick(now)
+            failed = self._publish(publications, now)
+        if self._rules.keeps_checkpoints:
+            with self._timed(Step.MAINTAIN_CHECKPOINTS):
+                written = self._store(now)
+            with self._timed(Step.GARBAGE_COLLECT):
+                self._drop_abandoned()
+                self._drop_orphans()
+        self._count()
+        self.finished = clock.monotonic()
+        self._around.metrics.step(Step.TOTAL, self.finished - began)
+        extra = {
+            "vpas": len(self._lookout.vpas),
+            "histories": self.model.row_count,
+            "samples": samples,
+            "published": len(publications) - failed,
+            "not_published": failed,
+            "checkpoints": written,
+            "seconds": round(self.finished - began, 3),
+            "tally": self.model.tally.counts(),
+        }
+        log.info("round finished", extra=extra)
+
+    def flush(self, now: datetime, seconds: float, may_write: Callable[[], bool]) -> None:
+        """Store all that changed, as long as there is time."""
+        if not (self._rules.keeps_checkpoints and self._is_restored) or self._parity:
+            return
+        due = self.model.checkpoints(now, None)
+        failed = self._pen.store(due, seconds, may_write)
+        extra = {"stored": len(due) - len(failed), "not_stored": len(failed)}
+        log.info("history flushed", extra=extra)
+
+    # --- hearing
+
+    def _hear(self, now: datetime) -> None:
+        pods = list(dict.fromkeys(_drained(self._heard.pods)))
+        self._lookout.tell_some(self._around.snapshot(), pods, now)
+        shares = self._rules.model.departures.share_starved_resource
+        for event in _drained(self._heard.events):
+            self.model.killed(evicted(event, share_resource=shares), now)
+
+    def _restore(self, now: datetime) -> None:
+        """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
+        waiting = set(self.model.awaited())
+        if self._is_restored and not waiting:
+            return
+        found: list[Checkpoint] = []
+        if self._rules.keeps_checkpoints:
+            try:
+                items = list(self._items(CHECKPOINTS))
+            except ClusterError as error:
+                log.warning("checkpoints not read", extra={"error": str(error)})
+                return
+            found = list(_readable(items))
+        if self._is_restored:
+            mine = [one for one in found if (one.namespace, one.vpa) in waiting]
+            self.model.restore(mine, now, only=waiting)
+        else:
+            self.model.restore(found, now)
+            self._is_restored = True
+
+    def _read_usage(self) -> int:
+        """Take usage page by page, so that what was read counts even if the rest cannot be."""
+        absent = 0 if self._parity else ABSENT
+        count, problems, error = 0, list[str](), ""
+        try:
+            for page in self._pages(POD_METRICS):
+                found = read_metrics({"items": page}, absent=absent)
+                self.model.usage(found.batch)
+                count += len(found.batch)
+                problems += found.problems
+        except (ClusterError, BadObject) as caught:
+            error = str(caught)
+            log.warning("usage not read", extra={"error": error, "samples": count})
+        self._around.metrics.usage_answer("default-metrics-client", is_error=bool(error))
+        for problem in problems[:_MOST_TOLD]:
+            extra = {"problem": problem, "problems": len(problems)}
+            log.warning("usage cannot be counted", extra=extra)
+        return count
+
+    # --- writing
+
+    def _publish(self, publications: Sequence[Publication], now: datetime) -> int:
+        seconds = self._rules.interval_seconds
+        failed = self._pen.publish(publications, seconds, self._may_write)
+        for one in failed:
+            self.model.not_published(one.namespace, one.name)
+        missed = {(one.namespace, one.name) for one in failed}
+        for one in publications:
+            key = (one.namespace, one.name)
+            if one.why is Why.FIRST and key not in missed:
+                self._time_first(self._lookout.vpas[key].vpa, now)
+        return len(failed)
+
+    def _time_first(self, vpa: Vpa, now: datetime) -> None:
+        if vpa.created is not None:
+            seconds = max((now - vpa.created).total_seconds(), 0.0)
+            self._around.metrics.first_recommendation(seconds)
+
+    def _store(self, now: datetime) -> int:
+        """Write the most urgent checkpoints; upstream writes all of them, as time allows."""
+        if not self._is_restored:
+            return 0
+        per_minute = max(_LEAST_PER_MINUTE, self.model.row_count // _ROW_MINUTES)
+        budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
+        due = self.model.checkpoints(now, None if self._parity else budget)
+        failed = self._pen.store(due, self._rules.checkpoint_seconds, self._may_write)
+        for one in failed:
+            self.model.not_stored(one)
+        return len(due) - len(failed)
+
+    def _drop_abandoned(self) -> None:
+        names = [(*one, "") for one in self.model.abandoned()]
+        self._pen.drop(names, self._rules.checkpoint_seconds, self._may_write)
+
+    def _drop_orphans(self) -> None:
+        """Delete checkpoints of VPAs that do not exist; a list that fails deletes nothing."""
+        clock = self._around.clock
+        if clock.monotonic() - self._tidied < self._rules.orphans_seconds:
+            return
+        try:
+            # In this order: whose checkpoint is there already is in the second list.
+            owned = list(_identities(self._items(CHECKPOINTS)))
+            vpas = {_name(item) for item in self._items(VPAS)}
+        except (ClusterError, BadObject) as error:
+            log.warning("orphaned checkpoints not looked for", extra={"error": str(error)})
+            return
+        uids = {(one.namespace, one.name): uid for one, uid in owned}
+        found = orphans(
+            (one for one, _ in owned), vpas, kept_namespaces=self._rules.ignored_namespaces
+        )
+        names = [(one.namespace, one.name, uids[one.namespace, one.name]) for one in found]
+        if not self._pen.drop(names, self._rules.checkpoint_seconds, self._may_write):
+            self._tidied = clock.monotonic()
+
+    # --- inside
+
+    def _items(self, resource: Resource) -> Iterator[Json]:
+        for page in self._pages(resource):
+            yield from page
+
+    def _pages(self, resource: Resource) -> Iterator[Sequence[Json]]:
+        token = ""
+        while True:
+            page = self._around.cluster.list(
+                resource, self._rules.namespace, limit=_PAGE, continue_token=token
+            )
+            yield page.items
+            token = page.continue_token
+            if not token:
+                return
+
+    def _count(self) -> None:
+        self._around.metrics.aggregates(self.model.row_count)
+        self._around.metrics.vpas(_state(one.vpa) for one in self._lookout.vpas.values())
+
+    @contextmanager
+    def _timed(self, step: Step) -> Iterator[None]:
+        began = self._around.clock.monotonic()
+        yield
+        self._around.metrics.step(step, self._around.clock.monotonic() - began)
+
+
+def _drained(heard: deque[Any]) -> Iterator[Any]:
+    while heard:
+        yield heard.popleft()
+
+
+def _readable(items: Iterable[Object]) -> Iterator[Checkpoint]:
+    for item in items:
+        try:
+            yield read_checkpoint(item)
+        except BadObject as error:
+            extra = {"checkpoint": "/".join(_name(item)), "problem": str(error)}
+            log.warning("checkpoint not used", extra=extra)
+
+
+def _identities(items: Iterable[Object]) -> Iterator[tuple[Checkpoint, str]]:
+    """Yield whose each checkpoint is, whatever else is in it, and its uid."""
+    for item in items:
+        with suppress(BadObject):  # nobody can say that it is an orphan's
+            if vpa := text_at(object_at(item, "spec", ""), "vpaObjectName", "spec"):
+                uid = text_at(object_at(item, "metadata", ""), "uid", "metadata")
+                yield Checkpoint(*_name(item), vpa, ""), uid
+
+
+def _name(item: Object) -> tuple[str, str]:
+    metadata = object_at(item, "metadata", "")
+    return text_at(metadata, "namespace", "metadata"), text_at(metadata, "name", "metadata")
+
+
+def _state(vpa: Vpa) -> VpaState:
+    conditions = {one.type for one in vpa.conditions if one.status == "True"}
+    mode = vpa.update_policy.mode if vpa.update_policy is not None else None
+    return VpaState(
+        update_mode=mode or "Recreate",
+        has_recommendation=bool(vpa.recommendation),
+        version="v1",
+        matches_pods=ConditionType.NO_PODS_MATCHED not in conditions,
+        unsupported_config=ConditionType.CONFIG_UNSUPPORTED in conditions,
+    )
