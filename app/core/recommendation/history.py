@@ -25,7 +25,7 @@ from app.core.recommendation.checkpoints import (
 from app.core.recommendation.decay import Weights
 from app.core.recommendation.grid import MEMORY
 from app.core.recommendation.killings import Killings
-from app.core.recommendation.moments import UNSET, span
+from app.core.recommendation.moments import AHEAD, DAY, UNSET, span
 from app.core.recommendation.names import Names
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.roster import Roster
@@ -196,9 +196,13 @@ class History:
 
     def restore(
         self, checkpoints: Iterable[Checkpoint], now_ns: int, only: Collection[VpaKey] | None
-    ) -> None:
-        """Take in all checkpoints there are, of all VPAs or of some only."""
+    ) -> list[str]:
+        """Take in all checkpoints there are, of all VPAs or of some only.
+
+        Returns sentences about those that cannot be.
+        """
         self._roster.has_restored = True
+        problems = []
         best: dict[tuple[str, str, str], Checkpoint] = {}
         for found in checkpoints:
             key = (found.namespace, found.vpa, found.container)
@@ -208,12 +212,32 @@ class History:
             self.names.take(namespace, found.name, (vpa, container))
             tracked = self._roster.vpas.get((namespace, vpa))
             wanted = only is None or (namespace, vpa) in only
-            if tracked is not None and tracked.awaits_history and wanted:
+            if tracked is None or not tracked.awaits_history or not wanted:
+                continue
+            if self._is_from_the_future(found, now_ns):
+                problems.append(f"checkpoint {namespace}/{found.name}: it is from the future")
+            else:
                 self._absorb(tracked, found, now_ns)
         for vpa_key in self.awaited() if only is None else only:
             if (waiting := self._roster.vpas.get(vpa_key)) is not None:
                 waiting.awaits_history = False
                 self._roster.table.is_dirty[waiting.line] = True
+        return problems
+
+    def _is_from_the_future(self, found: Checkpoint, now_ns: int) -> bool:
+        """Whether a time in a checkpoint would make everything learned from now on weigh nothing.
+
+        Peaks are dated up to an interval ahead, references up to half a half-life beyond that.
+        """
+        rules, memory = self._rules.aggregation, found.memory.reference_ns
+        interval_ns = max(span(rules.memory_interval), DAY)
+        cpu_ns = now_ns + AHEAD + span(rules.cpu_half_life)
+        memory_ns = now_ns + AHEAD + span(rules.memory_half_life) + interval_ns
+        return (
+            found.cpu.reference_ns > cpu_ns
+            or memory > memory_ns
+            or max(found.first_ns, found.last_ns) > now_ns + AHEAD
+        )
 
     def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
         table = self._roster.rows

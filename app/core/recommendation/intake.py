@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from app.core.recommendation.columns import Lines
 from app.core.recommendation.decay import Times
 from app.core.recommendation.grid import Amounts
-from app.core.recommendation.moments import UNSET, span
+from app.core.recommendation.moments import AHEAD, UNSET, span
 from app.core.recommendation.observations import REFUSED, UsageBatch
 from app.core.recommendation.policy import CPU, MEMORY
 from app.core.recommendation.quality import Quality
@@ -35,6 +35,7 @@ class Tally:
     """What became of samples and kills; numbers only grow."""
 
     unknown: int = 0  # containers of samples that no pod has
+    misdated: int = 0  # samples from tomorrow, or from long ago
     cpu: int = 0  # samples counted, once for each row
     cpu_repeated: int = 0  # not newer than the last one
     cpu_refused: int = 0  # amounts that cannot be
@@ -46,7 +47,7 @@ class Tally:
     memory_grace: int = 0  # too soon after a move
     kills: int = 0
     kills_repeated: int = 0
-    kills_late: int = 0
+    kills_late: int = 0  # too long ago, or in the future
     kills_unknown: int = 0
     kills_equal: int = 0  # would have repeated a synthetic peak
 
@@ -77,12 +78,21 @@ class Intake:
         self._grace_ns = span(rules.departures.selector_move_memory_grace)
         self._drops_boosted = rules.cpu_startup_boost and rules.departures.drop_boosted_cpu
 
-    def take(self, batch: UsageBatch) -> None:
-        """Count a batch of samples."""
+    def take(self, batch: UsageBatch, now_ns: int, *, past_ns: int | None = None) -> None:
+        """Count a batch of samples, none from beyond tomorrow or too long ago.
+
+        A single one with a broken date would age everything else to nothing.
+        """
         known = self._roster.instances
         instances = np.array([known.get(key, _UNKNOWN) for key in batch.containers], dtype=np.intp)
         kept = np.flatnonzero(instances != _UNKNOWN)
         self.tally.unknown += len(instances) - len(kept)
+        if now_ns != UNSET:
+            sound = batch.times[kept] <= now_ns + AHEAD
+            if past_ns is not None:
+                sound &= batch.times[kept] >= now_ns - past_ns
+            self.tally.misdated += len(kept) - int(sound.sum())
+            kept = kept[sound]
         minutes = batch.minutes if self._rules.departures.weigh_history_by_time else 1.0
         for lines in _rounds(instances[kept], batch.times[kept]):
             chosen = kept[lines]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from app.core.recommendation.intake import Intake
-from app.core.recommendation.moments import SECOND, UNSET
+from app.core.recommendation.moments import AHEAD, SECOND, UNSET
 from app.core.recommendation.oom import OomRecord, needed_memory
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
@@ -63,6 +63,8 @@ class Killings:
             tally.kills_unknown += 1
         elif record.time_ns // SECOND in self._counted.get(container, ()):
             tally.kills_repeated += 1
+        elif record.time_ns > now_ns + AHEAD:
+            tally.kills_late += 1
         elif holds and self._awaits_history(pod):
             self._held.append(record)
         elif self._file(record, pod, instance, now_ns):

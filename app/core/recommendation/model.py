@@ -4,7 +4,7 @@
     model.vpa_seen(ObservedVpa(vpa, selector_of_target, problem), now)
     model.restore(checkpoints, now)          # all there are; or `only` of some VPAs
     model.pod_seen(pod, now, top=topmost)    # kills are found by comparing with the pod before
-    model.usage(read_metrics(body).batch)
+    model.usage(read_metrics(body).batch, now)
     model.killed(evicted(event, share_resource=True), now)
     for publication in model.tick(now): ...  # and `urgent(now)` in between, after kills
     for checkpoint in model.checkpoints(now, budget=300): ...
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.history import History
 from app.core.recommendation.intake import Intake, Tally
 from app.core.recommendation.killings import Killings
-from app.core.recommendation.moments import HOUR, UNSET, nanoseconds
+from app.core.recommendation.moments import DAY, HOUR, UNSET, nanoseconds
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills, kills_by_transition
 from app.core.recommendation.publications import Publication
@@ -42,7 +43,8 @@ from app.core.recommendation.upkeep import Upkeep
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 
-_OVER = "Succeeded"
+_OVER: Final = "Succeeded"
+_OLDEST_NS: Final = 400 * DAY  # of live samples
 
 
 class Model:
@@ -85,9 +87,10 @@ class Model:
         """Let a pod go at the next tick; until then kills are still counted for it."""
         self.roster.lose_pod((namespace, name))
 
-    def usage(self, batch: UsageBatch) -> None:
-        """Count usage samples."""
-        self._intake.take(batch)
+    def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
+        """Count usage samples; with `now`, those are refused that are dated far from it."""
+        now_ns = UNSET if now is None else nanoseconds(now)
+        self._intake.take(batch, now_ns, past_ns=_OLDEST_NS)
 
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
         """Count OOM kills."""
@@ -103,7 +106,7 @@ class Model:
                 over = replace(pod, phase=_OVER)
                 self.roster.see_pod(over, None, nanoseconds(now))
                 self.roster.lose_pod((pod.namespace, pod.name))
-        self._intake.take(batch)
+        self._intake.take(batch, nanoseconds(now))
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""
@@ -115,10 +118,14 @@ class Model:
         now: datetime,
         *,
         only: Collection[VpaKey] | None = None,
-    ) -> None:
-        """Take in every checkpoint there is, of all VPAs or of some only."""
-        self._history.restore(checkpoints, nanoseconds(now), only)
+    ) -> list[str]:
+        """Take in every checkpoint there is, of all VPAs or of some only.
+
+        Returns sentences about those that cannot be.
+        """
+        problems = self._history.restore(checkpoints, nanoseconds(now), only)
         self._killings.count_held(nanoseconds(now))
+        return problems
 
     def not_published(self, namespace: str, name: str) -> None:
         """Note that a publication failed; it will come again."""

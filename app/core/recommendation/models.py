@@ -41,8 +41,8 @@ class RecommenderModel(Protocol):
         """Let a pod go at the next tick."""
         ...
 
-    def usage(self, batch: UsageBatch) -> None:
-        """Take usage samples."""
+    def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
+        """Take usage samples; with `now`, none that are dated far from it."""
         ...
 
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
@@ -63,8 +63,8 @@ class RecommenderModel(Protocol):
         now: datetime,
         *,
         only: Collection[VpaKey] | None = None,
-    ) -> None:
-        """Take in every checkpoint there is, of all VPAs or of some only."""
+    ) -> list[str]:
+        """Take in every checkpoint there is; return sentences about those that cannot be."""
         ...
 
     def not_published(self, namespace: str, name: str) -> None:

@@ -66,6 +66,7 @@ class Roster:
         elif _target(tracked.observed) != _target(observed):
             self._change_target(tracked, observed, now_ns)
         tracked.observed = observed
+        tracked.sent = tracked.sent_for = None
         self.table.is_dirty[tracked.line] = True
         policy = observed.vpa.update_policy
         self.table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")

@@ -141,9 +141,8 @@ class Scene:
         window: float = 0.0,
     ) -> None:
         """Tell of usage: millicores and bytes, now unless said otherwise."""
-        self.model.usage(
-            self.batch(cpu, memory, pod=pod, container=container, at=at, window=window)
-        )
+        batch = self.batch(cpu, memory, pod=pod, container=container, at=at, window=window)
+        self.model.usage(batch, self.now)
 
     def batch(
         self,

@@ -357,3 +357,29 @@ def test_windows_of_pods_that_go_before_they_feed_again() -> None:
 
     found = {one.namespace: one.windows for one in scene.model.checkpoints(scene.now, None)}
     assert found == {"default": (), "other": (window,)}
+
+
+FAR = START_NS + 10 * DAY
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(replace(CHECKPOINT, cpu=StoredHistogram(FAR, {36: 1}, 1.0)), id="cpu"),
+        pytest.param(replace(CHECKPOINT, memory=StoredHistogram(FAR, {36: 1}, 1.0)), id="memory"),
+        pytest.param(replace(CHECKPOINT, last_ns=FAR), id="last sample"),
+        pytest.param(replace(CHECKPOINT, first_ns=FAR), id="first sample"),
+    ],
+)
+def test_checkpoints_from_the_future(broken: Checkpoint) -> None:
+    """A checkpoint with a broken date is named, and the container starts without it."""
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    scene.pod()
+
+    problems = scene.model.restore([broken], scene.now)
+    scene.use(100, GI)
+    scene.tick()
+
+    assert problems == ["checkpoint default/web-app: it is from the future"]
+    assert scene.shown()["app"]["target"].startswith("126m")

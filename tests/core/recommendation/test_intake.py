@@ -179,3 +179,38 @@ def test_moved_pods_feed_every_vpa_they_fed() -> None:
     scene.store()
     counts = {name: one.count for name, one in scene.stored.items()}
     assert counts == {"leader-app": 1, "follower-app": 1, "all-app": 2}
+
+
+@pytest.mark.parametrize(
+    ("days", "counted"),
+    [
+        pytest.param(-401, False, id="long ago"),
+        pytest.param(-399, True, id="late"),
+        pytest.param(1, True, id="a clock that is ahead"),
+        pytest.param(1.1, False, id="from the future"),
+        pytest.param(30_000, False, id="from beyond all times"),
+    ],
+)
+def test_broken_dates(days: float, counted: bool) -> None:
+    """A sample that cannot be from now does not age all others to nothing."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.pod("web-1")
+    scene.use(9000, GI, pod="web-1", at=scene.now + timedelta(days=days))
+    scene.go(1)
+    scene.use(100, GI)
+
+    assert stored(scene)[0] == (3 if counted else 2)
+    assert scene.model.tally.misdated == (0 if counted else 1)
+
+
+def test_without_a_date_to_compare_with_all_dates_are_sound() -> None:
+    """Whoever tells of usage without saying when it is, is believed."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.model.usage(scene.batch(100, GI, at=scene.at(1440 * 5)))
+
+    assert stored(scene)[0] == 1

@@ -323,3 +323,11 @@ def test_kills_of_pods_that_went_are_forgotten() -> None:
     scene.killed(1000 * MI, at=scene.at(0))
 
     assert scene.model.tally.kills == 2
+
+
+def test_kills_from_the_future() -> None:
+    """A kill that is yet to come is not believed."""
+    scene = started()
+    scene.killed(1000 * MI, at=scene.now + timedelta(days=2))
+
+    assert (scene.model.tally.kills, scene.model.tally.kills_late) == (0, 1)

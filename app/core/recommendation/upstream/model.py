@@ -89,8 +89,9 @@ class UpstreamModel:
         """Let a pod go."""
         self._pods.pop((namespace, name), None)
 
-    def usage(self, batch: UsageBatch) -> None:
+    def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
         """Take usage samples for the next loop."""
+        del now
         self._usage.append(batch)
 
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
@@ -114,11 +115,11 @@ class UpstreamModel:
         now: datetime,
         *,
         only: Collection[VpaKey] | None = None,
-    ) -> None:
+    ) -> list[str]:
         """Take in every checkpoint there is, once, at start."""
         del only
         if self._has_started:
-            return
+            return []
         self._has_started = True
         self._cluster.now_ns = nanoseconds(now)
         self._cluster.load_vpas(self._observed.values())
@@ -128,6 +129,7 @@ class UpstreamModel:
                 state = Aggregate(self.rules.aggregation, nanoseconds(now))
                 state.load(found)
                 vpa.initial[found.container] = state
+        return []
 
     def not_published(self, namespace: str, name: str) -> None:
         """Note that a publication failed; the next loop compares with what stands anyway."""
