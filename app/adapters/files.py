@@ -167,8 +167,12 @@ def _json(piece: bytes, line: int) -> object:
 
 
 def _opened(value: object, place: str) -> Found:
-    """Yield the object that a value is, or those of the list that it is."""
+    """Yield the object that a value is, or those of the list that it is.
+
+    A list is emptied on the way, so that what has been used makes room for what is kept of it.
+    """
     waiting = [(value, place)]
+    del value
     while waiting:
         item, at = waiting.pop()
         if isinstance(item, dict):
@@ -176,15 +180,17 @@ def _opened(value: object, place: str) -> Found:
             if entries is None:
                 yield Document(at, item)
             else:
-                waiting += [(entry, f"{at}.items[{i}]") for i, entry in _backwards(entries)]
+                waiting += _backwards(entries, f"{at}.items")
         elif isinstance(item, list) and item:
-            waiting += [(entry, f"{at}[{i}]") for i, entry in _backwards(item)]
+            waiting += _backwards(item, at)
         else:
             yield Unreadable(at, "holds no object")
 
 
-def _backwards(items: list[Any]) -> list[tuple[int, Any]]:
-    return list(enumerate(items))[::-1]
+def _backwards(items: list[Any], at: str) -> list[tuple[Any, str]]:
+    found = [(entry, f"{at}[{index}]") for index, entry in enumerate(items)][::-1]
+    items.clear()
+    return found
 
 
 def _entries(item: dict[str, Any]) -> list[Any] | None:
@@ -196,4 +202,7 @@ def _entries(item: dict[str, Any]) -> list[Any] | None:
         return items
     # Items of a typed list do not repeat what the list says.
     said = {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}
-    return [said | entry if isinstance(entry, dict) else entry for entry in items]
+    for index, entry in enumerate(items):
+        if isinstance(entry, dict):
+            items[index] = said | entry
+    return items

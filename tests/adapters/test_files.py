@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -209,6 +210,22 @@ def test_items_of_typed_lists(tmp_path: Path) -> None:
         Document(f"{path}:1.items[0]", {"apiVersion": "v1", "kind": "Pod", "metadata": {}}),
         Document(f"{path}:1.items[1]", {"apiVersion": "v1", "kind": "X"}),
     ]
+
+
+def test_lists_make_room(tmp_path: Path) -> None:
+    """What was read of a list is let go on the way: a large one leaves room for what is kept."""
+    path = written(tmp_path, "list.json", json.dumps(make.snapshot_json(*[A] * 5000)).encode())
+    tracemalloc.start()
+    try:
+        found = documents(str(path))
+        next(found)
+        at_first, _ = tracemalloc.get_traced_memory()
+        for _ in range(4998):
+            next(found)
+        at_last, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert at_last < at_first / 2
 
 
 def test_times_stay_text(tmp_path: Path) -> None:
