@@ -32,6 +32,8 @@ _JSON: Final = b"application/json"
 _TEXT: Final = b"text/plain; charset=utf-8"
 _ALLOW: Final = (b"allow", b"POST")
 _CLOSE: Final = (b"connection", b"close")
+_NOT_JSON: Final = "the content type must be application/json"
+_TOO_LARGE: Final = "the payload is larger than 5 MiB"
 
 
 class ReviewEndpoint:
@@ -50,14 +52,16 @@ class ReviewEndpoint:
             await _answer(send, 405, b"POST an AdmissionReview here\n", _TEXT, _ALLOW)
             return
         headers = dict(scope["headers"])
-        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON:
-            await _answer(send, 415, b"the content type must be application/json\n", _TEXT)
-            return
         began = self._reviewer.now()
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON:
+            self._reviewer.turned_away(_NOT_JSON, began)
+            await _answer(send, 415, _NOT_JSON.encode() + b"\n", _TEXT)
+            return
         try:
             body = await _body(receive, headers)
         except _TooLarge:
-            await _answer(send, 413, b"the payload is larger than 5 MiB\n", _TEXT, _CLOSE)
+            self._reviewer.turned_away(_TOO_LARGE, began)
+            await _answer(send, 413, _TOO_LARGE.encode() + b"\n", _TEXT, _CLOSE)
         except _Gone:
             pass  # nobody waits for an answer
         else:

@@ -129,6 +129,10 @@ class Reviewer:
         """Answer what is no review."""
         return self._unreadable(message, self.now())
 
+    def turned_away(self, message: str, began: float) -> None:
+        """Count a call whose body is not even looked at."""
+        self._unreadable(message, began)
+
     def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
         """Answer a review that needs look-ups, so many seconds after it began at the latest."""
         request, until = pending.request, pending.began + deadline_seconds

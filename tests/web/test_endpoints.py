@@ -82,9 +82,11 @@ def response_of(answer: httpx.Response) -> Json:
     ],
 )
 def test_content_types(headers: Mapping[str, str], status: int) -> None:
-    """A body that does not say to be JSON is not taken for a review."""
-    answer = send(desk(*WEB), POD, headers=headers)
+    """A body that does not say to be JSON is not taken for a review, and is counted."""
+    at = desk(*WEB)
+    answer = send(at, POD, headers=headers)
     assert answer.status_code == status
+    assert (("review", "error", "unknown") in at.numbers.seen) == (status != 200)
     assert (b"uid" in answer.content) == (status == 200)
 
 
@@ -117,8 +119,10 @@ def test_other_paths(path: str) -> None:
 )
 def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status: int) -> None:
     """Five MiB is the most; who sends more is told so, and sends no more on this connection."""
-    answer = send(desk(*WEB), content, headers={**JSON, **headers})
+    at = desk(*WEB)
+    answer = send(at, content, headers={**JSON, **headers})
     assert answer.status_code == status
+    assert at.numbers.seen == [("review", "error", "unknown")]
     assert answer.headers.get("connection") == ("close" if status == 413 else None)
 
 
