@@ -22,6 +22,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "admission": (verbs.admission, "serve the admission webhook"),
     "admit": (verbs.admit, "answer admission reviews without a server"),
     "plan": (verbs.plan, "tell what the updater would do now, and why"),
+    "recommender": (verbs.recommender, "watch usage and recommend requests"),
     "replay": (verbs.replay, "play recorded usage through the recommender"),
     "certs": (verbs.certs, "make a CA and a serving certificate"),
     "manifests": (verbs.manifests, "print documents that are applied to a cluster"),

@@ -14,6 +14,7 @@ from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettin
 from app.settings.command_line import asks_for_help, parse
 from app.settings.pages import PURPOSES, help_text
 from app.settings.plan import PlanSettings
+from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
 from app.settings.shared import Offline
 from app.wiring.numbers import shared_numbers
@@ -40,6 +41,14 @@ def admit(words: Arguments, environment: Environment) -> int:
         for line in answers(settings):
             sys.stdout.buffer.write(line)
     return 0
+
+
+def recommender(words: Arguments, environment: Environment) -> int:
+    """Recommend."""
+    from app.wiring.recommender import serve  # the other verbs start faster without it
+
+    settings = _settings(RecommenderSettings, "recommender", words, environment)
+    return 0 if settings is None else serve(settings)
 
 
 def replay(words: Arguments, environment: Environment) -> int:

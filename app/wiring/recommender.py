@@ -1,0 +1,209 @@
+"""The recommender's process: what it watches, who leads, its port, and its end.
+
+Strategy: a standby watches as the leader does, so it needs nothing but the Lease and the
+checkpoints to take over. Whoever ends stores history first and lets go of the Lease then.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from app.adapters.kube import connect
+from app.adapters.ledger import Delta
+from app.adapters.logs import start_logging
+from app.adapters.mirror import Mirror, Source, Transition
+from app.adapters.owners import LiveOwners
+from app.adapters.reflector import Reflector
+from app.model.errors import BadObject, BadSetting
+from app.model.fields import Object
+from app.model.kinds import owner_key
+from app.model.objects import without_broken_status
+from app.model.pods import read_pod
+from app.model.snapshot import Collection, Snapshot
+from app.model.vpa import Vpa, read_vpa
+from app.model.workloads import read_workload
+from app.ports import EVENTS, PODS, VPAS, WORKLOADS
+from app.settings.recommender import RecommenderSettings
+from app.telemetry.exposition import new_registry, render
+from app.telemetry.recommender import RecommenderMetrics
+from app.web.application import probes
+from app.web.server import Server, bound
+from app.wiring.clock import SystemClock
+from app.wiring.recommender_rules import recommender_rules
+from app.workers.election import Campaign, Election, ElectionRules
+from app.workers.loop import Loop
+from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
+from app.workers.tenure import Tenure, Terms
+
+log = logging.getLogger(__name__)
+
+_PROMETHEUS: Final = "prometheus"
+_PATIENCE_INTERVALS: Final = 5
+_LOOP_SECONDS: Final = 25.0  # for the round that is under way, and the last checkpoints
+
+
+def serve(settings: RecommenderSettings) -> int:
+    """Recommend until a signal; return the exit code.
+
+    Raises:
+        BadSetting: something is asked for that cannot be done.
+    """
+    if settings.history.storage == _PROMETHEUS:
+        raise BadSetting("--storage=prometheus: history cannot be read from Prometheus yet")
+    if settings.external_metrics.is_on:
+        raise BadSetting("--use-external-metrics: external metrics cannot be read yet")
+    start_logging(settings.logging.verbosity)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    process = Process(settings)
+    process.start()
+    stopping.wait()
+    log.info("stopping")
+    process.stop()
+    return 0
+
+
+class Process:
+    """Starts everything, and ends it."""
+
+    def __init__(self, settings: RecommenderSettings) -> None:
+        self._clock = clock = SystemClock()
+        reach, namespace = settings.cluster, settings.scope.namespace
+        self._clusters = [
+            connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+            for _ in range(3)  # watches, writes and the Lease do not wait for one another
+        ]
+        watched, written, leased = self._clusters
+        self._heard = Heard()
+        jitter = random.random
+        self._mirror = Mirror(watched, clock, _sources(namespace), jitter=jitter)
+        self._mirror.listen(self._note_pods)
+        self._events = Reflector(
+            watched, EVENTS, namespace, "reason=Evicted", clock, self._note_events, jitter=jitter
+        )
+        self._owners = LiveOwners(written, clock)
+        registry = new_registry()
+        self._around = Surroundings(
+            written, self._snapshot, self._owners, clock, RecommenderMetrics(registry)
+        )
+        self._rules = round_rules(settings)
+        told = settings.election
+        rules = ElectionRules(
+            told.resource_namespace,
+            told.resource_name,
+            told.lease_duration.total_seconds(),
+            told.renew_deadline.total_seconds(),
+            told.retry_period.total_seconds(),
+        )
+        self._election = Election(leased, rules, f"{socket.gethostname()}_{uuid.uuid4()}", clock)
+        self._is_elected = told.is_on
+        terms = Terms(
+            self._is_leading,
+            lambda: self._mirror.synced,
+            _PATIENCE_INTERVALS * self._rules.interval_seconds,
+            rules.lease_seconds - rules.renew_seconds,
+        )
+        self._tenure = Tenure(terms, self._begin, clock)
+        self._rounds = Loop("rounds", self._tenure.tick, clock, at_end=self._tenure.close)
+        # The rounds see for themselves who leads.
+        campaign = Campaign(self._election, lambda: None, lambda: None)
+        self._campaign = Loop("election", campaign.tick, clock, at_end=campaign.close)
+        health = probes(self._tenure.problem, self._unready, lambda: render(registry))
+        host, port = settings.loop.address
+        self._health = Server(health, bound(host, port, "--address"))
+
+    def start(self) -> None:
+        """Begin."""
+        self._health.start("health")
+        self._mirror.start()
+        self._owners.start()
+        threading.Thread(target=self._events.run, name="evictions", daemon=True).start()
+        if self._is_elected:
+            self._campaign.start()
+        self._rounds.start()
+        log.info("recommender starts", extra={"recommender": self._rules.model.name})
+
+    def stop(self) -> None:
+        """Store history, let go of the Lease, and end."""
+        self._rounds.stop(_LOOP_SECONDS)
+        if self._is_elected:
+            self._campaign.stop()
+        self._mirror.stop()
+        self._events.stop()
+        self._owners.close()
+        for cluster in self._clusters:
+            cluster.close()
+        self._health.stop()
+
+    def _begin(self) -> Recommender:
+        return Recommender(self._rules, self._around, self._heard, self._is_leading)
+
+    def _is_leading(self) -> bool:
+        return not self._is_elected or self._election.is_leading()
+
+    def _snapshot(self) -> Snapshot:
+        return self._mirror.snapshot
+
+    def _unready(self) -> str:
+        return "" if self._mirror.synced else "the cluster is not read yet"
+
+    def _note_pods(self, transitions: Sequence[Transition]) -> None:
+        self._heard.pods.extend(
+            (found.namespace, found.name)
+            for found in transitions
+            if found.resource == PODS and found.after is not None
+        )
+
+    def _note_events(self, changes: Sequence[Delta], *, whole: bool) -> None:
+        del whole  # each event stands for itself
+        self._heard.events.extend(one.object for one in changes if one.object is not None)
+
+
+def round_rules(settings: RecommenderSettings) -> RoundRules:
+    """Return how rounds go."""
+    loop, history, scope = settings.loop, settings.history, settings.scope
+    return RoundRules(
+        model=recommender_rules(settings),
+        interval_seconds=loop.interval.total_seconds(),
+        namespace=scope.namespace,
+        ignored_namespaces=frozenset(scope.ignored_namespaces),
+        threads=loop.update_workers,
+        checkpoint_seconds=history.checkpoints_timeout.total_seconds(),
+        orphans_seconds=history.checkpoints_gc_interval.total_seconds(),
+    )
+
+
+def _sources(namespace: str) -> Iterator[Source]:
+    yield Source(VPAS, Collection.VPAS, _read_vpa, namespace=namespace)
+    yield Source(
+        PODS,
+        Collection.PODS,
+        read_pod,
+        namespace=namespace,
+        field_selector="status.phase!=Pending",
+    )
+    for one in WORKLOADS:
+        yield Source(
+            one,
+            Collection.WORKLOADS,
+            partial(read_workload, kind=one.kind, api_version=one.api_version, with_template=False),
+            key=partial(owner_key, one.api_version, one.kind),
+            namespace=namespace,
+        )
+
+
+def _read_vpa(item: Object) -> Vpa:
+    """Read a VPA; one with a broken status counts without it."""
+    try:
+        return read_vpa(item)
+    except BadObject as error:
+        return read_vpa(without_broken_status(item, error))

@@ -1,0 +1,55 @@
+"""The recommender's process knows its cluster, tells how it is, and says what it cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.model.errors import BadSetting
+from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
+from app.settings.command_line import parse
+from app.settings.recommender import RecommenderSettings
+from app.wiring.recommender import Process, round_rules, serve
+from tests.adapters.api_server import serving
+from tests.adapters.connecting import kubeconfig, write
+from tests.flows.test_admission_process import free_port
+from tests.waiting import eventually
+
+
+def settings(*flags: str) -> RecommenderSettings:
+    """Read flags."""
+    return parse(RecommenderSettings, flags, {})
+
+
+@pytest.mark.parametrize("flag", ["--storage=prometheus", "--use-external-metrics=true"])
+def test_what_cannot_be_done_is_said(flag: str) -> None:
+    """A source that cannot be read is refused at the start."""
+    with pytest.raises(BadSetting, match="yet"):
+        serve(settings(flag))
+
+
+def test_rounds_are_as_the_flags_say() -> None:
+    """Names, times and namespaces arrive where they count."""
+    rules = round_rules(
+        settings("--recommender-interval=30s", "--vpa-object-namespace=a", "--parity=upstream")
+    )
+
+    assert (rules.interval_seconds, rules.namespace) == (30.0, "a")
+    assert not rules.model.departures.rows_per_vpa
+
+
+def test_it_becomes_ready(tmp_path: Path) -> None:
+    """With everything read it is ready, and it ends when it is told to."""
+    with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
+        path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
+        process = Process(settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"))
+        process.start()
+        try:
+            url = f"http://127.0.0.1:{port}"
+            assert eventually(lambda: httpx.get(f"{url}/readyz").status_code == 200)
+            assert httpx.get(f"{url}/health-check").text == "OK"
+            assert "vpa_recommender_vpa_objects_count" in httpx.get(f"{url}/metrics").text
+        finally:
+            process.stop()
