@@ -34,14 +34,16 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of a request."""
+        """Take a piece of a request, or an empty line that belongs to none."""
         self._bytes += len(data)
+        if self._limit is None:
+            self._wait()
         super().data_received(data)
         if self._bytes > _MOST_BYTES:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the rest of a request."""
+        """Begin to wait for the rest of a request that came together with the one before."""
         super().on_message_begin()
         if self._limit is None:
             self._wait()
@@ -51,6 +53,13 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._bytes = 0
         self._wait_no_more()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; one whose client does not read its answer is no idle one."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # closing would wait for the client
+        else:
+            super().timeout_keep_alive_handler()
 
     def _wait(self) -> None:
         self._limit = self.loop.call_later(self.seconds, self.transport.abort)

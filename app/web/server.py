@@ -30,6 +30,7 @@ class Server:
         listener: socket.socket,
         tls: ssl.SSLContext | None = None,
         protocol: type[PatientProtocol] = PatientProtocol,
+        keep_alive_seconds: int = _KEEP_ALIVE_SECONDS,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -44,7 +45,7 @@ class Server:
             server_header=False,
             date_header=False,
             backlog=_BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_keep_alive=keep_alive_seconds,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )

@@ -115,15 +115,20 @@ class LiveKnowledge:
 
     def __init__(self, connect: Callable[[], KubeCluster], scope: Scope, clock: Clock) -> None:
         self._clock = clock
-        # Reviews wait for look-ups; these do not queue behind whole lists, and give up soon.
-        cluster, asked = connect(), connect()
-        self._clusters = (cluster, asked)
+        # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
+        # other's kind, and give up soon.
+        self._clusters = [connect() for _ in range(3)]
+        cluster, owners, siblings = self._clusters
         sources = [_source(resource, scope.namespace) for resource in (VPAS, LIMIT_RANGES)]
         sources += [_source(resource, scope.namespace) for resource in WORKLOADS]
         self._mirror = Mirror(cluster, clock, sources, jitter=random.random)
-        asked = asked.within(_LOOKUP_SECONDS)
-        self._owners, siblings = LiveOwners(asked, clock), ListedSiblings(asked)
-        self.sources = Sources(lambda: self._mirror.snapshot, self._owners, siblings, clock)
+        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock)
+        self.sources = Sources(
+            lambda: self._mirror.snapshot,
+            self._owners,
+            ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
+            clock,
+        )
         self._mirror.start()
         self._owners.start()
 

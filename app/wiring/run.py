@@ -53,23 +53,24 @@ def _invitation(settings: AdmissionSettings) -> str:
     ca = shlex.quote(f"{settings.certificates.own_dir.absolute()}/caCert.pem")
     ask = f"curl -s --cacert {ca} -H 'Content-Type: application/json'"
     url = f"https://localhost:{settings.serving.port}"
-    health = f"http://localhost:{settings.serving.address.port}"
-    return "\n".join(
-        [
-            "",
-            "The webhook answers. What a pod of Deployment shop/web gets when it is created:",
+    lines = ["", "The webhook answers."]
+    if settings.offline.objects == (demo_objects(),):
+        lines += [
+            "What a pod of Deployment shop/web gets when it is created:",
             "",
             f"{ask} {url}/mutate -d {_compact('pod.json')} | {_SHOW_PATCH}",
             "",
-            "What a VPA with mistakes is told:",
-            "",
-            f"{ask} {url}/validate -d {_compact('vpa.json')} | {_SHOW_REFUSAL}",
-            "",
-            f"Metrics: curl -s {health}/metrics    Ctrl-C ends.",
-            "",
-            "",
         ]
-    )
+    lines += [
+        "What a VPA with mistakes is told:",
+        "",
+        f"{ask} {url}/validate -d {_compact('vpa.json')} | {_SHOW_REFUSAL}",
+        "",
+        f"Metrics: curl -s http://localhost:{settings.serving.address.port}/metrics",
+        "Ctrl-C ends.",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _compact(name: str) -> str:

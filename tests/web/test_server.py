@@ -20,10 +20,11 @@ from app.web.endpoints import MOST_BYTES
 from app.web.patience import PatientProtocol
 from app.web.server import Server, bound
 from tests import make
+from tests.waiting import eventually
 from tests.web.reviewing import UNREADABLE, WEB, Desk, desk
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 POD = orjson.dumps(make.review_json(make.pod_json(cpu="100m")))
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -72,10 +73,14 @@ class Hasty(PatientProtocol):
 
 
 @contextmanager
-def serving(app: ASGIApp, protocol: type[PatientProtocol] = PatientProtocol) -> Iterator[Served]:
+def serving(
+    app: ASGIApp,
+    protocol: type[PatientProtocol] = PatientProtocol,
+    keep_alive_seconds: int = 120,
+) -> Iterator[Served]:
     """Serve an application until the block ends."""
     listener = bound("127.0.0.1", 0, "--port")
-    server = Server(app, listener, protocol=protocol)
+    server = Server(app, listener, protocol=protocol, keep_alive_seconds=keep_alive_seconds)
     served = Served(server, server.start("test"), listener.getsockname()[1])
     try:
         yield served
@@ -163,6 +168,7 @@ def test_requests_without_end(at: Served, parts: list[bytes]) -> None:
     "sent",
     [
         pytest.param(b"", id="nothing"),
+        pytest.param(b"\r\n", id="an empty line"),
         pytest.param(b"POST /mut", id="half a line"),
         pytest.param(HEAD, id="half a head"),
         pytest.param(HEAD + b"Content-Length: 5\r\n\r\n{", id="half a body"),
@@ -174,7 +180,41 @@ def test_requests_that_stop(sent: bytes) -> None:
     """Who does not finish a request within its time is cut off."""
     with serving(webhook(desk(*WEB).reviewer), Hasty) as at:
         found = at.exchange(sent)
-    assert found.count(b"HTTP/1.1") == sent.count(b"{" + HEAD)
+    assert found.count(b"HTTP/1.1 200 ") == sent.count(b"Length: 1\r\n")
+
+
+def test_empty_lines_keep_no_connection() -> None:
+    """What is sent between two requests and belongs to none begins the time of the next."""
+    with (
+        serving(webhook(desk(*WEB).reviewer), Hasty) as at,
+        closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain,
+    ):
+        plain.sendall(HEAD + b"Content-Length: 1\r\n\r\n{")
+        while not plain.recv(65_536).endswith(UNREADABLE[-10:]):
+            pass
+        plain.sendall(b"\r\n")
+        assert read_all(plain) == b""
+
+
+async def talkative(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer with more than any buffer between two sockets holds."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    size = 50_000_000 if scope["path"] == "/long" else 1
+    await send({"type": "http.response.body", "body": b"x" * size})
+
+
+@pytest.mark.parametrize("path", ["/long", "/short"])
+def test_answers_that_nobody_reads(path: str) -> None:
+    """Who does not read his answer is cut off like one who sends nothing any more."""
+    with serving(talkative, keep_alive_seconds=1) as at:
+        connections = at.server._server.server_state.connections
+        with closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain:
+            plain.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert eventually(lambda: bool(connections))
+            assert eventually(lambda: not connections)
+            found = read_all(plain)
+    assert len(found) < 50_000_000
+    assert (path == "/short") is found.endswith(b"\r\n0\r\n\r\n")
 
 
 class Held:
