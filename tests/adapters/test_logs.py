@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.adapters.logs import JsonLines, line, start_logging
+from tests import logging_state
 from tests.junk import ANYTHING
 
 MOMENT = 1_767_607_200.25  # 2026-01-05T10:00:00.250Z
@@ -173,14 +174,8 @@ def test_a_broken_stream() -> None:
 @pytest.fixture
 def kept_logging() -> Iterator[None]:
     """Put logging back as it was."""
-    root, ours = logging.getLogger(), logging.getLogger("app")
-    before = root.handlers[:], root.level, ours.level
-    switches = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
-    switched = {name: getattr(logging, name) for name in switches}
-    yield
-    root.handlers[:], root.level, ours.level = before
-    for name, value in switched.items():
-        setattr(logging, name, value)
+    with logging_state.kept():
+        yield
 
 
 @pytest.mark.usefixtures("kept_logging")
@@ -203,7 +198,6 @@ def test_verbosity(verbosity: int, levels: list[str], monkeypatch: pytest.Monkey
     for name in ("app.x", "library"):
         for level in (logging.DEBUG, logging.INFO, logging.WARNING):
             logging.getLogger(name).log(level, "said")
-    logging.getLogger("app").setLevel(logging.NOTSET)
     lines = [orjson.loads(text) for text in stream.getvalue().splitlines()]
     assert [(found["logger"], found["level"]) for found in lines] == [
         *(("app.x", level) for level in levels),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from app.web.application import webhook
 from app.web.reviews import Reviewer, ReviewRules
 from app.wiring.admit import Uncounted, answers
 from app.wiring.knowledge import RecordedKnowledge, recorded_sources
-from tests import make
+from tests import logging_state, make
 from tests.junk import objects_like
 from tests.make import Json
 from tests.web.reviewing import UNREADABLE
@@ -55,15 +54,8 @@ REVIEWS = [
 @pytest.fixture(autouse=True)
 def kept_logging() -> Iterator[None]:
     """Put logging back as it was."""
-    loggers = [logging.getLogger(name) for name in ("", "app", "app.web")]
-    before = [(logger.handlers[:], logger.level) for logger in loggers]
-    switches = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
-    switched = {name: getattr(logging, name) for name in switches}
-    yield
-    for logger, (handlers, level) in zip(loggers, before, strict=True):
-        logger.handlers[:], logger.level = handlers, level
-    for name, value in switched.items():
-        setattr(logging, name, value)
+    with logging_state.kept():
+        yield
 
 
 @pytest.fixture
