@@ -298,6 +298,7 @@ def test_given_certificates(argument: str, given: bool) -> None:
         (["-v"], "-v needs a value: a whole number"),
         (["-v=high"], '-v takes a whole number, not "high"'),
         (["--port=65536"], '--port takes a whole number from 0 to 65535, not "65536"'),
+        (["--port=1", "--port=x"], '--port takes a whole number from 0 to 65535, not "x"'),
         (["--port=1_0"], '--port takes a whole number from 0 to 65535, not "1_0"'),
         (["--port=٣"], '--port takes a whole number from 0 to 65535, not "٣"'),
         (["--port="], '--port takes a whole number from 0 to 65535, not ""'),

@@ -73,7 +73,7 @@ class Flag:
         except BadSetting as error:
             raise BadSetting(f"{self.shown}: {error}") from None
         except (ValueError, BadObject):
-            found = ",".join(texts)
+            found = ",".join(texts) if self.kind.repeats else texts[-1]
             found = found if len(found) <= 80 else found[:80] + "..."
             raise BadSetting(f'{self.shown} takes {self.kind.wanted}, not "{found}"') from None
 
