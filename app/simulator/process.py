@@ -113,15 +113,19 @@ class Process:
 
     # --- working
 
-    def tick(self, usage: UsageBatch, now: datetime, *, stores: bool = True) -> None:
-        """Go through one loop; checkpoints that are overwritten unseen need no storing."""
+    def tick(self, usage: UsageBatch, now: datetime, *, is_watched: bool = True) -> None:
+        """Go through one loop.
+
+        Upstream writes every checkpoint in every loop. Unless anybody watches, what the next
+        loop overwrites need not be written at all.
+        """
         self._advance(now)
         self._settle()
         if len(usage):
             self.model.usage(usage)
         self._publish(self.model.tick(now))
         if self._terms.keeps_checkpoints:
-            if stores:
+            if is_watched or not self._terms.is_upstream:
                 self._store(self.model.checkpoints(now, _NO_LIMIT))
             self._cluster.drop_checkpoints(self.model.abandoned())
             self._drop_orphans(now)

@@ -135,10 +135,17 @@ class Replay:
         self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
         if self._process is not None:
             batch = usage.between(first, self._sample)
-            self._process.tick(batch, moment(time_ns))
+            self._process.tick(batch, moment(time_ns), is_watched=self._is_watched(time_ns))
         self._ticked_ns, self._tick_ns = time_ns, time_ns + self._schedule.interval
         self._told(self._share(time_ns))
         return self._look(time_ns) if self._schedule.every_tick else None
+
+    def _is_watched(self, time_ns: int) -> bool:
+        """Whether anything can make a difference between what this tick writes and the next."""
+        next_ns = time_ns + self._schedule.interval
+        (happening_ns, _), _, _, (look_ns, _) = self._steps()
+        is_last = time_ns >= self._last_ns or next_ns > (self._schedule.until or _NEVER)
+        return is_last or min(happening_ns, look_ns) <= next_ns
 
     def _look_on(self, time_ns: int) -> Look:
         self._look_index += 1

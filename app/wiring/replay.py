@@ -15,7 +15,6 @@ from typing import Final
 
 from app.adapters.files import STDIN, Document, Unreadable, documents
 from app.adapters.lines import lines
-from app.adapters.logs import start_logging
 from app.adapters.recorded import RecordedCluster
 from app.core.recommendation.moments import nanoseconds, span
 from app.model.errors import BadObject, BadSetting
@@ -40,7 +39,6 @@ def played(settings: ReplaySettings) -> Iterator[bytes]:
     Raises:
         BadSetting: there is nothing to play, or no time to play it in.
     """
-    start_logging(settings.logging.verbosity)
     bar = Bar(sys.stderr)
     cluster = _cluster(settings.offline.objects)
     history = _history(settings.playing.events, bar)
