@@ -7,8 +7,9 @@ absent or cannot be read holds evictions back. One missed answer of the API serv
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.core.updating.webhook import is_fresh
@@ -20,6 +21,7 @@ from app.telemetry.updater import LeaseTrouble
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (0.1, 0.3)
+_BELIEVED: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,16 @@ class WebhookLease:
         self._rules = rules
         self._clock = clock
         self._said = ""
+        self._lock = threading.Lock()
+        self._looked = (HEALTHY, datetime.min.replace(tzinfo=UTC))
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether the webhook lives, as far as was seen within the last seconds."""
+        with self._lock:
+            sign, at = self._looked
+            if now - at >= _BELIEVED:
+                sign = self.look(now)
+            return sign.is_healthy
 
     def look(self, now: datetime) -> Sign:
         """Return what the Lease tells now."""
@@ -78,6 +90,7 @@ class WebhookLease:
             sign = sign_of(self._read(), self._rules, now)
         except ClusterError as error:
             sign = Sign(LeaseTrouble.ERROR, str(error))
+        self._looked = (sign, now)
         if sign.message != self._said:
             self._said = sign.message
             told = "the webhook is alive" if sign.is_healthy else "the webhook gives no sign"

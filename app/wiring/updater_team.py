@@ -1,0 +1,149 @@
+"""The parts of the updater put together, whatever the cluster is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.core.updating.decisions import Decision
+from app.core.updating.rules import UpdateRules
+from app.model.gates import Gate
+from app.model.snapshot import Snapshot
+from app.ports import Clock, Cluster, Owners
+from app.settings.updater import UpdaterSettings
+from app.telemetry.updater import UpdaterMetrics
+from app.web.decisions import Deed
+from app.wiring.update_rules import lease_rules, update_rules
+from app.workers.boosts import Boosts
+from app.workers.calls import Calls
+from app.workers.carrying import Carrier, Doors
+from app.workers.deciding import Decider
+from app.workers.journal import Journal
+from app.workers.notebook import Notebook
+from app.workers.pace import Pace, PaceRules
+from app.workers.reporting import Counts
+from app.workers.summaries import Summaries
+from app.workers.telling import Teller
+from app.workers.trials import Trials
+from app.workers.updater import Hands, RoundRules, Sources, Updater
+from app.workers.webhook_lease import WebhookLease
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the updater works with."""
+
+    acting: Cluster  # where pods are evicted and resized
+    telling: Cluster  # where events and annotations are written
+    owners: Owners
+    snapshot: Callable[[], Snapshot]
+    is_known: Callable[[], bool]  # whether the snapshot is whole
+    may_act: Callable[[], bool]  # whether we lead, and nobody told us to stop
+    clock: Clock
+    metrics: UpdaterMetrics
+
+
+class Archive:
+    """What can be asked about decisions and deeds."""
+
+    def __init__(self, updater: Updater, notebook: Notebook) -> None:
+        self._updater = updater
+        self._notebook = notebook
+
+    def told_at(self) -> datetime | None:
+        """Return the time of the latest round."""
+        return self._updater.told_at
+
+    def decisions(self, namespace: str, /) -> Iterable[Decision]:
+        """Return the decisions of the latest round."""
+        return self._updater.book.decisions(namespace)
+
+    def deeds(self) -> Mapping[str, Deed]:
+        """Return the last deed for each pod."""
+        return self._notebook.deeds()
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The parts of the updater that work on their own."""
+
+    updater: Updater
+    boosts: Boosts | None  # None: boosts are no matter of ours
+    journal: Journal | None  # None: the cluster is told nothing
+    summaries: Summaries | None
+    notebook: Notebook
+
+    @property
+    def archive(self) -> Archive:
+        """What can be asked over HTTP."""
+        return Archive(self.updater, self.notebook)
+
+
+def team(settings: UpdaterSettings, around: Surroundings) -> Team:
+    """Put the parts together."""
+    rules = update_rules(
+        settings.deciding,
+        settings.disruption,
+        settings.thresholds,
+        settings.scope,
+        settings.loop.interval,
+    )
+    is_dry = settings.loop.dry_run
+    writes_summaries = settings.acting.summaries and not settings.deciding.parity.is_whole
+    journal = None if is_dry else Journal(around.telling)
+    summaries = Summaries(around.telling) if writes_summaries and not is_dry else None
+    teller = Teller(Counts(around.metrics), around.snapshot, journal, summaries)
+    notebook = Notebook(rules)
+    lease = WebhookLease(around.acting, lease_rules(settings.admission), around.clock)
+    doors = _doors(settings, around, lease, teller)
+    hands = Hands(
+        _decider(settings, rules, around),
+        Carrier(doors, notebook, rules, settings.acting.concurrency),
+        notebook,
+        teller,
+        around.metrics,
+    )
+    sources = Sources(around.snapshot, around.is_known, around.may_act, lease.look, around.clock)
+    updater = Updater(sources, hands, RoundRules(settings.loop.interval, is_dry))
+    boosts = None
+    if Gate.CPU_STARTUP_BOOST in settings.deciding.gates and not is_dry:
+        boosts = Boosts(
+            _decider(settings, rules, around),
+            Carrier(doors, notebook, rules, settings.acting.boost_workers),
+            notebook,
+            around.snapshot,
+            lambda: around.may_act() and around.is_known(),
+        )
+    return Team(updater, boosts, journal, summaries, notebook)
+
+
+def _decider(settings: UpdaterSettings, rules: UpdateRules, around: Surroundings) -> Decider:
+    return Decider(rules, settings.deciding.gates, around.owners, around.clock)
+
+
+def _doors(
+    settings: UpdaterSettings, around: Surroundings, lease: WebhookLease, teller: Teller
+) -> Doors:
+    disruption, acting = settings.disruption, settings.acting
+    rules = PaceRules(
+        disruption.rate_per_second,
+        disruption.burst,
+        acting.namespace_rate_per_second,
+        acting.namespace_burst,
+    )
+
+    def pace() -> Pace:
+        return Pace(rules, around.clock, lambda: not around.may_act())
+
+    return Doors(
+        Calls(around.acting),
+        Trials(around.acting),
+        evictions=pace(),
+        resizes=pace(),
+        clock=around.clock,
+        snapshot=around.snapshot,
+        may_act=around.may_act,
+        may_evict=lambda: lease.is_fresh(around.clock.now()),
+        told=teller.tried,
+    )

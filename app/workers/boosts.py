@@ -1,0 +1,221 @@
+"""End start-up boosts as soon as they are due: driven by changes of pods, not by rounds.
+
+Strategy: whatever happens to a boosted pod puts it into a queue; a look at it tells when to look
+again, or that it is to be brought back now. Then a plan is made for these pods alone, and of that
+plan only the ends of boosts are carried out. So a pod that got ready is brought back within
+moments of its time, while rounds go on beside.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from app.core.updating.carrying import Queue
+from app.core.updating.decisions import Action, Decision
+from app.core.updating.memory import Place
+from app.core.updating.plan import Plan
+from app.core.updating.unboost import (
+    boosted_containers,
+    pending_containers,
+    ready_condition,
+)
+from app.core.updating.unboost_queue import Next, look, pause_after, starts_anew
+from app.model.pods import Pod
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.workers.carrying import Carrier, Job
+from app.workers.deciding import Decider, Sight
+from app.workers.notebook import Notebook
+
+log = logging.getLogger(__name__)
+
+_NAME: Final = "boosts"
+_PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
+_IDLE_SECONDS: Final = 1.0
+_MOMENT: Final = timedelta(milliseconds=1)
+_SAFETY: Final = timedelta(seconds=10)
+_LONGEST_ROUND: Final = timedelta(seconds=30)
+
+
+class Change(NamedTuple):
+    """A pod or VPA before and after; None where there was or is none."""
+
+    namespace: str
+    name: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """When to look at a pod, and how many pauses in a row it had."""
+
+    due: datetime
+    count: int = 0
+
+
+class Boosts:
+    """The queue of boosted pods; `note` may be called from any thread, `tick` is for a loop."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        carrier: Carrier,
+        notebook: Notebook,
+        snapshot: Callable[[], Snapshot],
+        is_active: Callable[[], bool],
+    ) -> None:
+        self._decider = decider
+        self._carrier = carrier
+        self._notebook = notebook
+        self._snapshot = snapshot
+        self._is_active = is_active
+        self._lock = threading.Lock()
+        self._entries: dict[Place, _Entry] = {}
+        self._touched: set[str] = set()  # namespaces in which a VPA changed
+
+    # --- what feeds the queue
+
+    def note(self, changes: Iterable[Change], now: datetime) -> None:
+        """Take in what happened to pods and VPAs; it is quick."""
+        for change in changes:
+            if isinstance(change.before, Vpa) or isinstance(change.after, Vpa):
+                with self._lock:
+                    self._touched.add(change.namespace)
+            elif isinstance(change.after, Pod) and _is_boosted(change.after):
+                self._note((change.namespace, change.name), change.before, change.after, now)
+
+    def _note(self, place: Place, before: object, after: Pod, now: datetime) -> None:
+        is_new = not isinstance(before, Pod) or before.uid != after.uid
+        with self._lock:
+            if is_new or place not in self._entries or _is_news(before, after):
+                self._entries[place] = _Entry(now)
+
+    def refill(self, now: datetime) -> None:
+        """Look at every boosted pod again, as after a start."""
+        places = (
+            (namespace, name)
+            for namespace, view in self._snapshot().namespaces.items()
+            for name, pod in view.pods.items()
+            if _is_boosted(pod)
+        )
+        with self._lock:
+            self._entries.update(dict.fromkeys(places, _Entry(now)))
+
+    # --- looking
+
+    def tick(self, now: datetime) -> float:
+        """Look at the pods that are due; return the seconds until the next look."""
+        if not self._is_active():
+            return _IDLE_SECONDS
+        due = self._take(now)
+        snapshot = self._snapshot()
+        places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
+        if places:
+            self._look(places, snapshot, now)
+        return self._pause(now)
+
+    def _take(self, now: datetime) -> dict[Place, _Entry]:
+        with self._lock:
+            for place, entry in self._entries.items():
+                if place[0] in self._touched:
+                    self._entries[place] = replace(entry, due=now)
+            self._touched.clear()
+            due = {place: entry for place, entry in self._entries.items() if entry.due <= now}
+            for place in due:
+                del self._entries[place]
+            return due
+
+    def _pause(self, now: datetime) -> float:
+        with self._lock:
+            first = min((entry.due for entry in self._entries.values()), default=None)
+        if first is None:
+            return _PAUSE_SECONDS
+        return min(max((first - now).total_seconds(), 0.0), _PAUSE_SECONDS)
+
+    def _look(self, places: dict[Place, _Entry], snapshot: Snapshot, now: datetime) -> None:
+        memory, actor = self._notebook.look(_NAME)
+        made = self._decider.plan(Sight(snapshot, only=frozenset(places)), memory, now)
+        decisions = {(found.namespace, found.pod): found for found in made.decisions}
+        ending = {
+            place: entry
+            for place, entry in places.items()
+            if self._ends(place, entry, decisions.get(place), snapshot, now)
+        }
+        if not ending:
+            return
+        until = now + _LONGEST_ROUND
+        done = self._carrier.carry_out(Job(ends_of_boosts(made), snapshot, actor, until))
+        accepted = {
+            (outcome.queue.namespace, outcome.step.pod.name)
+            for outcome in done.outcomes
+            if outcome.error is None
+        }
+        for place, entry in ending.items():
+            if place in accepted:
+                self._again(place, now + _SAFETY, 0)  # its next change comes earlier
+            else:
+                pause = pause_after(entry.count, self._decider.rules)
+                self._again(place, now + pause, entry.count + 1)
+
+    def _ends(
+        self,
+        place: Place,
+        entry: _Entry,
+        decision: Decision | None,
+        snapshot: Snapshot,
+        now: datetime,
+    ) -> bool:
+        """Whether a boost ends now; if not, note when to look again."""
+        view, rules = snapshot.of(place[0]), self._decider.rules
+        vpa = view.vpas.get(decision.vpa) if decision is not None else None
+        found = look(view.pods.get(place[1]), vpa, entry.count, rules, now)
+        match found.next:
+            case Next.FORGET:
+                return False
+            case Next.WHEN_DUE:
+                self._again(place, now + found.wait + _MOMENT, 0)
+                return False
+            case Next.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
+                return True
+        self._again(place, now + (found.wait or pause_after(entry.count, rules)), entry.count + 1)
+        return False
+
+    def _again(self, place: Place, due: datetime, count: int) -> None:
+        """Look again at a moment, unless something happened to the pod since."""
+        with self._lock:
+            self._entries.setdefault(place, _Entry(due, count))
+
+
+def ends_of_boosts(made: Plan) -> list[Queue]:
+    """Return the queues of a plan with the ends of boosts alone."""
+    found = []
+    for queue in made.queues:
+        steps = tuple(step for step in queue.steps if step.decision.action is Action.UNBOOST)
+        if steps:
+            found.append(replace(queue, steps=steps))
+    return found
+
+
+def _is_boosted(pod: Pod) -> bool:
+    return bool(pod.annotations) and bool(boosted_containers(pod) or pending_containers(pod))
+
+
+def _is_news(before: object, after: Pod) -> bool:
+    """Whether a pod changed so that a look that failed before may succeed now."""
+    return isinstance(before, Pod) and (
+        starts_anew(before, after)
+        or before.statuses != after.statuses
+        or before.phase != after.phase
+    )
+
+
+def _may_be_due(snapshot: Snapshot, place: Place) -> bool:
+    """Whether a pod can be due at all; one that is not ready comes back when it gets ready."""
+    pod = snapshot.of(place[0]).pods.get(place[1])
+    return pod is not None and (ready_condition(pod) is not None or bool(pending_containers(pod)))

@@ -1,0 +1,163 @@
+"""The calls that evict, resize and mark pods, and what is known after one of them failed.
+
+Strategy: a call that was not answered may still have been carried out. So after one the pod is
+read again; only what is seen to be undone counts as failed. What cannot be seen is in doubt: it
+is treated as done for the budget, and as failed for everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from app.core.updating.decisions import Action, PodChange
+from app.core.updating.failures import Aftermath, after_eviction
+from app.core.updating.memory import Memory, Resized, with_pods
+from app.core.updating.patching import annotation_patch, resize_patch
+from app.core.updating.resizing import are_same
+from app.core.updating.unboost import after_refusal
+from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavailable
+from app.model.pods import Pod, read_pod
+from app.ports import PODS, Cluster
+
+log = logging.getLogger(__name__)
+
+_UNANSWERED: Final = (0, 504)  # status codes: whoever was asked may still be at it
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a call."""
+
+    error: ClusterError | None = None  # None: it was accepted
+    generation: int = 0  # of the pod as it was returned, 0 if it did not say
+    is_gone: bool = False  # the pod that was meant is not there any more
+    is_doubtful: bool = False  # it failed, but may have been carried out
+
+
+ACCEPTED: Final = Answer()
+
+
+class Calls:
+    """Makes the calls; safe to use from many threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def evict(self, pod: Pod) -> Answer:
+        """Ask for an eviction."""
+        try:
+            self._cluster.evict(pod.namespace, pod.name, uid=pod.uid)
+        except ClusterError as error:
+            aftermath = after_eviction(error)
+            if aftermath is Aftermath.GONE:
+                return Answer(error, is_gone=True)
+            if isinstance(error, Unavailable) and aftermath is not Aftermath.BUDGET:
+                return self._after_silence(pod, error, lambda found: found.deleted is not None)
+            return Answer(error)
+        return ACCEPTED
+
+    def resize(self, pod: Pod, change: PodChange, action: Action) -> Answer:
+        """Ask for a resize and leave its marks; without a resize the marks are what counts."""
+        if not change.containers:
+            return self._marked(pod, change)
+        answer = self._resized(pod, change)
+        if answer.error is None:
+            self._leave_marks(pod, change)
+        elif action is Action.UNBOOST and not answer.is_gone:
+            self._leave_marks(pod, after_refusal(change))
+        return answer
+
+    def _resized(self, pod: Pod, change: PodChange) -> Answer:
+        body = resize_patch(pod, change)
+        if not body:
+            return Answer(Invalid("there is nothing to resize"))
+        try:
+            found = self._cluster.patch(PODS, pod.namespace, pod.name, body, subresource="resize")
+        except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
+            return Answer(error, is_gone=self._is_gone(pod))
+        except Unavailable as error:
+            return self._after_silence(pod, error, lambda found: has_asked(found, change))
+        except ClusterError as error:
+            return Answer(error)
+        generation = found.get("metadata", {}).get("generation")
+        return Answer(generation=generation if isinstance(generation, int) else 0)
+
+    def _marked(self, pod: Pod, change: PodChange) -> Answer:
+        body = annotation_patch(pod, change)
+        try:
+            self._cluster.patch(PODS, pod.namespace, pod.name, body)
+        except ClusterError as error:
+            return Answer(error, is_gone=isinstance(error, NotFound))
+        return ACCEPTED
+
+    def _leave_marks(self, pod: Pod, change: PodChange) -> None:
+        if change.annotations:
+            answer = self._marked(pod, change)
+            if answer.error is not None:
+                extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(answer.error)}
+                log.warning("pod not marked", extra=extra)
+
+    def _after_silence(
+        self, pod: Pod, error: ClusterError, is_done: Callable[[Pod], bool]
+    ) -> Answer:
+        """Return what came of a call that may have been carried out all the same."""
+        try:
+            found = self._look(pod)
+        except ClusterError:
+            return Answer(error, is_doubtful=True)
+        if found is None:
+            return ACCEPTED
+        if is_done(found):
+            return Answer(generation=found.generation)
+        return Answer(error, is_doubtful=error.status in _UNANSWERED)
+
+    def _is_gone(self, pod: Pod) -> bool:
+        try:
+            return self._look(pod) is None
+        except ClusterError:
+            return False
+
+    def _look(self, pod: Pod) -> Pod | None:
+        """Return a pod as it is now, None if it is another one or gone.
+
+        Raises:
+            ClusterError: that cannot be seen.
+        """
+        try:
+            found = read_pod(self._cluster.get(PODS, pod.namespace, pod.name))
+        except NotFound:
+            return None
+        except BadObject as error:
+            raise Unavailable(f"pod {pod.namespace}/{pod.name}: {error}") from None
+        return found if found.uid == pod.uid else None
+
+
+def has_asked(pod: Pod, change: PodChange) -> bool:
+    """Whether a pod asks for what a change writes."""
+    for wanted in change.containers:
+        if wanted.index >= len(pod.containers):
+            return False
+        has = pod.containers[wanted.index].resources
+        for amounts, asked in ((wanted.requests, has.request), (wanted.limits, has.limit)):
+            if not all(are_same(name, asked(name), amounts[name]) for name in amounts):
+                return False
+    return True
+
+
+def doubt(pod: Pod, change: PodChange | None, at: datetime) -> Callable[[Memory], Memory]:
+    """Return what is remembered of a call in doubt: as if it had been accepted, for a while."""
+
+    def doubted(memory: Memory) -> Memory:
+        known = memory.of(pod)
+        if change is None:
+            found = replace(known, evicted=at)
+        else:
+            resized = Resized(at, 0, pod.resource_version, change.is_disruptive)
+            found = replace(known, resized=resized)
+        return with_pods(memory, {pod.uid: found})
+
+    return doubted

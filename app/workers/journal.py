@@ -1,0 +1,128 @@
+"""Tell by Kubernetes Events what was done, without holding up who does it.
+
+Strategy: events wait in a queue of limited length and go out over a connection of their own. Of
+one object only so many are told in a while, for a large workload would drown all others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from app.core.updating.events import Notice
+from app.core.updating.pacing import Bucket
+from app.model.errors import ClusterError, TooMany, Unavailable
+from app.model.snapshot import Snapshot
+from app.ports import EVENTS, PODS, VPAS, Cluster, Json
+
+log = logging.getLogger(__name__)
+
+COMPONENT: Final = "vpa-updater"
+
+_MOST_WAITING: Final = 10_000
+_MOST_OBJECTS: Final = 4096
+_AT_ONCE: Final = 25  # events of one object
+_PER_SECOND: Final = 1 / 300  # and from then on
+_PAUSE_SECONDS: Final = 0.5
+_LONGEST_MESSAGE: Final = 1024
+_LONGEST_NAME: Final = 230
+
+
+class _Waiting(NamedTuple):
+    """An event that was not sent yet."""
+
+    notice: Notice
+    uid: str
+    at: datetime
+
+
+class Journal:
+    """Sends events; `tell` may be called from any thread, `tick` is for a loop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._waiting: deque[_Waiting] = deque(maxlen=_MOST_WAITING)
+        self._buckets: OrderedDict[tuple[str, str, str], Bucket] = OrderedDict()
+        self._lock = threading.Lock()
+        self._number = 0
+
+    def tell(self, notices: Iterable[Notice], snapshot: Snapshot, now: datetime) -> None:
+        """Have some events sent soon."""
+        for notice in notices:
+            uid = notice.uid or _uid(notice, snapshot)
+            with self._lock:
+                if uid and self._may_tell(notice, now):
+                    self._waiting.append(_Waiting(notice, uid, now))
+
+    def tick(self, now: datetime) -> float:
+        """Send what waits; return the seconds until the next look.
+
+        Raises:
+            ClusterError: the API server is in trouble; what waits is sent later.
+        """
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            try:
+                self._send(waiting, now)
+            except (Unavailable, TooMany):
+                self._waiting.appendleft(waiting)
+                raise
+            except ClusterError as error:  # its namespace is going, or we have no right
+                log.debug("event not sent", extra={"error": str(error)})
+        return _PAUSE_SECONDS
+
+    def _send(self, waiting: _Waiting, now: datetime) -> None:
+        self._number += 1
+        number = int(now.timestamp() * 1_000_000) * 1000 + self._number % 1000
+        body = event(waiting.notice, waiting.uid, waiting.at, f"{number:x}")
+        self._cluster.create(EVENTS, waiting.notice.namespace, body)
+
+    def _may_tell(self, notice: Notice, now: datetime) -> bool:
+        place = (notice.kind, notice.namespace, notice.name)
+        bucket = self._buckets.get(place) or Bucket.full(_PER_SECOND, _AT_ONCE)
+        if bucket.wait_for_one(now):
+            return False
+        self._buckets[place] = bucket.less_one(now)
+        self._buckets.move_to_end(place)
+        if len(self._buckets) > _MOST_OBJECTS:
+            self._buckets.popitem(last=False)
+        return True
+
+
+def event(notice: Notice, uid: str, at: datetime, suffix: str) -> Json:
+    """Return an event as recorders write it."""
+    resource = PODS if notice.kind == PODS.kind else VPAS
+    moment = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {
+            "name": f"{notice.name[:_LONGEST_NAME]}.{suffix}",
+            "namespace": notice.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "namespace": notice.namespace,
+            "name": notice.name,
+            "uid": uid,
+        },
+        "type": str(notice.severity),
+        "reason": notice.reason,
+        "message": notice.message[:_LONGEST_MESSAGE],
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": "",
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+def _uid(notice: Notice, snapshot: Snapshot) -> str:
+    vpa = snapshot.of(notice.namespace).vpas.get(notice.name)
+    return vpa.uid if vpa is not None and notice.kind == VPAS.kind else ""

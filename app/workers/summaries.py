@@ -1,0 +1,93 @@
+"""Keep an annotation on each VPA that sums up what is done about its pods, and why.
+
+Strategy: an annotation, for the status belongs to the recommender, which writes it as a whole.
+It is written only when its words change, over a connection of its own; of several changes that
+wait only the latest is written. Without the right to do so nothing is written for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.core.updating.decisions import Decision
+from app.core.updating.summary import summary
+from app.model.errors import ClusterError, NotFound, Refused, TooMany, Unavailable
+from app.model.vpa import Vpa
+from app.ports import VPAS, Cluster, PatchKind
+
+log = logging.getLogger(__name__)
+
+ANNOTATION: Final = "vpaUpdaterActing"
+
+_PAUSE_SECONDS: Final = 1.0
+_WITHOUT_RIGHT: Final = timedelta(minutes=10)
+
+
+class Summaries:
+    """Writes the annotation; `offer` may be called from any thread, `tick` is for a loop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[str, str], tuple[str, str]] = {}  # uid and text
+        self._until: datetime | None = None  # nothing is written before
+
+    def offer(self, vpas: Mapping[str, Vpa], decisions: Iterable[Decision]) -> None:
+        """Have written what changed for the VPAs of a namespace."""
+        by_vpa: dict[str, list[Decision]] = {name: [] for name in vpas}
+        for decision in decisions:
+            if decision.vpa in by_vpa:
+                by_vpa[decision.vpa].append(decision)
+        for name, found in by_vpa.items():
+            self._offer(vpas[name], found)
+
+    def _offer(self, vpa: Vpa, decisions: list[Decision]) -> None:
+        stands, place = vpa.annotations.get(ANNOTATION), (vpa.namespace, vpa.name)
+        text = text_of(decisions)
+        with self._lock:
+            if text == stands or (stands is None and not decisions):
+                self._waiting.pop(place, None)
+            else:
+                self._waiting[place] = (vpa.uid, text)
+
+    def tick(self, now: datetime) -> float:
+        """Write what waits; return the seconds until the next look.
+
+        Raises:
+            ClusterError: the API server is in trouble; what waits is written later.
+        """
+        while self._until is None or now >= self._until:
+            with self._lock:
+                if not self._waiting:
+                    break
+                place = next(iter(self._waiting))
+                uid, text = self._waiting.pop(place)
+            try:
+                self._write(place, uid, text)
+            except Refused as error:
+                log.warning("VPAs not annotated, for want of a right", extra={"error": str(error)})
+                self._until = now + _WITHOUT_RIGHT
+            except (Unavailable, TooMany):
+                with self._lock:
+                    self._waiting.setdefault(place, (uid, text))
+                raise
+            except ClusterError as error:
+                if not isinstance(error, NotFound):
+                    extra = {"vpa": "/".join(place), "error": str(error)}
+                    log.warning("VPA not annotated", extra=extra)
+        return _PAUSE_SECONDS
+
+    def _write(self, place: tuple[str, str], uid: str, text: str) -> None:
+        metadata = {"uid": uid, "annotations": {ANNOTATION: text}}
+        body = {"metadata": metadata}
+        self._cluster.patch(VPAS, *place, body, kind=PatchKind.MERGE)
+
+
+def text_of(decisions: Iterable[Decision]) -> str:
+    """Return the words for the pods of one VPA; the same decisions give the same words."""
+    found = summary(decisions)
+    return f"{found.status}, {found.reason}: {found.message}"

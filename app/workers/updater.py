@@ -1,0 +1,146 @@
+"""Bring running pods to their recommendation, round by round: gather, decide, carry out.
+
+Strategy: a round takes one snapshot, makes one plan and carries it out as far as time and rate
+allow; the rest is decided anew. What was decided is kept in a book that can be asked. Rounds
+begin one interval after each other and never overlap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.core.updating.decisions import Action
+from app.core.updating.plan import Plan
+from app.model.snapshot import Snapshot
+from app.ports import Clock
+from app.telemetry.updater import Step, UpdaterMetrics
+from app.workers.carrying import Carrier, Done, Job
+from app.workers.deciding import Decider, Sight
+from app.workers.notebook import Actor, Notebook
+from app.workers.reporting import Book
+from app.workers.telling import Teller
+from app.workers.webhook_lease import Sign
+
+log = logging.getLogger(__name__)
+
+_NAME: Final = "rounds"
+_LOOK_SECONDS: Final = 0.1  # until everything is known, or we lead
+_SPREAD: Final = 0.05  # of the interval, by which a round may begin earlier
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRules:
+    """When rounds are made, and whether anything is touched."""
+
+    interval: timedelta = timedelta(minutes=1)
+    is_dry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a round looks, and what it may."""
+
+    snapshot: Callable[[], Snapshot]
+    is_known: Callable[[], bool]  # whether the snapshot is whole
+    may_act: Callable[[], bool]  # whether we lead, and nobody told us to stop
+    webhook: Callable[[datetime], Sign]
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What decides, carries out and remembers."""
+
+    decider: Decider
+    carrier: Carrier
+    notebook: Notebook
+    teller: Teller
+    metrics: UpdaterMetrics
+
+
+class Updater:
+    """Makes rounds; `tick` is for a loop."""
+
+    def __init__(self, sources: Sources, hands: Hands, rules: RoundRules) -> None:
+        self._sources = sources
+        self._hands = hands
+        self._rules = rules
+        self._rounds = 0
+        self.book = Book()
+        self.told_at: datetime | None = None
+        self.ended_at: float | None = None  # of the last round, by the monotonic clock
+
+    def tick(self, now: datetime) -> float:
+        """Make a round if all is known and we lead; return the seconds until the next one."""
+        clock = self._sources.clock
+        if not self._sources.may_act():
+            self.ended_at = clock.monotonic()
+            return _LOOK_SECONDS
+        if not self._sources.is_known():
+            return _LOOK_SECONDS
+        began = clock.monotonic()
+        with self._timed(Step.TOTAL):
+            self._round(now)
+        self.ended_at = clock.monotonic()
+        self._rounds += 1
+        seconds = self._rules.interval.total_seconds() * (1 - _SPREAD * _share(self._rounds))
+        return max(began + seconds - self.ended_at, 0.0)
+
+    def _round(self, now: datetime) -> None:
+        sources, hands = self._sources, self._hands
+        with self._timed(Step.LIST_VPAS):
+            sign = sources.webhook(now)
+            if sign.trouble is not None:
+                hands.metrics.skipped_round(sign.trouble)
+        with self._timed(Step.LIST_PODS):
+            snapshot = sources.snapshot()
+            memory, actor = hands.notebook.begin(_NAME)
+        with self._timed(Step.FILTER_PODS):
+            made = hands.decider.plan(Sight(snapshot, sign.is_healthy), memory, now)
+            hands.notebook.planned(made.memory)
+        with self._timed(Step.ADMISSION_INIT):
+            hands.teller.decided(made, snapshot)
+        with self._timed(Step.EVICT_PODS):
+            done = self._carried_out(made, snapshot, actor, now)
+        before, self.book = self.book, self.book.after(made, done.left)
+        self.told_at = now
+        hands.teller.ended(self.book, before, made, done, snapshot)
+        hands.notebook.forget_deeds({found.uid for found in made.decisions}, now)
+        self._log(made, done)
+
+    def _carried_out(self, made: Plan, snapshot: Snapshot, actor: Actor, now: datetime) -> Done:
+        if self._rules.is_dry:
+            return Done()
+        job = Job(made.queues, snapshot, actor, now + self._rules.interval)
+        return self._hands.carrier.carry_out(job)
+
+    def _log(self, made: Plan, done: Done) -> None:
+        accepted = sum(outcome.error is None for outcome in done.outcomes)
+        decided = made.decisions
+        extra = {
+            "pods": len(decided),
+            "planned": sum(found.action not in (Action.WAIT, Action.NONE) for found in decided),
+            "accepted": accepted,
+            "refused": len(done.outcomes) - accepted,
+            "left": len(done.left),
+        }
+        log.info("dry round ended" if self._rules.is_dry else "round ended", extra=extra)
+
+    @contextmanager
+    def _timed(self, step: Step) -> Iterator[None]:
+        began = self._sources.clock.monotonic()
+        try:
+            yield
+        finally:
+            seconds = self._sources.clock.monotonic() - began
+            self._hands.metrics.step(step, seconds)
+
+
+def _share(number: int) -> float:
+    """Return a number from 0 to 1 that differs from round to round."""
+    return number * 0.618 % 1

@@ -1,0 +1,669 @@
+"""What users of the upstream autoscaler rely on, on a whole cluster in memory.
+
+The rows UP and ACT are the cases of its own end-to-end suites for the updater, alone and with the
+webhook; SX are cases that its design papers promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from app.model.errors import Invalid
+from app.ports import PODS, VPAS, PatchKind
+from app.sandbox.faults import Fault
+from tests.sandbox.worlds import container, deployment
+from tests.workers.stage import Stage, budget, vpa
+
+Json = dict[str, Any]
+
+BOOST: Final = "vpaCpuStartupBoost/"
+SMALL: Final = {"cpu": "100m", "memory": "100Mi"}
+LARGE: Final = {"cpu": "500m", "memory": "500Mi"}
+BUSY: Final = "cpu: constant 10m, memory: constant 20Mi, noise: 0"
+
+
+def app(name: str = "app", requests: Mapping[str, str] = SMALL, **more: object) -> Json:
+    """Return a container without limits."""
+    return container(name, requests, {}, more)
+
+
+def owner(kind: str, replicas: int, *containers: Json, name: str = "web") -> Json:
+    """Return a controller of such pods; its VPA is called the same."""
+    found = deployment(name, *(containers or (app(),)), replicas=replicas, load=BUSY)
+    template = found["spec"]["template"]
+    match kind:
+        case "ReplicationController":
+            found |= {"apiVersion": "v1"}
+            found["spec"]["selector"] = {"app": name}
+        case "Job":
+            found |= {"apiVersion": "batch/v1"}
+            found["spec"] = {"parallelism": replicas, "completions": 100, "template": template}
+            template["spec"]["restartPolicy"] = "Never"
+        case "CronJob":
+            job = {"parallelism": replicas, "completions": 100, "template": template}
+            template["spec"]["restartPolicy"] = "Never"
+            found |= {"apiVersion": "batch/v1"}
+            found["spec"] = {"schedule": "*/2 * * * *", "jobTemplate": {"spec": job}}
+        case "StatefulSet":
+            found["spec"]["serviceName"] = name
+    return found | {"kind": kind}
+
+
+def staged(
+    *flags: str,
+    kind: str = "Deployment",
+    replicas: int = 3,
+    webhook: bool = True,
+    containers: Sequence[Json] = (),
+    mode: str = "Recreate",
+    policy: Json | None = None,
+) -> Stage:
+    """Return a cluster with one workload and its VPA, running for a while."""
+    stage = Stage("--prove=off", *flags)
+    stage.webhook_works = webhook
+    stage.apply(
+        owner(kind, replicas, *containers), vpa(target=f"{kind}/web", mode=mode, policy=policy)
+    )
+    stage.run(150 if kind == "CronJob" else 30)
+    return stage
+
+
+def evicts(stage: Stage, seconds: float) -> bool:
+    """Whether a pod is evicted within some time."""
+    before = len(stage.events("EvictedByVPA"))
+    stage.run(seconds)
+    return len(stage.events("EvictedByVPA")) > before
+
+
+def resizes(stage: Stage, seconds: float) -> bool:
+    """Whether a pod is resized in place within some time, and none is evicted."""
+    before, uids = len(stage.events("InPlaceResizedByVPA")), stage.uids()
+    stage.run(seconds)
+    return len(stage.events("InPlaceResizedByVPA")) > before and stage.uids() == uids
+
+
+# --- the updater alone
+
+
+@pytest.mark.parametrize(
+    ("requests", "mode", "webhook_beats", "policy", "expected"),
+    [
+        pytest.param(SMALL, "Recreate", True, {}, "evicts", id="UP-01"),
+        pytest.param(LARGE, "Recreate", True, {}, "evicts", id="UP-02"),
+        pytest.param(LARGE, "Recreate", True, {"evictionRequirements": [
+            {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
+        ]}, "nothing", id="UP-03"),
+        pytest.param(SMALL, "Recreate", False, {}, "nothing", id="no lease"),
+        pytest.param(SMALL, "InPlaceOrRecreate", True, {}, "resizes", id="UP-05"),
+        pytest.param(LARGE, "InPlaceOrRecreate", True, {}, "resizes", id="UP-06"),
+        pytest.param(SMALL, "InPlace", True, {}, "resizes", id="UP-07"),
+        pytest.param(LARGE, "InPlace", True, {}, "resizes", id="UP-08"),
+    ],
+)  # fmt: skip
+def test_updater_alone(
+    requests: Mapping[str, str], mode: str, webhook_beats: bool, policy: Json, expected: str
+) -> None:
+    """Pods outside of their bounds are evicted or resized, or left alone for a reason."""
+    stage = Stage("--prove=off")
+    stage.webhook_works, stage.webhook_beats = False, webhook_beats
+    stage.apply(owner("Deployment", 3, app(requests=requests)), vpa(mode=mode, policy=policy))
+    stage.run(30)
+    stage.recommend("200m/200Mi = =")
+    if expected == "resizes":
+        assert resizes(stage, 180)
+        assert set(stage.requests()) == {"200m"}
+    else:
+        assert evicts(stage, 180) is (expected == "evicts")
+
+
+def test_up_04() -> None:
+    """Without a sign of the webhook nobody is evicted; a resize needs none."""
+    stage = staged(mode="InPlaceOrRecreate", webhook=False)
+    stage.webhook_beats = False
+    stage.run(120)
+    stage.recommend("200m/200Mi = =")
+    assert not evicts(stage, 180)
+    assert set(stage.requests()) == {"200m"}
+
+
+def test_up_09() -> None:
+    """A pod that was resized is resized again when the recommendation moves on."""
+    stage = staged(mode="InPlace", webhook=False)
+    stage.recommend("200m/200Mi = =")
+    assert resizes(stage, 180)
+    stage.recommend("300m/200Mi = =")
+    assert resizes(stage, 180)
+    assert set(stage.requests()) == {"300m"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "evicted"),
+    [pytest.param(1, False, id="UP-10"), pytest.param(600, True, id="UP-11")],
+)
+def test_out_of_memory(seconds: int, evicted: bool) -> None:
+    """A container killed soon after its start is helped at once, if that is soon enough."""
+    stage = Stage("--prove=off")
+    stage.webhook_works = False
+    leaking = container(requests={"memory": "1Gi"}, limits={"memory": "1Gi"})
+    stage.apply(
+        deployment("web", leaking, replicas=3, load="memory: leaking 100Mi 120Gi"),
+        vpa(policy={"evictAfterOOMSeconds": seconds}),
+    )
+    stage.recommend("-/2Gi -/500Mi -/3Gi")
+    assert evicts(stage, 300) is evicted
+
+
+def test_up_12() -> None:
+    """A pod that says it is boosted goes back in place to what is recommended."""
+    boost = {"cpu": {"type": "Factor", "factor": 2, "durationSeconds": 1}}
+    stage = Stage()
+    stage.webhook_works = False
+    stage.apply(vpa(mode="Auto", spec={"startupBoost": boost}))
+    stage.recommend("100m/100Mi")
+    found = owner("Deployment", 3, app(requests={"cpu": "200m", "memory": "100Mi"}))
+    marks = {BOOST + "app": '{"requests":{"cpu":"200m","memory":"100Mi"},"limits":{}}'}
+    found["spec"]["template"]["metadata"]["annotations"] |= marks
+    stage.apply(found)
+    stage.run(5)
+    assert stage.requests() == ["100m"] * 3
+    assert stage.events("EvictedByVPA") == []
+    assert not any(key.startswith("vpaCpu") for pod in stage.pods()
+                   for key in pod["metadata"]["annotations"])  # fmt: skip
+
+
+# --- the updater and the webhook
+
+
+def test_act_01() -> None:
+    """A resize leaves pods where they are, and a pod that is killed comes back bigger."""
+    stage = staged(mode="InPlaceOrRecreate")
+    stage.recommend("200m/- = =")
+    assert not evicts(stage, 180)
+    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+    stage.run(60)
+    assert stage.requests() == ["200m"] * 3
+
+
+def test_act_02() -> None:
+    """Two containers are resized together."""
+    stage = staged(mode="InPlaceOrRecreate", containers=(app("one"), app("two")))
+    stage.recommend("200m/200Mi = = for one; 200m/200Mi = = for two")
+    assert resizes(stage, 360)
+    for container_status in [
+        status for found in stage.pods() for status in found["status"]["containerStatuses"]
+    ]:
+        assert container_status["resources"]["requests"] == {"cpu": "200m", "memory": "200Mi"}
+
+
+def test_act_03() -> None:
+    """More than any node has cannot be done in place, so a pod is evicted."""
+    stage = staged(mode="InPlaceOrRecreate", replicas=2)
+    stage.recommend("999/- 200m/- 200m/-")
+    assert evicts(stage, 180)
+
+
+def crowded(mode: str) -> Stage:
+    """Return a cluster with something else on each node, so that a whole node is too much."""
+    stage = staged(mode=mode, replicas=2)
+    others = owner("DaemonSet", 1, name="other")
+    del others["spec"]["replicas"]
+    stage.apply(others)
+    stage.run(10)
+    return stage
+
+
+def test_act_04() -> None:
+    """A resize that waits for room is waited for, then the pod is evicted."""
+    stage = crowded("InPlaceOrRecreate")
+    stage.recommend("8/- 200m/- 200m/-")
+    assert not evicts(stage, 240)
+    conditions = [item for pod in stage.pods() for item in pod["status"]["conditions"]]
+    assert "Deferred" in [item.get("reason") for item in conditions]
+    assert evicts(stage, 240)
+
+
+def test_act_05() -> None:
+    """One pod that fits nowhere is one too many; no other is evicted for it."""
+    stage = staged()
+    stage.recommend("9999/- = =")
+    stage.run(300)
+    phases = [found["status"]["phase"] for found in stage.pods()]
+    assert phases.count("Pending") == 1
+    stage.run(120)
+    assert phases == [found["status"]["phase"] for found in stage.pods()]
+
+
+@pytest.mark.parametrize(
+    ("mode", "resized"),
+    [pytest.param("Off", 0, id="ACT-06"), pytest.param("Initial", 1, id="ACT-07")],
+)
+def test_modes_that_wait(mode: str, resized: int) -> None:
+    """Off never changes a pod, Initial only new ones."""
+    stage = staged(mode=mode)
+    stage.recommend("200m/- = =")
+    assert not evicts(stage, 180)
+    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+    stage.run(60)
+    assert stage.requests().count("200m") == resized
+
+
+KINDS: Final = (
+    "Deployment",
+    "ReplicationController",
+    "Job",
+    "CronJob",
+    "ReplicaSet",
+    "StatefulSet",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("replicas", "policy", "evicted"),
+    [
+        pytest.param(3, {}, True, id="ACT-08 to 13"),
+        pytest.param(1, {}, False, id="ACT-14 to 19"),
+        pytest.param(1, {"minReplicas": 1}, True, id="ACT-20 to 25"),
+    ],
+)
+def test_all_controllers(kind: str, replicas: int, policy: Json, evicted: bool) -> None:
+    """Whoever controls the pods, enough of them must be there."""
+    stage = staged(kind=kind, replicas=replicas, policy=policy)
+    stage.recommend("200m/- = =")
+    assert evicts(stage, 60) is evicted
+
+
+def test_act_26() -> None:
+    """A budget that allows nothing is kept to, and one that allows seven is used."""
+    tiny = app(requests={"cpu": "10m", "memory": "10Mi"})
+    stage = staged(replicas=10, containers=(tiny,))
+    stage.apply(budget(unavailable=0))
+    stage.recommend("25m/- = =")
+    assert not evicts(stage, 180)
+    assert set(stage.reasons()) == {"PDBBlocked"}
+    stage.apply(budget(unavailable=7))
+    stage.run(180)
+    assert len(stage.events("EvictedByVPA")) >= 7
+
+
+LIMITED: Final = container(
+    "one", {"cpu": "100m", "memory": "200Mi"}, {"cpu": "300m", "memory": "400Mi"}
+)
+
+
+@pytest.mark.parametrize(
+    ("containers", "cpu", "limits"),
+    [
+        pytest.param(1, "200m", {"type": "Container", "max": {"cpu": "300m", "memory": "1T"}},
+            id="ACT-27"),
+        pytest.param(1, "50m", {"type": "Container", "min": {"cpu": "100m", "memory": "0"}},
+            id="ACT-28"),
+        pytest.param(2, "200m", {"type": "Pod", "max": {"cpu": "600m", "memory": "2T"}},
+            id="ACT-29"),
+        pytest.param(2, "50m", {"type": "Pod", "min": {"cpu": "200m", "memory": "0"}},
+            id="ACT-30"),
+    ],
+)  # fmt: skip
+def test_limit_ranges(containers: int, cpu: str, limits: Json) -> None:
+    """What a LimitRange caps to the present size is no reason to evict."""
+    names = ("one", "two")[:containers]
+    stage = Stage("--prove=off")
+    stage.apply({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"},
+        "spec": {"limits": [limits]},
+    })  # fmt: skip
+    found = [LIMITED | {"name": name} for name in names]
+    stage.apply(owner("Deployment", 3, *found), vpa())
+    stage.run(30)
+    stage.recommend("; ".join(f"{cpu}/- = = for {name}" for name in names))
+    assert not evicts(stage, 180)
+
+
+def test_act_31() -> None:
+    """A container that another webhook injected is none of ours."""
+    stage = Stage("--prove=off")
+    found = owner("Deployment", 3, app("hamster"), app("hamster2"))
+    annotations = found["spec"]["template"]["metadata"].setdefault("annotations", {})
+    stage.webhook_works = False
+    annotations["vpaObservedContainers"] = "hamster"
+    stage.apply(found, vpa())
+    stage.run(30)
+    stage.recommend("100m/- = = for hamster; 5000m/- = = for hamster2")
+    assert not evicts(stage, 180)
+
+
+# --- promised by design papers
+
+
+@pytest.mark.parametrize(
+    ("requests", "evicted"),
+    [pytest.param(SMALL, True, id="SX-01"), pytest.param(LARGE, False, id="SX-02")],
+)
+def test_upscale_only(requests: Mapping[str, str], evicted: bool) -> None:
+    """Nobody is evicted to get less, but who comes anew gets it."""
+    stage = staged(mode="UpscaleOnly", containers=(app(requests=requests),))
+    stage.recommend("200m/200Mi = =")
+    assert evicts(stage, 180) is evicted
+    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+    stage.run(60)
+    assert "200m" in stage.requests()
+
+
+def set_spec(stage: Stage, spec: Json) -> None:
+    """Change a VPA."""
+    stage.sandbox.cluster.patch(VPAS, "default", "web", {"spec": spec}, kind=PatchKind.MERGE)
+
+
+def test_sx_03() -> None:
+    """A change of the mode is obeyed in the next round, there and back."""
+    stage = staged(mode="UpscaleOnly", containers=(app(requests=LARGE),), replicas=6)
+    stage.recommend("200m/200Mi = =")
+    assert not evicts(stage, 120)
+    set_spec(stage, {"updatePolicy": {"updateMode": "Recreate"}})
+    assert evicts(stage, 61)
+    set_spec(stage, {"updatePolicy": {"updateMode": "UpscaleOnly"}})
+    assert not evicts(stage, 120)
+
+
+HIGHER_CPU: Final = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
+LOWER_MEMORY: Final = {"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}
+
+
+@pytest.mark.parametrize(
+    ("requirements", "text", "evicted"),
+    [
+        pytest.param([HIGHER_CPU, LOWER_MEMORY], "200m/50Mi = = for one; 100m/100Mi = = for two",
+            True, id="SX-04"),
+        pytest.param([HIGHER_CPU, LOWER_MEMORY], "200m/200Mi = = for one; 100m/100Mi = = for two",
+            False, id="SX-05"),
+        pytest.param([], "200m/200Mi = = for one", True, id="SX-06"),
+        pytest.param([HIGHER_CPU, LOWER_MEMORY], "200m/100Mi = = for one; 100m/50Mi = = for two",
+            True, id="SX-10"),
+    ],
+)  # fmt: skip
+def test_requirements(requirements: list[Json], text: str, evicted: bool) -> None:
+    """All requirements must be met, each by some container."""
+    policy = {"evictionRequirements": requirements} if requirements else {}
+    stage = staged(policy=policy, containers=(app("one"), app("two")))
+    stage.recommend(text)
+    assert evicts(stage, 120) is evicted
+
+
+def boosted(
+    *flags: str,
+    duration: int | None = 60,
+    probe: float | None = None,
+    replicas: int = 2,
+    containers: Sequence[Json] = (),
+    mode: str = "Recreate",
+    spec: Json | None = None,
+) -> Stage:
+    """Return a cluster whose pods start with three times the cpu that is recommended."""
+    cpu: Json = {"type": "Factor", "factor": 3}
+    if duration is not None:
+        cpu["durationSeconds"] = duration
+    containers = containers or (app(),)
+    if probe is not None:
+        check = {"exec": {"command": ["true"]}, "initialDelaySeconds": probe, "periodSeconds": 1}
+        containers = [item | {"readinessProbe": check} for item in containers]
+    stage = Stage("--prove=off", *flags)
+    stage.apply(vpa(mode=mode, spec=spec if spec is not None else {"startupBoost": {"cpu": cpu}}))
+    stage.recommend("; ".join(f"100m/100Mi = = for {item['name']}" for item in containers))
+    stage.apply(owner("Deployment", replicas, *containers))
+    return stage
+
+
+def until(stage: Stage, cpu: str, limit: float = 200) -> float:
+    """Return after how long all pods ask for so much cpu."""
+    for second in range(int(limit * 2)):
+        if stage.pods() and set(stage.requests()) == {cpu}:
+            return second / 2
+        stage.run(0.5)
+    raise AssertionError(f"never {cpu}, but {stage.requests()}")
+
+
+def ready_at(stage: Stage) -> float:
+    """Let pods start; return how long after the beginning the last one got ready."""
+    for second in range(400):
+        conditions = [
+            {item["type"]: item["status"] for item in pod["status"].get("conditions", ())}
+            for pod in stage.pods()
+        ]
+        if conditions and all(found.get("Ready") == "True" for found in conditions):
+            return second / 2
+        stage.run(0.5)
+    raise AssertionError("never ready")
+
+
+@pytest.mark.parametrize(
+    ("probe", "duration"),
+    [
+        pytest.param(None, None, id="SX-11"),
+        pytest.param(None, 60, id="SX-12"),
+        pytest.param(20, None, id="SX-13"),
+        pytest.param(20, 60, id="SX-14"),
+    ],
+)
+def test_boosts_end_in_time(probe: float | None, duration: int | None) -> None:
+    """At most two seconds after Ready and the duration, a pod asks for less cpu."""
+    stage = boosted(duration=duration, probe=probe)
+    stage.run(1)
+    if probe or duration:
+        assert stage.requests() == ["300m", "300m"]
+    ready_at(stage)
+    took = until(stage, "100m")
+    assert (duration or 0) - 1 <= took <= (duration or 0) + 2
+    stage.run(10)
+    assert stage.events("EvictedByVPA") == []
+
+
+@pytest.mark.parametrize("names", [("app",), ("app", "second")])
+def test_sx_15(names: tuple[str, ...]) -> None:
+    """A boost of some containers, or of all, ends in place."""
+    policies = [{"containerName": name, "startupBoost": {"cpu": {"type": "Factor", "factor": 3}}}
+                for name in names]  # fmt: skip
+    stage = boosted(
+        spec={"resourcePolicy": {"containerPolicies": policies}},
+        containers=(app("app"), app("second")),
+    )
+    stage.run(0.5)
+    for index, name in enumerate(("app", "second")):
+        assert stage.requests(container=index) == ["300m" if name in names else "100m"] * 2
+    stage.run(20)
+    assert stage.requests() == stage.requests(container=1) == ["100m", "100m"]
+
+
+def test_sx_16() -> None:
+    """A pod whose boost cannot be ended is never evicted for it, and is told of."""
+    stage = boosted(duration=0)
+    stage.faults.order(Fault(Invalid("never"), "patch", PODS, subresource="resize", times=10_000))
+    stage.run(1200)
+    assert stage.requests() == ["300m", "300m"]
+    assert set(stage.reasons()) == {"UnboostStuck"}
+    assert stage.events("EvictedByVPA") == []
+    assert len(stage.events("UnboostStuck")) == 2
+    stage.faults.clear()
+    stage.run(400)
+    assert stage.requests() == ["100m", "100m"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "cpu"),
+    [
+        ("Off", "150m"),
+        ("Initial", "400m"),
+        ("Recreate", "400m"),
+        ("Auto", "400m"),
+        ("InPlaceOrRecreate", "400m"),
+        ("InPlace", "400m"),
+        ("UpscaleOnly", "400m"),
+    ],
+)
+def test_sx_17(mode: str, cpu: str) -> None:
+    """A pod goes back to its spec in mode Off, else to what is recommended now, even if more."""
+    stage = boosted(mode=mode, duration=60, containers=(app(requests={"cpu": "150m"}),))
+    stage.run(10)
+    stage.recommend("400m/- = =")
+    until(stage, cpu)
+    assert stage.events("EvictedByVPA") == []
+
+
+def test_sx_18() -> None:
+    """A container that takes no part otherwise is boosted and unboosted all the same."""
+    policy = {
+        "containerName": "app",
+        "mode": "Off",
+        "startupBoost": {"cpu": {"type": "Quantity", "quantity": "2", "durationSeconds": 30}},
+    }
+    stage = boosted(spec={"resourcePolicy": {"containerPolicies": [policy]}})
+    stage.run(5)
+    assert stage.requests() == ["2100m", "2100m"]
+    until(stage, "100m")
+    stage.recommend("900m/900Mi = =")
+    stage.run(300)
+    assert stage.requests() == ["100m", "100m"]
+
+
+def test_sx_19() -> None:
+    """A factor of one switches the boost off for a container."""
+    policy = {"containerName": "second", "startupBoost": {"cpu": {"type": "Factor", "factor": 1}}}
+    spec = {
+        "startupBoost": {"cpu": {"type": "Factor", "factor": 3, "durationSeconds": 60}},
+        "resourcePolicy": {"containerPolicies": [policy]},
+    }
+    stage = boosted(spec=spec, containers=(app("app"), app("second")))
+    stage.run(5)
+    assert stage.requests() == ["300m", "300m"]
+    assert stage.requests(container=1) == ["100m", "100m"]
+
+
+def test_sx_20() -> None:
+    """With the gate off a boost in a VPA is ignored, and so is a mark on a pod."""
+    stage = boosted("--feature-gates=CPUStartupBoost=false", duration=0)
+    stage.run(30)
+    assert stage.requests() == ["100m", "100m"]
+
+
+def shared(stage: Stage) -> None:
+    """Let a leader's VPA and a followers' VPA share a StatefulSet of five."""
+    found = owner("StatefulSet", 5)
+    found["spec"]["template"]["metadata"]["labels"] = {"app": "web", "role": "follower"}
+    for role in ("leader", "follower"):
+        stage.apply(vpa(role, target="StatefulSet/web", mode="InPlaceOrRecreate",
+                        spec={"selector": {"matchLabels": {"role": role}}}))  # fmt: skip
+    stage.recommend("100m/100Mi = =", "follower")
+    stage.recommend("400m/100Mi = =", "leader")
+    stage.apply(found)
+    stage.run(30)
+
+
+def relabel(stage: Stage, name: str, role: str) -> None:
+    """Give a pod another role."""
+    body = {"metadata": {"labels": {"role": role}}}
+    stage.sandbox.cluster.patch(PODS, "default", name, body, kind=PatchKind.MERGE)
+
+
+def test_sx_24() -> None:
+    """A pod that becomes the leader gets the leader's size, where it is."""
+    stage = Stage("--prove=off")
+    shared(stage)
+    assert stage.requests() == ["100m"] * 5
+    relabel(stage, "web-0", "leader")
+    assert resizes(stage, 120)
+    assert stage.requests() == ["100m"] * 4 + ["400m"]
+    stage.recommend("200m/100Mi = =", "follower")
+    stage.recommend("600m/100Mi = =", "leader")
+    stage.round()
+    changed = [found for found in stage.requests() if found not in ("100m", "400m")]
+    assert len(changed) == 2  # at a time, of five pods, whichever VPA they belong to
+
+
+def test_sx_25() -> None:
+    """A pod that no VPA of its owner selects is left alone, and that is told."""
+    stage = Stage("--prove=off")
+    shared(stage)
+    relabel(stage, "web-4", "guest")
+    stage.recommend("200m/100Mi = =", "follower")
+    stage.run(300)
+    assert stage.requests() == ["100m"] + ["200m"] * 4
+    assert stage.reasons().count("NoVPASelectorMatch") == 1
+
+
+def test_sx_26() -> None:
+    """The numbers move with what is done."""
+    stage = staged(replicas=3)
+    stage.recommend("200m/200Mi = =")
+    stage.run(61)
+    assert stage.metric("evicted_pods_total", vpa_name="web") >= 1
+    assert stage.metric("controlled_pods_total", update_mode="Recreate") == 3
+    assert stage.metric("execution_latency_seconds_count", step="EvictPods") >= 2
+    assert stage.metric("pod_decisions") == 3
+
+
+@pytest.mark.parametrize(
+    ("replicas", "policy"),
+    [
+        pytest.param(1, {}, id="SX-28"),
+        pytest.param(3, {"evictionRequirements": [LOWER_MEMORY]}, id="SX-29"),
+    ],
+)
+def test_no_eviction_instead_of_a_resize(replicas: int, policy: Json) -> None:
+    """A resize that fails is not followed by an eviction that would not be allowed."""
+    stage = staged(
+        "--in-place-skip-disruption-budget",
+        mode="InPlaceOrRecreate",
+        replicas=replicas,
+        policy=policy,
+    )
+    stage.faults.order(Fault(Invalid("never"), "patch", PODS, subresource="resize", times=999))
+    stage.recommend("200m/200Mi = =")
+    assert not evicts(stage, 300)
+
+
+def test_sx_30() -> None:
+    """In mode InPlace what a node cannot give is not asked for again, less of it is."""
+    stage = staged(mode="InPlace", replicas=2)
+    stage.recommend("999/100Mi 200m/100Mi 200m/100Mi")
+    assert not evicts(stage, 600)
+    tries = stage.metric("failed_in_place_update_attempts_total", reason="InPlaceUpdateInfeasible")
+    assert tries == 2
+    assert stage.metric("in_place_infeasible_skip_pods_total") > 2
+    stage.recommend("1/100Mi = =")
+    assert resizes(stage, 120)
+    assert stage.requests() == ["1", "1"]
+
+
+def test_sx_31() -> None:
+    """In mode InPlace a resize that takes long is neither repeated nor followed by an eviction."""
+    stage = crowded("InPlace")
+    stage.recommend("8/100Mi 200m/100Mi 200m/100Mi")
+    assert not evicts(stage, 1800)
+    assert stage.metric("in_place_updated_pods_total") == 2
+
+
+def test_sx_32() -> None:
+    """Without its gate mode InPlace touches nothing."""
+    stage = staged("--feature-gates=InPlace=false", mode="InPlace")
+    stage.recommend("200m/200Mi = =")
+    stage.run(120)
+    assert set(stage.requests()) == {"100m"}
+    assert set(stage.reasons()) == {"GateDisabled"}
+
+
+def test_sx_33() -> None:
+    """A change of minReplicas is obeyed."""
+    stage = staged(replicas=1)
+    stage.recommend("200m/200Mi = =")
+    assert not evicts(stage, 120)
+    set_spec(stage, {"updatePolicy": {"minReplicas": 1}})
+    assert evicts(stage, 61)
+
+
+def test_local_integration() -> None:
+    """A short life inside the bounds is long enough if a flag says so."""
+    stage = staged("--in-recommendation-bounds-eviction-lifetime-threshold=1m")
+    stage.recommend("200m/200Mi 50m/50Mi 300m/300Mi")
+    assert evicts(stage, 180)
