@@ -52,12 +52,19 @@ def read_review(review: object) -> Request:
         resource=_words(object_at(request, "resource", "request"), "resource", "request.resource"),
         subresource=text_at(request, "subResource", "request"),
         operation=text_at(request, "operation", "request"),
-        namespace=text_at(request, "namespace", "request"),
+        namespace=text_at(request, "namespace", "request") or _namespace_of(request.get("object")),
         name=text_at(request, "name", "request"),
         dry_run=flag_at(request, "dryRun", "request"),
         new=request.get("object"),
         old=request.get("oldObject"),
     )
+
+
+def _namespace_of(item: object) -> str:
+    """Return the namespace that an object names, for reviews by hand that do not say it again."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
 
 
 def _words(found: Object, word: str, path: str) -> GroupVersionWord:

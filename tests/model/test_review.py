@@ -44,6 +44,22 @@ def test_the_smallest_review() -> None:
 
 
 @pytest.mark.parametrize(
+    ("namespace", "item", "expected"),
+    [
+        pytest.param("a", make.pod_json(namespace="b"), "a", id="the request's"),
+        pytest.param(None, make.pod_json(namespace="b"), "b", id="the object's"),
+        pytest.param("", make.pod_json(namespace=None), "", id="none"),
+        pytest.param(None, {"metadata": {"namespace": 7}}, "", id="a number"),
+        pytest.param(None, {"metadata": []}, "", id="no metadata"),
+        pytest.param(None, "x", "", id="no object"),
+    ],
+)
+def test_namespaces(namespace: str | None, item: object, expected: str) -> None:
+    """The request says where it happens; a review by hand may leave that to its object."""
+    assert read_review({"request": {"namespace": namespace, "object": item}}).namespace == expected
+
+
+@pytest.mark.parametrize(
     ("review", "sentence"),
     [
         (None, "the body is no AdmissionReview object"),
