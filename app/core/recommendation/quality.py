@@ -17,7 +17,7 @@ from app.core.recommendation.bank import Rows
 from app.core.recommendation.estimators import TARGET
 from app.core.recommendation.grid import Amounts
 from app.core.recommendation.policy import CPU, MEMORY
-from app.core.recommendation.rows import RowTable
+from app.core.recommendation.rows import NOWHERE, RowTable
 from app.core.recommendation.vpas import VpaTable
 from app.model.vpa import UpdateMode
 
@@ -63,6 +63,8 @@ class Quality:
         """Note samples that were counted for some rows."""
         if not self._gathers:
             return
+        owned = self._rows.vpa[rows] != NOWHERE
+        rows, used = rows[owned], used[owned]
         modes = self._vpas.mode[self._rows.vpa[rows]]
         recommended = self._rows.published[rows, _COLUMN[resource]]
         unit = _PER_UNIT[resource]

@@ -18,6 +18,7 @@ from app.core.recommendation.moments import HOUR, LATEST
 from app.core.recommendation.observations import ObservedVpa, VpaKey
 from app.core.recommendation.parking import Parking
 from app.core.recommendation.policy import container_rules
+from app.core.recommendation.retention import Retention
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.streams import Streams
@@ -48,6 +49,8 @@ class Roster:
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
         self.parking = Parking(self.rows)
+        retains = rules.departures.retain_unmatched
+        self.retention = Retention(self.rows, self.streams, rules.aggregation, retains=retains)
         self.has_restored = False  # checkpoints were read at least once
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
@@ -123,6 +126,10 @@ class Roster:
         self.table.published[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
         rows = self.parking.fetch(tracked.key, _target(observed))
+        vpa = observed.vpa
+        if rows is None and vpa.target is not None and vpa.selector is None:
+            tracked.rows = self.retention.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
+            tracked.had_rows = bool(tracked.rows)
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
             tracked.had_rows = True
@@ -183,6 +190,7 @@ class Roster:
             self._settle(tracked, vpas, now_ns)
         else:
             self._see_again(tracked, pod, top, now_ns)
+        self.retention.join(tracked, now_ns)
         self._note_boosts(tracked, now_ns)
         return tracked
 
@@ -241,6 +249,7 @@ class Roster:
 
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)
+        self.retention.leave(tracked, now_ns)
         for name, instance in tracked.instances.items():
             self.streams.drop(instance)
             del self.instances[*tracked.key, name], self.owners[instance]
@@ -271,6 +280,8 @@ class Roster:
         left, joined = pod.vpas - vpas, vpas - pod.vpas
         if not (left or joined):
             return
+        if not pod.vpas:
+            self.retention.leave(pod, now_ns)
         for line in left:
             self._leave(pod, line, now_ns)
         if is_move:
@@ -285,6 +296,7 @@ class Roster:
             self.table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
+        self.retention.join(pod, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
 
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:

@@ -116,6 +116,7 @@ class Departures:
     weigh_history_by_time: bool = True  # a history point counts for the time it stands for
     extend_label_query: bool = True  # give a bare labels selector the range it needs
     first_tick_at_once: bool = True  # else one interval after start
+    retain_unmatched: bool = False  # learn of pods without a VPA too, for one that may come
     spec_selector: bool = True  # heed `spec.selector` of VPAs
     selector_move_memory_grace: timedelta = timedelta(0)  # after a move only OOMs count
     report_overlaps: bool = True  # condition SelectorOverlap
@@ -140,6 +141,7 @@ UPSTREAM = Departures(
     weigh_history_by_time=False,
     extend_label_query=False,
     first_tick_at_once=False,
+    retain_unmatched=False,
     spec_selector=False,
     selector_move_memory_grace=timedelta(0),
     report_overlaps=False,

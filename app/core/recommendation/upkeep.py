@@ -30,6 +30,7 @@ class Upkeep:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
         self._roster.drop_rows(self._roster.parking.over(now_ns))
+        self._roster.drop_rows(self._roster.retention.over(now_ns))
         self._roster.streams.tidy(now_ns)
         for row, windows in list(self._roster.waiting.items()):
             open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}

@@ -18,6 +18,7 @@ SAME = {  # switches that are off here too
     "interpolate",
     "native_sidecars",
     "repeat_oom_bump",
+    "retain_unmatched",
     "selector_move_memory_grace",
 }
 
