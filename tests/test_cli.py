@@ -169,9 +169,15 @@ def test_what_is_wrong_with_objects_is_told(folder: Path) -> None:
 
 
 def test_decisions_are_not_told_twice(folder: Path) -> None:
-    """What the answers tell is not on standard error as well."""
-    _, _, errors = plumbline("admit", "--objects", folder / "objects.yaml", folder / "abc.jsonl")
-    assert errors == ""
+    """What the answers tell is not on standard error as well; what they cannot tell is."""
+    unowned = make.review_json(make.pod_json(owner="Job/unknown"))
+    (folder / "unowned.json").write_bytes(orjson.dumps(unowned))
+    files = [folder / name for name in ("abc.jsonl", "unowned.json", "broken.jsonl")]
+    _, _, errors = plumbline("admit", "--objects", folder / "objects.yaml", "--", *files)
+    lines = [orjson.loads(line) for line in errors.splitlines()]
+    assert {line["message"] for line in lines} == {"review not readable"}
+    assert [line["place"] for line in lines] == [f"{files[2]}:{number}" for number in (2, 4, 6)]
+    assert lines[2]["problem"] == "request: is missing"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from app.adapters.files import Document, Unreadable, documents
 from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
 from app.model.errors import BadObject, BadSetting
-from app.model.review import read_review
+from app.model.review import Request, read_review
 from app.settings.admission import AdmitSettings, Answering
 from app.web.reviews import Pending, Reviewer
 from app.web.telling import INTERNAL_ERROR
@@ -59,7 +59,7 @@ class Uncounted:
 def answers(settings: AdmitSettings) -> Iterator[bytes]:
     """Yield the answer to each review as a line of JSON, those among the objects first."""
     start_logging(settings.logging.verbosity)
-    logging.getLogger("app.web").setLevel(logging.WARNING)  # the answers tell what was decided
+    logging.getLogger("app.web").setLevel(logging.ERROR)  # the answers tell what was decided
     named = list(chain.from_iterable(map(documents, settings.reviews)))
     reviews: list[Found] = []
     paths = [str(path) for path in settings.offline.objects]
@@ -117,23 +117,32 @@ def _line(reviewer: Reviewer, review: Found, shown: Answering) -> bytes:
 
 
 def _answer(reviewer: Reviewer, review: Found) -> bytes:
-    if isinstance(review, Unreadable):
-        return reviewer.unreadable(f"{review.place}: {review.message}")
+    request = _request(review)
+    if isinstance(review, Unreadable) or isinstance(request, str):
+        log.warning("review not readable", extra={"place": review.place, "problem": request})
+        return reviewer.unreadable(str(request))
     found = reviewer.take(review.item)
     return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
 
 
-def _explanation(reviewer: Reviewer, review: Found) -> dict[str, Any]:
+def _request(review: Found) -> Request | str:
+    """Return what a review asks, or why it cannot be read."""
     if isinstance(review, Unreadable):
-        return {"reason": "UnreadableReview", "message": review.message}
+        return review.message
     try:
-        request = read_review(review.item)
-        if request.resource.word != "pods":
-            text = "the answer tells all about this review"
-            return {"reason": "NotAPod", "message": text}
-        return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
+        return read_review(review.item)
     except BadObject as error:
-        return {"reason": "UnreadableReview", "message": str(error)}
+        return str(error)
+
+
+def _explanation(reviewer: Reviewer, review: Found) -> dict[str, Any]:
+    request = _request(review)
+    if isinstance(request, str):
+        return {"reason": "UnreadableReview", "message": request}
+    if request.resource.word != "pods":
+        return {"reason": "NotAPod", "message": "the answer tells all about this review"}
+    try:
+        return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
     except Exception:
         log.exception("review not explained")
         return {"reason": INTERNAL_ERROR, "message": "the log tells what went wrong"}
