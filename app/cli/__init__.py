@@ -21,6 +21,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "run": (verbs.run, "start the webhook here on a small built-in set of objects"),
     "admission": (verbs.admission, "serve the admission webhook"),
     "admit": (verbs.admit, "answer admission reviews without a server"),
+    "updater": (verbs.updater, "bring running pods to what is recommended for them"),
     "plan": (verbs.plan, "tell what the updater would do now, and why"),
     "recommender": (verbs.recommender, "watch usage and recommend requests"),
     "replay": (verbs.replay, "play recorded usage through the recommender"),

@@ -17,6 +17,7 @@ from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
 from app.settings.shared import Offline
+from app.settings.updater import UpdaterSettings
 from app.wiring.numbers import shared_numbers
 
 Arguments = Sequence[str]
@@ -101,6 +102,14 @@ def certs(words: Arguments, environment: Environment) -> int:
         for path in made_paths(settings):
             print(path)
     return 0
+
+
+def updater(words: Arguments, environment: Environment) -> int:
+    """Update running pods."""
+    from app.wiring.updater import serve  # the other verbs start faster without it
+
+    settings = _settings(UpdaterSettings, "updater", words, environment)
+    return 0 if settings is None else serve(settings)
 
 
 def plan(words: Arguments, environment: Environment) -> int:

@@ -1,0 +1,212 @@
+"""The updater's process: what it watches, who leads, its port, and its end.
+
+Strategy: everything periodic is a loop of its own: rounds, ends of boosts, events, annotations,
+election. A standby watches as the leader does, so it can take over at once. Whoever ends finishes
+the calls that are under way, tells what is left to tell, and then lets go of the Lease.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from typing import Final
+
+from app.adapters.kube import KubeCluster, connect
+from app.adapters.logs import start_logging
+from app.ports import Clock
+from app.settings.updater import UpdaterSettings
+from app.telemetry.exposition import new_registry, render
+from app.telemetry.process import ProcessMetrics
+from app.telemetry.updater import UpdaterMetrics
+from app.web.application import probes
+from app.web.decisions import add_decisions
+from app.web.server import Server, bound
+from app.wiring.clock import SystemClock
+from app.wiring.updater_knowledge import UpdaterKnowledge
+from app.wiring.updater_team import Surroundings, team
+from app.workers.boosts import Change
+from app.workers.election import Campaign, Election, ElectionRules
+from app.workers.loop import Loop, Tick
+
+log = logging.getLogger(__name__)
+
+_CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
+_PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
+_TEND_SECONDS: Final = 1.0
+_ROUND_SECONDS: Final = 15.0  # for the calls that are under way
+_LOOP_SECONDS: Final = 2.0
+_RETRY_SECONDS: Final = 10.0
+
+
+def serve(settings: UpdaterSettings) -> int:
+    """Update pods until a signal; return the exit code."""
+    start_logging(settings.logging.verbosity)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    process = Process(settings)
+    process.start()
+    stopping.wait()
+    log.info("stopping")
+    process.stop()
+    return 0
+
+
+class Process:
+    """Starts everything, and ends it."""
+
+    def __init__(self, settings: UpdaterSettings) -> None:
+        self._settings = settings
+        self._clock = clock = SystemClock()
+        # Watches, actions, what is told and the Lease do not wait for one another.
+        self._clusters = [_connected(settings) for _ in range(4)]
+        watched, acting, telling, leased = self._clusters
+        self._known = UpdaterKnowledge(watched, acting, settings.scope.namespace, clock)
+        registry = new_registry()
+        self._numbers = ProcessMetrics(registry, version("plumbline"))
+        self._stopping = self._leads = self._is_tidied = False
+        self._election = _election(settings, leased, clock)
+        around = Surroundings(
+            acting=acting.within(_CALL_SECONDS),
+            telling=telling.within(_CALL_SECONDS),
+            owners=self._known.owners,
+            snapshot=self._known.snapshot,
+            is_known=self._known.is_known,
+            may_act=self._may_act,
+            clock=clock,
+            metrics=UpdaterMetrics(registry),
+        )
+        self._team = team(settings, around)
+        self._known.listen(self._note)
+        self._working = list(self._workers())
+        self._telling = list(self._tellers())
+        self._tending = Loop("tending", self._tend, clock)
+        campaign = Campaign(self._election, self._begin, self._end)
+        self._campaign = Loop("election", campaign.tick, clock, at_end=campaign.close)
+        app = probes(self._dead, self._known.problem, lambda: render(registry))
+        add_decisions(app, self._team.archive)
+        host, port = settings.loop.address
+        self._health = Server(app, bound(host, port, "--address"))
+
+    def start(self) -> None:
+        """Begin."""
+        self._health.start("health")
+        self._known.start()
+        if self._is_elected:
+            self._campaign.start()
+        else:
+            self._begin()
+        for loop in (*self._telling, *self._working, self._tending):
+            loop.start()
+        log.info("updater starts", extra={"dryRun": self._settings.loop.dry_run})
+
+    def stop(self) -> None:
+        """Finish what is under way, tell of it, let go of the Lease, and end."""
+        self._stopping = True
+        self._tending.stop(_LOOP_SECONDS)
+        for loop in self._working:
+            loop.stop(_ROUND_SECONDS)
+        for loop in self._telling:
+            loop.stop(_LOOP_SECONDS)
+        if self._is_elected:
+            self._campaign.stop()
+        self._known.stop()
+        for cluster in self._clusters:
+            cluster.close()
+        self._health.stop()
+
+    # --- who leads
+
+    @property
+    def _is_elected(self) -> bool:
+        # Whoever touches nothing needs not lead.
+        return self._settings.election.is_on and not self._settings.loop.dry_run
+
+    def _may_act(self) -> bool:
+        if self._stopping or not self._leads:
+            return False
+        return not self._is_elected or self._election.is_leading()
+
+    def _begin(self) -> None:
+        """Begin to lead: what was known before may be long out of date."""
+        self._team.notebook.forget()
+        if self._team.boosts is not None:
+            self._team.boosts.refill(self._clock.now())
+        self._leads = True
+
+    def _end(self) -> None:
+        self._leads = False
+
+    # --- loops
+
+    def _workers(self) -> Iterator[Loop]:
+        clock, longest = self._clock, _RETRY_SECONDS
+        if self._team.boosts is not None:
+            yield Loop("boosts", self._team.boosts.tick, clock, longest_retry_seconds=longest)
+        yield Loop("rounds", self._team.updater.tick, clock, longest_retry_seconds=longest)
+
+    def _tellers(self) -> Iterator[Loop]:
+        if self._team.journal is not None:
+            yield _telling_loop("events", self._team.journal.tick, self._clock)
+        if self._team.summaries is not None:
+            yield _telling_loop("summaries", self._team.summaries.tick, self._clock)
+
+    def _note(self, changes: Sequence[Change]) -> None:
+        if self._team.boosts is not None:
+            self._team.boosts.note(changes, self._clock.now())
+
+    def _tend(self, _now: datetime) -> float:
+        """Tell how old our knowledge is; leave what was read first out of garbage collection."""
+        for resource, seconds in self._known.watch_ages().items():
+            self._numbers.watch_age(resource, seconds)
+        if not self._is_tidied and self._known.is_known():
+            gc.collect()
+            gc.freeze()
+            self._is_tidied = True
+        return _TEND_SECONDS
+
+    # --- health
+
+    def _dead(self) -> str:
+        """Say why the process should be started anew, empty if it works."""
+        ended = self._team.updater.ended_at
+        if ended is None:
+            return ""
+        silent = self._clock.monotonic() - ended
+        if silent <= _PATIENCE_INTERVALS * self._settings.loop.interval.total_seconds():
+            return ""
+        return f"no round ended for {silent:.0f} s"
+
+
+def _telling_loop(name: str, tick: Tick, clock: Clock) -> Loop:
+    """Return a loop that tells what is left when it ends."""
+
+    def last(now: datetime) -> None:
+        tick(now)
+
+    return Loop(name, tick, clock, longest_retry_seconds=_RETRY_SECONDS, at_end=last)
+
+
+def _connected(settings: UpdaterSettings) -> KubeCluster:
+    reach = settings.cluster
+    return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+
+
+def _election(settings: UpdaterSettings, cluster: KubeCluster, clock: Clock) -> Election:
+    told = settings.election
+    rules = ElectionRules(
+        told.resource_namespace,
+        told.resource_name,
+        told.lease_duration.total_seconds(),
+        told.renew_deadline.total_seconds(),
+        told.retry_period.total_seconds(),
+    )
+    asked = cluster.within(rules.renew_seconds)
+    return Election(asked, rules, f"{socket.gethostname()}_{uuid.uuid4()}", clock)

@@ -1,0 +1,142 @@
+"""What the updater knows of its cluster, by watching it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from app.adapters.kube import KubeCluster
+from app.adapters.mirror import Mirror, Source, Standing, Transition
+from app.adapters.owners import LiveOwners
+from app.model.errors import BadObject
+from app.model.fields import Object
+from app.model.kinds import owner_key
+from app.model.limits import read_disruption_budget, read_limit_range
+from app.model.nodes import read_node
+from app.model.objects import without_broken_status
+from app.model.pods import read_pod
+from app.model.snapshot import Collection, Snapshot
+from app.model.vpa import Vpa, read_vpa
+from app.model.workloads import read_workload
+from app.ports import (
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    VPAS,
+    WORKLOADS,
+    Clock,
+)
+from app.workers.boosts import Change
+
+log = logging.getLogger(__name__)
+
+_LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+# Without these less is known beforehand; upstream's rights do not include all of them.
+_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
+_HELPFUL_SECONDS: Final = 10.0
+_LOOKUP_SECONDS: Final = 3.0
+
+
+class UpdaterKnowledge:
+    """The cluster, mirrored, and owners that are looked up."""
+
+    def __init__(
+        self, watched: KubeCluster, asked: KubeCluster, namespace: str, clock: Clock
+    ) -> None:
+        self._clock = clock
+        self._mirror = Mirror(watched, clock, sources(namespace), jitter=random.random)
+        self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), clock)
+        self._is_known = False
+
+    def listen(self, listener: Callable[[Sequence[Change]], None]) -> None:
+        """Have what happens to pods and VPAs told."""
+
+        def hear(transitions: Sequence[Transition]) -> None:
+            listener(
+                [
+                    Change(found.namespace, found.name, found.before, found.after)
+                    for found in transitions
+                    if found.resource in (PODS, VPAS)
+                ]
+            )
+
+        self._mirror.listen(hear)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._mirror.start()
+        self.owners.start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._mirror.stop()
+        self.owners.close()
+
+    def snapshot(self) -> Snapshot:
+        """Return what is known."""
+        return self._mirror.snapshot
+
+    def is_known(self) -> bool:
+        """Whether all that is needed was read once, and what helps was, or is refused."""
+        if not self._is_known and not self.problem():
+            self._is_known = True
+            for found in self._mirror.standings(self._clock.now()):
+                if not _is_read(found):
+                    extra = {"resource": found.resource.plural, "problem": found.problem}
+                    log.warning("decided without it, for it cannot be read", extra=extra)
+        return self._is_known
+
+    def problem(self) -> str:
+        """Say what is not known yet, empty if all is."""
+        for found in self._mirror.standings(self._clock.now()):
+            if _is_read(found):
+                continue
+            is_helpful = found.resource in _HELPFUL
+            if is_helpful and found.problem and found.stale_seconds > _HELPFUL_SECONDS:
+                continue
+            why = f": {found.problem}" if found.problem else ""
+            return f"{found.resource.plural} are not read yet{why}"
+        return ""
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return for each watched resource how long nothing was heard, in seconds."""
+        standings = self._mirror.standings(self._clock.now())
+        return {found.resource.plural: found.stale_seconds for found in standings}
+
+
+def _is_read(found: Standing) -> bool:
+    return found.synced or found.missing
+
+
+def sources(namespace: str) -> Iterator[Source]:
+    """Yield what is watched, in one namespace or in all."""
+    yield Source(VPAS, Collection.VPAS, _read_vpa, namespace=namespace)
+    yield Source(PODS, Collection.PODS, read_pod, namespace=namespace, field_selector=_LIVE_PODS)
+    yield Source(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace)
+    yield Source(
+        POD_DISRUPTION_BUDGETS, Collection.BUDGETS, read_disruption_budget, namespace=namespace
+    )
+    yield Source(NODES, Collection.NODES, read_node)
+    for one in WORKLOADS:
+        yield Source(
+            one,
+            Collection.WORKLOADS,
+            partial(read_workload, kind=one.kind, api_version=one.api_version),
+            key=partial(owner_key, one.api_version, one.kind),
+            namespace=namespace,
+        )
+
+
+def _read_vpa(item: Object) -> Vpa:
+    """Read a VPA; one with a broken status counts without it."""
+    try:
+        return read_vpa(item)
+    except BadObject as error:
+        found = read_vpa(without_broken_status(item, error))
+        extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
+        log.warning("status left out", extra=extra)
+        return found
