@@ -16,6 +16,8 @@ from app.model.vpa import Vpa
 
 T = TypeVar("T")
 
+_LONGEST = 8_192  # bytes of a signature; whoever sends larger pods shall not fill the memory
+
 WorkOut = Callable[[Applicant, Vpa, NamespaceLimits], T]
 
 
@@ -29,6 +31,8 @@ class Memory(Generic[T]):
 
     def outcome(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> T:
         """Return what comes out for a pod, remembered or worked out now."""
+        if len(applicant.signature) > _LONGEST:
+            return self._work_out(applicant, vpa, limits)
         key = (id(vpa), id(limits), applicant.signature)
         kept = self._kept.get(key)
         if kept is None:

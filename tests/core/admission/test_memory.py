@@ -62,3 +62,16 @@ def test_equal_pods_share_their_sizes() -> None:
     assert sizes("web-1", snapshot) is first
     after = snapshot.changed([make.change(make.vpa(cpu="500m"))])
     assert sizes("web-2", after) is not first
+
+
+def test_huge_pods_are_not_remembered() -> None:
+    """A pod with thousands of containers is answered, and forgotten."""
+    memory = pod_memory(RULES)
+    view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
+    containers = [make.container_json(f"c{index}", cpu="100m") for index in range(500)]
+    request = read_review(make.review_json(make.pod_json(*containers)))
+    first, second = (admit_pod(request, view, NOTHING_LOOKED_UP, RULES, memory) for _ in range(2))
+    assert isinstance(first, PodVerdict)
+    assert isinstance(second, PodVerdict)
+    assert first.sizes is not second.sizes
+    assert first.patch == second.patch
