@@ -72,6 +72,7 @@ class Keeper:
         listeners = [
             bound(serving.host, serving.port, "--port", shared=count > 1) for _ in range(count)
         ]
+        self._host = serving.host or "localhost"
         self._port: int = listeners[0].getsockname()[1]
         self._crew = Crew(partial(work, settings), listeners)
         self._stopping = False
@@ -181,7 +182,7 @@ class Keeper:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
             with (
-                socket.create_connection(("localhost", self._port), 2.0) as plain,
+                socket.create_connection((self._host, self._port), 2.0) as plain,
                 context.wrap_socket(plain) as secure,
             ):
                 secure.sendall(

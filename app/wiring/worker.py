@@ -12,6 +12,7 @@ import socket
 import threading
 from functools import partial
 from multiprocessing.connection import Connection
+from time import monotonic
 
 from prometheus_client import CollectorRegistry
 
@@ -30,6 +31,8 @@ from app.wiring.crew import REPORT_SECONDS, Order, Report
 from app.wiring.farewell import Farewell
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
 from app.wiring.rules import review_rules
+
+_LOADING_SECONDS = 120.0  # for what garbage collection stays off at most
 
 
 def knowledge(settings: AdmissionSettings) -> Knowledge:
@@ -93,12 +96,15 @@ def _obey(keeper: Connection, tls: ServerTls, farewell: Farewell) -> None:
 def _report(keeper: Connection, known: Knowledge, metrics: AdmissionMetrics) -> None:
     is_tidied = False
     pause = threading.Event()
+    until = monotonic() + _LOADING_SECONDS
     while True:
         metrics.settle()
         problem = known.problem()
         if not problem and not is_tidied:
             _tidy()
             is_tidied = True
+        elif not is_tidied and monotonic() > until:
+            gc.enable()
         try:
             keeper.send(Report(problem, known.watch_ages()))
         except (OSError, ValueError):
