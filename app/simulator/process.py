@@ -74,6 +74,7 @@ class Process:
 
     def __init__(self, cluster: Cluster, terms: Terms, now: datetime) -> None:
         self.model = model_for(terms.rules)
+        self.problems: list[str] = []  # sentences about checkpoints that cannot be used
         self._cluster = cluster
         self._terms = terms
         self._now = now  # of what was heard last
@@ -122,7 +123,7 @@ class Process:
         self._advance(now)
         self._settle()
         if len(usage):
-            self.model.usage(usage)
+            self.model.usage(usage, now)
         self._publish(self.model.tick(now))
         if self._terms.keeps_checkpoints:
             if is_watched or not self._terms.is_upstream:
@@ -145,7 +146,7 @@ class Process:
             if self._terms.handles(vpa):
                 self._tell(self._resolved(vpa))
         stored = cluster.checkpoints.values() if self._terms.keeps_checkpoints else ()
-        self.model.restore(_read_again(stored), now)
+        self.problems += self.model.restore(_read_again(stored), now)
         for key in cluster.pods:
             self._see_pod(key)
         for event in cluster.events(now):
@@ -169,7 +170,7 @@ class Process:
         if waiting:
             found = self._cluster.checkpoints.values() if self._terms.keeps_checkpoints else ()
             stored = [one for one in found if (one.namespace, one.vpa) in waiting]
-            self.model.restore(_read_again(stored), self._now, only=waiting)
+            self.problems += self.model.restore(_read_again(stored), self._now, only=waiting)
 
     def _see_pod(self, key: Key) -> None:
         pod = self._cluster.pods.get(key)

@@ -7,6 +7,7 @@ restart ends the process and begins another one, whose ticks count from then on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,7 +58,8 @@ class Replay:
         schedule: Schedule,
         told: Callable[[float], None] = lambda _share: None,
     ) -> None:
-        self.unknown = 0  # samples of containers that no pod had
+        self.tally: Counter[str] = Counter()  # what became of samples and kills
+        self.problems: list[str] = []  # sentences about what could not be used
         self._history = history
         self._cluster = cluster
         self._terms = terms
@@ -158,9 +160,10 @@ class Replay:
         return Look(moment(time_ns), sorted(vpas, key=lambda v: (v.namespace, v.name)), written)
 
     def _forget(self) -> None:
-        """Let the process go; what it could not place is counted."""
+        """Let the process go; what it counted and complained of is kept."""
         if self._process is not None:
-            self.unknown += self._process.model.tally.unknown
+            self.tally.update(self._process.model.tally.counts())
+            self.problems += self._process.problems
         self._process = None
 
     def _share(self, time_ns: int) -> float:

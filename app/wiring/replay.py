@@ -31,6 +31,10 @@ from app.wiring.recommender_rules import recommender_rules
 
 _PROMETHEUS: Final = "prometheus"
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
+_COMPLAINTS: Final = {
+    "unknown": "are of containers that no pod had at the time",
+    "misdated": "are dated far from the time when they were seen",
+}
 
 
 def played(settings: ReplaySettings) -> Iterator[bytes]:
@@ -54,8 +58,10 @@ def played(settings: ReplaySettings) -> Iterator[bytes]:
         else:
             yield from json_lines(look, checkpoints=showing.checkpoints)
     bar.clear()
-    if replay.unknown:
-        _say(f"{replay.unknown} samples are of containers that no pod had at the time")
+    _tell(replay.problems)
+    for count, complaint in _COMPLAINTS.items():
+        if number := replay.tally[count]:
+            _say(f"{number} samples {complaint}")
 
 
 def _cluster(paths: Iterable[Path]) -> Cluster:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.core.recommendation import checkpoints
 from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.core.recommendation.observations import UsageBatch
 from app.core.recommendation.rules import RecommenderRules, as_upstream
@@ -388,6 +389,30 @@ def test_names_that_collide() -> None:
     assert theirs["web-a-b"]["spec"] == {"vpaObjectName": "web", "containerName": "a-b"}
     assert theirs["web-a-b"]["status"]["cpuHistogram"]["bucketWeights"] == {"36": 10000}
     assert len(story.play(1).checkpoints(1)) == 4
+
+
+def test_a_checkpoint_that_somebody_else_owns() -> None:
+    """What cannot be written is tried again, and the owner loses nothing."""
+    alien = to_json(Checkpoint("default", "web-app", "alien", "app"))
+    story = steady(range(1, 10)).put(0.5, alien).drop(5.5, checkpoints.KIND, "web-app")
+    shown = story.play(5, 8)
+    assert (list(shown.checkpoints(5)), list(shown.checkpoints(8))) == ([], ["web-app"])
+
+
+def test_a_checkpoint_from_the_future() -> None:
+    """What cannot be is not used, and said."""
+    future = make.with_value(STORED, "status.lastSampleStart", "2036-01-01T00:00:00Z")
+    cluster = cluster_of([*WEB, future])
+    process = Process(cluster, Terms(RecommenderRules()), START)
+    assert process.problems == ["checkpoint default/web-app: it is from the future"]
+
+
+def test_a_kill_in_the_instant_when_its_vpa_begins_to_work() -> None:
+    """All that happens in one moment is seen together, in whichever order it is told."""
+    killed = {"reason": "OOMKilled", "finishedAt": "2026-01-05T00:00:30Z"}
+    status = {"containerStatuses": [{"name": "app", "state": {"terminated": killed}}]}
+    story = Story([VPA]).put(1, *WORKLOADS, pod_json(memory="1000Mi", status=status))
+    assert story.play(1).memory(1) == "1470157273"
 
 
 def test_fetched_history_is_not_stored() -> None:
