@@ -85,7 +85,9 @@ class UpstreamCluster:
     def load_pods(self, pods: Mapping[PodKey, Pod]) -> list[PodKey]:
         """Take all pods there are; return those that are gone, which are not forgotten yet."""
         for key, pod in pods.items():
-            if not self.rules.memory_saver or self._is_selected(pod.namespace, pod.labels):
+            if not self.rules.memory_saver or self._is_selected(
+                pod.namespace, pod.labels, by=self.vpas.values()
+            ):
                 self._load_pod(key, pod)
         return [key for key in self.pods if key not in pods]
 
@@ -161,10 +163,11 @@ class UpstreamCluster:
         if self._collected_ns != UNSET and now_ns - self._collected_ns < _COLLECT_NS:
             return
         self._collected_ns = now_ns
+        found = self._with_target
         fed = {
             pod.key(name)
             for pod in self.pods.values()
-            if pod.phase not in _OVER or self._is_selected(pod.namespace, pod.labels)
+            if pod.phase not in _OVER or self._is_selected(pod.namespace, pod.labels, by=found)
             for name in pod.containers
         }
         gone = [
@@ -225,12 +228,16 @@ class UpstreamCluster:
             vpa.links[key] = aggregate
             aggregate.follow(vpa.observed.vpa.policy(key[2]), self.rules)
 
-    def _is_selected(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a VPA selects a pod; its target was found, else it would select none."""
-        return any(
-            vpa.observed.key[0] == namespace and vpa.selector.matches(labels)
-            for vpa in self.vpas.values()
-        )
+    @property
+    def _with_target(self) -> list[UpstreamVpa]:
+        """The VPAs whose target was found; one that is gone keeps nobody's history alive."""
+        return [vpa for vpa in self.vpas.values() if vpa.observed.selector is not None]
+
+    def _is_selected(
+        self, namespace: str, labels: Mapping[str, str], *, by: Iterable[UpstreamVpa]
+    ) -> bool:
+        """Whether one of some VPAs selects a pod."""
+        return any(vpa.observed.key[0] == namespace and vpa.selector.matches(labels) for vpa in by)
 
     def _labels_text(self, labels: Mapping[str, str]) -> str:
         text = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

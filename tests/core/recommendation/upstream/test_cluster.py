@@ -9,7 +9,7 @@ from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.rules import RecommenderRules, as_upstream
 from app.core.recommendation.upstream.cluster import UpstreamCluster
 from app.model.pods import Pod
-from app.model.selectors import Selector
+from app.model.selectors import EVERYTHING, Selector
 from tests import make
 
 RULES = as_upstream(RecommenderRules(per_vpa_config=True))
@@ -99,3 +99,18 @@ def test_views_merge_the_filled_before_the_empty() -> None:
     cluster.view(cluster.vpas["default", "web"])
 
     assert one.cpu.reference_ns == one.memory.reference_ns == 20_000 * DAY
+
+
+def test_a_target_that_is_gone_keeps_no_empty_aggregate() -> None:
+    """Even a VPA that still selects everything keeps pods that are over only with its target."""
+    every = replace(observed(), selector=EVERYTHING)
+    over = make.pod(status={"phase": "Succeeded"})
+    cluster = loaded(over, vpas=(every,))
+    cluster.collect()
+    assert len(cluster.aggregates) == 1
+
+    cluster.now_ns += DAY
+    cluster.load_vpas([replace(every, selector=None)])
+    cluster.collect()
+
+    assert cluster.aggregates == {}
