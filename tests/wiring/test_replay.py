@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from app.cli import main
 from tests import make
 from tests.simulator.story import WEB, Story
 
+PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
 OBJECTS = make.snapshot_json(*WEB)
 Capture = pytest.CaptureFixture[bytes]
 
@@ -233,6 +235,24 @@ def test_a_look_before_the_start(run: Run) -> None:
     """Statuses can be looked at before anybody has said anything."""
     flags = ["--start=2026-01-05T00:10:00Z", "--at=2026-01-05T00:05:00Z"]
     assert [line["conditions"] for line in run(*flags, events=story().lines).lines] == [[]]
+
+
+def shown(language: str) -> list[str]:
+    """Return the blocks of the page about replays in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("example", range(3))
+def test_the_page_shows_what_a_reader_gets(
+    example: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    """The examples of the documentation are run as they stand there."""
+    monkeypatch.chdir(tmp_path)
+    Path("objects.yaml").write_text(shown("yaml")[0], "utf-8")
+    Path("events.jsonl").write_text(shown("json")[0], "utf-8")
+    command, _, expected = shown("console")[example].partition("\n")
+    assert main(command.split()[2:]) == 0
+    assert capsysbinary.readouterr().out.decode() == expected
 
 
 def test_help(capsysbinary: Capture) -> None:
