@@ -60,9 +60,9 @@ class Actor:
 
 @dataclass(slots=True)
 class _Traces:
-    """When pods were acted upon, and when who took places of owners; moments are numbers."""
+    """When who acted upon pods, and when who took places of owners; moments are numbers."""
 
-    pods: dict[str, int] = field(default_factory=dict)
+    pods: dict[str, Actor] = field(default_factory=dict)  # by uid
     owners: dict[Owner, dict[str, int]] = field(default_factory=dict)
 
     def since(self, mark: int) -> _Traces:
@@ -70,7 +70,8 @@ class _Traces:
         owners = {
             owner: whens for owner, whens in self.owners.items() if max(whens.values()) > mark
         }
-        return _Traces({uid: when for uid, when in self.pods.items() if when > mark}, owners)
+        pods = {uid: actor for uid, actor in self.pods.items() if actor.mark > mark}
+        return _Traces(pods, owners)
 
 
 class Entry(StrEnum):
@@ -146,7 +147,8 @@ class Notebook:
         with self._changed:
             if step.needs_place:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
-            if uid in self._busy_pods or self._traces.pods.get(uid, -1) > actor.mark:
+            last = self._traces.pods.get(uid, actor)
+            if uid in self._busy_pods or (last.name != actor.name and last.mark > actor.mark):
                 return Entry.ACTED
             others = self._traces.owners.get(owner, {})
             if step.needs_place and any(
@@ -163,7 +165,7 @@ class Notebook:
         owner = (queue.namespace, queue.owner)
         with self._changed:
             self._count += 1
-            self._traces.pods[step.pod.uid] = self._count
+            self._traces.pods[step.pod.uid] = Actor(actor.name, self._count)
             if took_place:
                 self._traces.owners.setdefault(owner, {})[actor.name] = self._count
             self._busy_pods.discard(step.pod.uid)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from functools import wraps
+from inspect import signature
+from typing import Any, Final, cast
 
 import orjson
 from prometheus_client import CollectorRegistry
@@ -21,7 +23,7 @@ from app.model.errors import ClusterError
 from app.model.lookups import Absent, Found, Lookup
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.ports import VPAS, PatchKind
+from app.ports import VPAS, Cluster, PatchKind
 from app.sandbox.carriers import InProcess
 from app.sandbox.clock import SteppedClock
 from app.sandbox.faults import Faults
@@ -68,6 +70,44 @@ WEBHOOK: Final = {
 }
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call that the updater made."""
+
+    verb: str
+    name: str
+    subresource: str
+
+
+class Watched:
+    """A cluster whose calls are noted; something may happen before each of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.calls: list[Call] = []
+        self.before: Callable[[Call], object] = lambda _call: None
+        self.after: Callable[[Call], object] = lambda _call: None  # one that was accepted
+
+    def __getattr__(self, verb: str) -> Callable[..., object]:
+        method = getattr(self._cluster, verb)
+
+        @wraps(method)
+        def call(*args: object, **kwargs: object) -> object:
+            arguments = signature(method).bind(*args, **kwargs).arguments
+            made = Call(verb, str(arguments.get("name", "")), arguments.get("subresource", ""))
+            self.calls.append(made)
+            self.before(made)
+            answer = method(*args, **kwargs)
+            self.after(made)
+            return answer
+
+        return call
+
+    def count(self, verb: str, subresource: str = "") -> int:
+        """Return how many calls of a kind were made."""
+        return sum((call.verb, call.subresource) == (verb, subresource) for call in self.calls)
+
+
 class NoSiblings:
     """VPAs that cannot be read anew."""
 
@@ -110,7 +150,6 @@ class Stage:
         self.webhook_works = True
         self.webhook_beats = True
         self.leads = True
-        self.watch_lags = False
         words = ["--feature-gates=AllAlpha=true", *flags]
         self.settings = parse(UpdaterSettings, words, {})
         rules = ReviewRules(PodRules(self.settings.deciding.gates))
@@ -124,7 +163,11 @@ class Stage:
     def restart(self) -> None:
         """Begin with an updater that remembers nothing."""
         self.registry = CollectorRegistry()
-        cluster = self.faults.before(self.sandbox.cluster)
+        watched = Watched(self.sandbox.cluster)
+        self.carried = watched  # what reached the cluster
+        self.asked = Watched(self.faults.before(cast("Cluster", watched)))
+        cluster = cast("Cluster", self.asked)
+        self.watch_lags, self._version = False, -1
         around = Surroundings(
             acting=cluster,
             telling=cluster,
@@ -158,6 +201,10 @@ class Stage:
                 if loop.due <= self.clock.monotonic():
                     loop.due = self.clock.monotonic() + _called(loop, self.clock.now())
         self.clock.advance(max(until - self.clock.monotonic(), 0))
+
+    def run_watch(self) -> None:
+        """Let the watch show what happened, in the middle of whatever goes on."""
+        self._watch(self.clock.now())
 
     def round(self) -> None:
         """Let the updater make one round now, and nothing else happen."""
