@@ -78,7 +78,8 @@ class Transport:
         self._bucket = bucket
         self._user_agent = user_agent
         self._lock = Lock()
-        self._streams: set[BaseHTTPResponse] = set()
+        self._streams: set[BaseHTTPResponse] = set()  # somebody reads them in a thread
+        self._unread: set[BaseHTTPResponse] = set()  # nobody has asked for a line yet
         self._closed = False
 
     def call(self, call: Call, deadlines: Deadlines) -> Json:
@@ -94,11 +95,13 @@ class Transport:
         """Send a request; once it is accepted, yield the answer for at most so many seconds."""
         silence = min(deadlines.silence_seconds, seconds)
         timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
-        return self._lines(call, self._send(call, timeout, {}), seconds)
+        response = self._send(call, timeout, {})
+        self._keep(call, response)  # also if nobody ever asks for the first line
+        return self._lines(call, response, seconds)
 
     def _lines(self, call: Call, response: BaseHTTPResponse, seconds: float) -> Iterator[bytes]:
         until = time.monotonic() + seconds
-        with _closing(call, response), self._kept(call, response):
+        with _closing(call, response), self._kept(response):
             rest = b""
             while piece := _heard(response):
                 *lines, rest = (rest + piece).split(b"\n")
@@ -108,11 +111,18 @@ class Transport:
         if rest.strip():
             raise Unavailable(f"{call}: the stream ended within a line")
 
-    @contextmanager
-    def _kept(self, call: Call, response: BaseHTTPResponse) -> Iterator[None]:
+    def _keep(self, call: Call, response: BaseHTTPResponse) -> None:
         with self._lock:
-            if self._closed:
-                raise Unavailable(f"{call}: the connection is closed on our side")
+            if not self._closed:
+                self._unread.add(response)
+                return
+        response.close()
+        raise Unavailable(f"{call}: the connection is closed on our side")
+
+    @contextmanager
+    def _kept(self, response: BaseHTTPResponse) -> Iterator[None]:
+        with self._lock:
+            self._unread.discard(response)
             self._streams.add(response)
         try:
             yield
@@ -176,6 +186,8 @@ class Transport:
             for response in self._streams:
                 with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
                     response.shutdown()
+            for response in self._unread:
+                response.close()
         self._access.close()
 
 
