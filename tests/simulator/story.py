@@ -59,6 +59,25 @@ def pod_json(
     )
 
 
+def eviction_json(containers: str, usage: str, starved: str) -> Json:
+    """Return the event of an eviction."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": "web-0.1",
+            "namespace": "default",
+            "annotations": {
+                "offending_containers": containers,
+                "offending_containers_usage": usage,
+                "starved_resource": starved,
+            },
+        },
+        "reason": "Evicted",
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web-0"},
+    }
+
+
 WORKLOADS = (
     make.workload_json("Deployment/web"),
     make.workload_json(OWNER, owner="Deployment/web"),

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.core.recommendation.observations import ABSENT, REFUSED
 from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.rules import RecommenderRules, as_upstream
 from app.model.errors import BadObject
 from app.simulator.changes import Change, Subject
 from app.simulator.history import Restart, read_history
+from app.simulator.process import Terms
+from app.simulator.replay import Replay, Schedule
+from app.simulator.report import json_lines
 from tests import make
-from tests.simulator.story import WORKLOADS, Json, Story, pod_json
+from tests.junk import objects_like
+from tests.simulator.story import (
+    MINUTE_NS,
+    WEB,
+    WORKLOADS,
+    Json,
+    Story,
+    cluster_of,
+    eviction_json,
+    pod_json,
+)
 
 TIME = "2026-01-05T10:00:00Z"
 TIME_NS = 1_767_607_200 * 10**9
@@ -229,3 +245,36 @@ def test_the_order_of_lines_does_not_matter(shuffled: list[int], upstream: bool)
     told = [Story([*WORKLOADS], found) for found in ([one for *_, one in events], lines)]
     first, second = (story.play(2, 4, 6, upstream=upstream).lines for story in told)
     assert first == second
+
+
+CHECKPOINT = Checkpoint("default", "web-app", "web", "app")
+EVENTS = [
+    orjson.loads(told)
+    for told in (
+        line("usage", cpu="100m", memory="300Mi", timestamp=TIME, window="15s"),
+        line("oom", memory="300Mi", finishedAt=TIME),
+        line("delete", object={"kind": "Pod", "namespace": "default", "name": "web-0"}),
+        line("restart"),
+        *(
+            line("apply", object=item)
+            for item in (*WEB, eviction_json("app", "1Gi", "memory"), to_json(CHECKPOINT))
+        ),
+    )
+]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    events=st.lists(st.sampled_from(EVENTS).flatmap(objects_like), max_size=6),
+    upstream=st.booleans(),
+)
+def test_whatever_stands_in_a_file_is_played(events: list[Json], upstream: bool) -> None:
+    """A line is played or told to be wrong, and never ends the others."""
+    lines = [json.dumps(event).encode() for event in (*EVENTS, *events)]
+    found = read_history(lines, "x")
+    assert len(found.problems) >= found.skipped
+    schedule = Schedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
+    rules = as_upstream(RecommenderRules()) if upstream else RecommenderRules()
+    replay = Replay(found, cluster_of(()), Terms(rules), schedule)
+    for look in replay.play():
+        assert list(json_lines(look, checkpoints=True))

@@ -22,6 +22,7 @@ from tests.simulator.story import (
     Json,
     Story,
     cluster_of,
+    eviction_json,
     pod_json,
 )
 
@@ -356,19 +357,7 @@ def test_kills_that_nobody_counted_yet(upstream: bool, memory: str) -> None:
 )
 def test_evictions_are_told_again(restart: float, memory: str) -> None:
     """A process that begins is told the events that still exist."""
-    event = {
-        "kind": "Event",
-        "metadata": {
-            "name": "e",
-            "annotations": {
-                "offending_containers": "app",
-                "offending_containers_usage": "1000Mi",
-                "starved_resource": "memory",
-            },
-        },
-        "reason": "Evicted",
-        "involvedObject": {"kind": "Pod", "name": "web-0"},
-    }
+    event = eviction_json("app", "1000Mi", "memory")
     story = Story().put(1.5, event).restart(restart)
     shown = story.play(2, restart + 1, upstream=True)
     assert [shown.memory(2), shown.memory(restart + 1)] == ["1470157273", memory]

@@ -12,7 +12,17 @@ import pytest
 
 from app.core.recommendation.rules import AggregationRules, EstimatorRules, RecommenderRules
 from tests import make
-from tests.simulator.story import DAY, MI, START, WEB, WORKLOADS, Json, Story, pod_json
+from tests.simulator.story import (
+    DAY,
+    MI,
+    START,
+    WEB,
+    WORKLOADS,
+    Json,
+    Story,
+    eviction_json,
+    pod_json,
+)
 
 TEN = 600  # 10:00, in minutes
 NO_FLOOR = RecommenderRules(estimator=EstimatorRules(min_memory_mib=0))
@@ -401,25 +411,6 @@ def test_a_kill_is_answered_at_once() -> None:
     assert story.play(1.25, upstream=True).memory(1.25) == str(target_of(300))
 
 
-def eviction(containers: str, usage: str, starved: str) -> Json:
-    """Return the event of an eviction."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": "web-0.1",
-            "namespace": "default",
-            "annotations": {
-                "offending_containers": containers,
-                "offending_containers_usage": usage,
-                "starved_resource": starved,
-            },
-        },
-        "reason": "Evicted",
-        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web-0"},
-    }
-
-
 @pytest.mark.parametrize(
     ("told", "upstream", "ours"),
     [
@@ -433,7 +424,7 @@ def test_evictions(told: tuple[str, str, str], upstream: str, ours: str) -> None
     """An eviction for memory counts for the containers that it blames."""
     story = Story([*WEB[:3], pod_json("web-0", "a", "b")])
     story.use(1, "100m", "300Mi", container="a").use(1, "100m", "300Mi", container="b")
-    story.put(1.5, eviction(*told)).put(1.6, eviction(*told))
+    story.put(1.5, eviction_json(*told)).put(1.6, eviction_json(*told))
     for is_upstream, blamed in ((True, upstream), (False, ours)):
         shown = story.play(2, upstream=is_upstream)
         grown = [name for name in "ab" if shown.target(2, name).endswith(" 1470157273")]
