@@ -1,0 +1,226 @@
+"""Whatever happens between calls: no budget is exceeded, nothing goes twice, all ends well.
+
+Strategy: three workloads of different kinds on a whole cluster; the steps are chosen at random.
+The judge looks at the cluster itself whenever a call was accepted, not at what the updater
+believes. Pods go down only because of the updater or because a step says so, and then the judge
+waits until the updater could have seen it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.model.errors import (
+    ClusterError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    TooMany,
+    Unavailable,
+)
+from app.ports import PODS
+from app.sandbox.conditions import is_ready
+from app.sandbox.faults import Fault
+from tests.sandbox.worlds import container, deployment
+from tests.workers.stage import Call, Stage, gone, vpa
+
+Json = dict[str, Any]
+
+SIZES: Final = {"web": 4, "db": 3, "fast": 4}
+ALLOWED: Final = {"web": 2, "db": 1, "fast": 2}  # down because of us, at a tolerance of a half
+ERRORS: Final[tuple[ClusterError, ...]] = (
+    Unavailable("no answer in time"),
+    Unavailable("internal error", status=500),
+    Unavailable("gateway timeout", status=504),
+    TooMany("budget", status=429, causes=(("DisruptionBudget", "no"),)),
+    TooMany("slow down", status=429, retry_after_seconds=3),
+    Conflict("changed", status=409),
+    NotFound("gone", status=404),
+    Refused("exceeded quota: rq", status=403),
+    Invalid("QOS Class may not change", status=422),
+)
+
+
+def workloads() -> list[Json]:
+    """Return two workloads, and one with boosts whose resizes restart its containers."""
+    restart = {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+    small = container(requests={"cpu": "100m", "memory": "100Mi"}, limits={})
+    found = [
+        deployment("web", small, replicas=SIZES["web"]),
+        deployment("db", small, replicas=SIZES["db"]) | {"kind": "StatefulSet"},
+        deployment("fast", small | restart, replicas=SIZES["fast"]),
+    ]
+    found[1]["spec"]["serviceName"] = "db"
+    boost = {"startupBoost": {"cpu": {"type": "Factor", "factor": 2, "durationSeconds": 30}}}
+    found += [
+        vpa("web", target="Deployment/web"),
+        vpa("db", target="StatefulSet/db", mode="InPlaceOrRecreate"),
+        vpa("fast", target="Deployment/fast", mode="InPlaceOrRecreate", spec=boost),
+    ]
+    return found
+
+
+class Judge:
+    """Looks at the cluster after each call that was accepted."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.evicted: Counter[str] = Counter()  # by uid
+        self.down_by_others: set[str] = set()  # workloads of which a pod was killed just now
+        stage.carried.before = self.before
+        stage.carried.after = self.after
+        self.problems: list[str] = []  # an error here would be taken for one of the call
+        self._uid = ""
+
+    def before(self, call: Call) -> None:
+        """Note which pod is meant."""
+        if call.verb == "evict":
+            found = self.stage.sandbox.cluster.get(PODS, "default", call.name)
+            self._uid = found["metadata"]["uid"]
+
+    def after(self, call: Call) -> None:
+        """See that enough pods are there, and that none goes twice."""
+        if call.verb == "evict":
+            self.evicted[self._uid] += 1
+            if self.evicted[self._uid] > 1:
+                self.problems.append(f"{call.name} was evicted twice")
+        if call.verb == "evict" or call.subresource == "resize":
+            self.count(call.name.partition("-")[0], call)
+
+    def count(self, name: str, call: Call) -> None:
+        """See that enough pods of a workload are there."""
+        if name in self.down_by_others:
+            return
+        there = [
+            pod
+            for pod in self.stage.sandbox.pods("default", f"app={name}")
+            if not gone(pod) and pod["status"].get("phase") == "Running" and is_ready(pod)
+        ]
+        least = SIZES[name] - ALLOWED[name]
+        if len(there) < least:
+            self.problems.append(f"{len(there)} of {name} are left after {call}")
+
+
+STEPS: Final[dict[str, Callable[[Stage, Judge, int], object]]] = {}
+
+
+def step(function: Callable[[Stage, Judge, int], object]) -> Callable[[Stage, Judge, int], object]:
+    """Note something that may happen."""
+    STEPS[function.__name__] = function
+    return function
+
+
+@step
+def time_passes(stage: Stage, _judge: Judge, number: int) -> None:
+    """For some seconds."""
+    stage.run(5 + number % 60)
+
+
+@step
+def recommend(stage: Stage, _judge: Judge, number: int) -> None:
+    """Another size is recommended for one workload."""
+    name = sorted(SIZES)[number % 3]
+    stage.recommend(f"{100 + 50 * (number % 5)}m/100Mi = =", name)
+
+
+@step
+def fail(stage: Stage, _judge: Judge, number: int) -> None:
+    """Some of the next calls fail, before or after they are carried out."""
+    error = ERRORS[number % len(ERRORS)]
+    verb = ("evict", "patch", "get")[number % 3]
+    late = number % 2 == 0 and isinstance(error, Unavailable)
+    stage.faults.order(Fault(error, verb, PODS, times=1 + number % 4, too_late=late))
+
+
+@step
+def silence(stage: Stage, _judge: Judge, number: int) -> None:
+    """What is asked about pods is carried out, but no answer comes; perhaps no news either."""
+    error = ERRORS[number % 3]
+    stage.watch_lags = number % 2 == 0
+    stage.faults.order(Fault(error, "", PODS, times=1 + number % 7, too_late=True))
+    stage.run(10 + number % 80)
+    stage.watch_lags = False
+    stage.run(1)
+
+
+@step
+def answer_again(stage: Stage, _judge: Judge, _number: int) -> None:
+    """All calls are answered again."""
+    stage.faults.clear()
+
+
+@step
+def watch_lags(stage: Stage, _judge: Judge, number: int) -> None:
+    """The watch shows nothing new for some seconds, but less than we believe ourselves."""
+    stage.watch_lags = True
+    stage.run(number % 100)
+    stage.watch_lags = False
+    stage.run(1)
+
+
+@step
+def webhook(stage: Stage, _judge: Judge, number: int) -> None:
+    """The webhook works, is useless, or gives no sign."""
+    stage.webhook_works, stage.webhook_beats = number % 3 != 0, number % 3 != 1
+
+
+@step
+def restart(stage: Stage, _judge: Judge, _number: int) -> None:
+    """Another updater takes over, which remembers nothing."""
+    stage.restart()
+
+
+@step
+def kill(stage: Stage, judge: Judge, number: int) -> None:
+    """Somebody else deletes a pod; the updater has some seconds to see it."""
+    found = stage.pods()
+    if not found:
+        return
+    name = found[number % len(found)]["metadata"]["name"]
+    judge.down_by_others.add(name.partition("-")[0])
+    stage.sandbox.cluster.delete(PODS, "default", name)
+    stage.run(20)
+    judge.down_by_others.clear()
+
+
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+)
+@given(
+    flags=st.sampled_from([("--prove=off",), (), ("--prove=dry-run",)]),
+    concurrency=st.sampled_from([1, 4]),
+    chosen=st.lists(
+        st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 1000)), min_size=3, max_size=14
+    ),
+)
+def test_in_every_interleaving(
+    flags: tuple[str, ...], concurrency: int, chosen: list[tuple[str, int]]
+) -> None:
+    """No budget is exceeded at any moment, no pod goes twice, and in the end all are right."""
+    stage = Stage(*flags, f"--update-concurrency={concurrency}")
+    judge = Judge(stage)
+    stage.apply(*workloads())
+    stage.run(60)
+    for name in SIZES:
+        stage.recommend("200m/100Mi = =", name)
+    for name, number in chosen:
+        STEPS[name](stage, judge, number)
+        assert judge.problems == []
+    stage.faults.clear()
+    stage.webhook_works = stage.webhook_beats = True
+    stage.restart()
+    for name in SIZES:
+        stage.recommend("250m/100Mi = =", name)
+    stage.run(2400)
+    before = stage.carried.count("evict") + stage.carried.count("patch", "resize")
+
+    assert set(stage.requests()) == {"250m"}, stage.reasons()
+    stage.run(1200)
+    assert stage.carried.count("evict") + stage.carried.count("patch", "resize") == before
+    assert judge.problems == []
