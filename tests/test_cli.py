@@ -337,7 +337,10 @@ def test_ctrl_c(tmp_path: Path) -> None:
     """Somebody who ends the program is not shown where it was."""
     pipe = tmp_path / "reviews"
     os.mkfifo(pipe)
+    # Who runs tests in the background ignores it, and children would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with start("admit", str(pipe)) as process, pipe.open("wb"):  # which waits for the reader
+        signal.signal(signal.SIGINT, before)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=SECONDS)
     assert (process.returncode, output, errors) == (130, b"", b"")
