@@ -84,7 +84,7 @@ class Boosts:
     def note(self, changes: Iterable[Change], now: datetime) -> None:
         """Take in what happened to pods and VPAs; it is quick."""
         for change in changes:
-            if isinstance(change.before, Vpa) or isinstance(change.after, Vpa):
+            if _is_new_spec(change):
                 with self._lock:
                     self._touched.add(change.namespace)
             elif isinstance(change.after, Pod) and _is_boosted(change.after):
@@ -98,14 +98,21 @@ class Boosts:
 
     def refill(self, now: datetime) -> None:
         """Look at every boosted pod again, as after a start."""
-        places = (
+        self._put(self._snapshot().namespaces, now)
+
+    def _put(self, namespaces: Iterable[str], now: datetime) -> None:
+        """Look at every boosted pod of some namespaces again; pauses that grew stay grown."""
+        snapshot = self._snapshot()
+        places = [
             (namespace, name)
-            for namespace, view in self._snapshot().namespaces.items()
-            for name, pod in view.pods.items()
+            for namespace in namespaces
+            for name, pod in snapshot.of(namespace).pods.items()
             if _is_boosted(pod)
-        )
+        ]
         with self._lock:
-            self._entries.update(dict.fromkeys(places, _Entry(now)))
+            for place in places:
+                known = self._entries.get(place)
+                self._entries[place] = _Entry(now, known.count if known is not None else 0)
 
     # --- looking
 
@@ -113,6 +120,9 @@ class Boosts:
         """Look at the pods that are due; return the seconds until the next look."""
         if not self._is_active():
             return _IDLE_SECONDS
+        with self._lock:
+            touched, self._touched = self._touched, set()
+        self._put(touched, now)
         due = self._take(now)
         snapshot = self._snapshot()
         places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
@@ -122,10 +132,6 @@ class Boosts:
 
     def _take(self, now: datetime) -> dict[Place, _Entry]:
         with self._lock:
-            for place, entry in self._entries.items():
-                if place[0] in self._touched:
-                    self._entries[place] = replace(entry, due=now)
-            self._touched.clear()
             due = {place: entry for place, entry in self._entries.items() if entry.due <= now}
             for place in due:
                 del self._entries[place]
@@ -200,6 +206,14 @@ def ends_of_boosts(made: Plan) -> list[Queue]:
         if steps:
             found.append(replace(queue, steps=steps))
     return found
+
+
+def _is_new_spec(change: Change) -> bool:
+    """Whether a VPA came, went, or asks for something else."""
+    before, after = change.before, change.after
+    if isinstance(before, Vpa) and isinstance(after, Vpa):
+        return (before.uid, before.generation) != (after.uid, after.generation)
+    return isinstance(before, Vpa) or isinstance(after, Vpa)
 
 
 def _is_boosted(pod: Pod) -> bool:
