@@ -1,0 +1,133 @@
+"""The annotation on a VPA: written when its words change, and only then."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.core.updating.decisions import Action, Decision, Reason
+from app.manifests import crd
+from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
+from app.model.vpa import Vpa
+from app.ports import VPAS
+from app.sandbox.clock import SteppedClock
+from app.sandbox.faults import Fault, Faults
+from app.sandbox.sandbox import Sandbox
+from app.workers.summaries import ANNOTATION, Summaries
+from tests.workers.stage import vpa
+
+
+class Scene:
+    """Two VPAs in a cluster, and what is offered about them."""
+
+    def __init__(self) -> None:
+        self.sandbox = Sandbox(SteppedClock())
+        self.sandbox.apply(*crd.documents(), vpa("web"), vpa("db"))
+        self.faults = Faults()
+        self.summaries = Summaries(self.faults.before(self.sandbox.cluster))
+
+    @property
+    def vpas(self) -> dict[str, Vpa]:
+        """The VPAs as they are known."""
+        return dict(self.sandbox.snapshot().of("default").vpas)
+
+    def offer(self, *reasons: tuple[str, Reason]) -> None:
+        """Offer decisions about pods, each by its VPA and reason."""
+        decisions = [
+            Decision(f"uid-{number}", "default", f"pod-{number}", name, Action.WAIT, reason, "")
+            for number, (name, reason) in enumerate(reasons)
+        ]
+        self.summaries.offer(self.vpas, decisions)
+
+    def tick(self) -> float:
+        """Write what waits."""
+        return self.summaries.tick(self.sandbox.clock.now())
+
+    def text(self, name: str = "web") -> str | None:
+        """Return what stands on a VPA."""
+        return self.vpas[name].annotations.get(ANNOTATION)
+
+    def fail(self, error: ClusterError, times: int = 1) -> None:
+        """Let the next writes fail."""
+        self.faults.order(Fault(error, "patch", VPAS, times=times))
+
+
+def test_it_sums_up() -> None:
+    """Status, most frequent reason, and how many pods have which; nothing without pods."""
+    scene = Scene()
+    scene.offer(("web", Reason.TOO_YOUNG), ("web", Reason.TOO_YOUNG), ("web", Reason.PDB_BLOCKED))
+    scene.tick()
+    assert scene.text() == "False, InRangeTooYoung: 3 pods: 2 InRangeTooYoung, 1 PDBBlocked"
+    assert scene.text("db") is None
+
+
+def test_it_is_written_once() -> None:
+    """The same words cost no second write, and pods that went are told of."""
+    scene = Scene()
+    for _ in range(3):
+        scene.offer(("web", Reason.TOO_YOUNG))
+        scene.tick()
+    version = scene.vpas["web"].resource_version
+    scene.offer(("web", Reason.TOO_YOUNG))
+    scene.tick()
+    assert scene.vpas["web"].resource_version == version
+    scene.offer()
+    scene.tick()
+    assert scene.text() == "False, NoPods: no pods"
+
+
+def test_only_the_latest_words_are_written() -> None:
+    """What changed back before it was written is not written at all."""
+    scene = Scene()
+    scene.offer(("web", Reason.TOO_YOUNG))
+    scene.tick()
+    version = scene.vpas["web"].resource_version
+    scene.offer(("web", Reason.PDB_BLOCKED))
+    scene.offer(("web", Reason.TOO_YOUNG))
+    scene.tick()
+    assert scene.vpas["web"].resource_version == version
+
+
+@pytest.mark.parametrize("error", [NotFound("gone"), Conflict("another uid")])
+def test_one_vpa_holds_up_no_other(error: ClusterError) -> None:
+    """A VPA that went or was made anew is passed over."""
+    scene = Scene()
+    scene.fail(error)
+    scene.offer(("web", Reason.TOO_YOUNG), ("db", Reason.TOO_YOUNG))
+    scene.tick()
+    assert [scene.text(name) is None for name in ("web", "db")].count(True) == 1
+
+
+def test_trouble_delays() -> None:
+    """While the API server is away the words wait."""
+    scene = Scene()
+    scene.fail(Unavailable("down"))
+    scene.offer(("web", Reason.TOO_YOUNG))
+    with pytest.raises(Unavailable):
+        scene.tick()
+    scene.tick()
+    assert scene.text() is not None
+
+
+def test_without_the_right_nothing_is_tried_for_a_while() -> None:
+    """One refusal is enough for ten minutes; then it is tried again."""
+    scene = Scene()
+    scene.fail(Refused("forbidden"))
+    scene.offer(("web", Reason.TOO_YOUNG), ("db", Reason.TOO_YOUNG))
+    scene.tick()
+    scene.sandbox.advance(599)
+    scene.tick()
+    assert scene.text("web") is scene.text("db") is None
+    scene.sandbox.advance(1)
+    scene.offer(("web", Reason.TOO_YOUNG), ("db", Reason.TOO_YOUNG))
+    scene.tick()
+    assert None not in (scene.text("web"), scene.text("db"))
+
+
+def test_another_vpa_of_the_same_name_is_left_alone() -> None:
+    """The words belong to the VPA that was looked at."""
+    scene = Scene()
+    scene.offer(("web", Reason.TOO_YOUNG))
+    scene.sandbox.cluster.delete(VPAS, "default", "web")
+    scene.sandbox.apply(vpa("web"))
+    scene.tick()
+    assert scene.text() is None
