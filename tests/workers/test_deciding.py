@@ -1,0 +1,127 @@
+"""Plans find the owners that they need, and take over what did not change."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.core.updating.decisions import Action
+from app.core.updating.memory import Memory
+from app.core.updating.rules import Prove, UpdateRules
+from app.model.gates import NO_GATES
+from app.model.kinds import read_owners
+from app.model.lookups import Absent, Failed, Found, Lookup
+from app.model.snapshot import Snapshot
+from app.model.workloads import scaled_workload
+from app.workers.deciding import Decider, Sight
+from tests import make
+from tests.core.updating.scenes import container, recommended, running, several
+from tests.stepped_clock import SteppedClock
+
+Json = dict[str, Any]
+RULES = UpdateRules(prove=Prove.OFF)
+
+
+class Owners:
+    """Custom owners that take their time to be found."""
+
+    def __init__(self, clock: SteppedClock, seconds: float = 0.0) -> None:
+        self.found: dict[str, Found] = {}
+        self.asked: list[str] = []
+        self._begun: dict[str, float] = {}
+        self._clock = clock
+        self._seconds = seconds
+
+    def add(self, name: str, owner: str | None = None) -> None:
+        """Add a Gadget with three pods, perhaps owned by another one."""
+        metadata: Json = {"name": name, "uid": f"uid-{name}"}
+        if owner is not None:
+            metadata["ownerReferences"] = [make.owner_json(f"example.com/v1/Gadget/{owner}")]
+        assert all(found.controller for found in read_owners(metadata))
+        scale = {"metadata": metadata, "spec": {"replicas": 3}, "status": {"selector": "app=web"}}
+        self.found[name] = scaled_workload("default", "example.com/v1", "Gadget", scale)
+
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+        """Return an owner, if it is found in time."""
+        self.asked.append(lookup.name)
+        begun = self._begun.setdefault(lookup.name, self._clock.monotonic())
+        left = begun + self._seconds - self._clock.monotonic()
+        if left > deadline_seconds:
+            self._clock.wait(deadline_seconds)
+            return Failed("no answer in time")
+        self._clock.wait(max(left, 0.0))
+        return self.found.get(lookup.name, Absent())
+
+
+def snapshot(target: str = "web") -> Snapshot:
+    """Return pods of a Gadget, and a VPA that targets one."""
+    pods = several(running(container("app", "100m/100Mi"), owner="example.com/v1/Gadget/web"), 3)
+    vpa = make.vpa_json(
+        target=f"example.com/v1/Gadget/{target}",
+        recommendations=[recommended("200m/200Mi = =")],
+    )
+    return make.snapshot(*pods, vpa)
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """A clock that stands still."""
+    return SteppedClock()
+
+
+def actions(decider: Decider, seen: Snapshot, clock: SteppedClock) -> list[Action]:
+    """Return what is planned."""
+    made = decider.plan(Sight(seen), Memory(), clock.now())
+    return [decision.action for decision in made.decisions]
+
+
+def test_owners_are_looked_up_level_by_level(clock: SteppedClock) -> None:
+    """A custom owner of a custom owner is found with it."""
+    owners = Owners(clock)
+    owners.add("web", owner="platform")
+    owners.add("platform")
+    decider = Decider(RULES, NO_GATES, owners, clock)
+    assert len(actions(decider, snapshot("platform"), clock)) == 3
+    assert set(owners.asked) == {"web", "platform"}
+    owners.asked.clear()
+    assert len(actions(decider, snapshot("platform"), clock)) == 3
+    assert owners.asked.count("web") == 2  # begun, then waited for; not level by level again
+
+
+def test_an_owner_that_does_not_answer_holds_nobody_up_for_long(clock: SteppedClock) -> None:
+    """Its pods are left alone this time."""
+    owners = Owners(clock, seconds=60)
+    owners.add("web")
+    decider = Decider(RULES, NO_GATES, owners, clock)
+    assert actions(decider, snapshot(), clock) == []
+    assert clock.monotonic() <= 6
+    clock.wait(60)
+    assert actions(decider, snapshot(), clock) == [Action.EVICT, Action.WAIT, Action.WAIT]
+
+
+def test_owners_that_nobody_needs_are_forgotten(clock: SteppedClock) -> None:
+    """After some minutes it is seen anew which owners are needed."""
+    owners = Owners(clock)
+    owners.add("web")
+    decider = Decider(RULES, NO_GATES, owners, clock)
+    actions(decider, snapshot(), clock)
+    owners.asked.clear()
+    clock.wait(timedelta(minutes=11).total_seconds())
+    assert actions(decider, make.snapshot(), clock) == []
+    assert owners.asked == []
+
+
+def test_a_plan_about_some_pods_is_no_beginning(clock: SteppedClock) -> None:
+    """What was decided about all pods is taken over after a plan about a few, too."""
+    pods = several(running(container("app", "200m/200Mi")), 3)
+    vpa = make.vpa_json(recommendations=[recommended("200m/200Mi = =")])
+    seen = make.snapshot(*pods, vpa, make.workload_json(replicas=3))
+    decider = Decider(RULES, NO_GATES, Owners(clock), clock)
+    first = decider.plan(Sight(seen), Memory(), clock.now())
+    only = frozenset({("default", "web-1")})
+    some = decider.plan(Sight(seen, only=only), Memory(), clock.now())
+    again = decider.plan(Sight(seen), Memory(), clock.now())
+    assert [decision.pod for decision in some.decisions] == ["web-1"]
+    assert again.namespaces["default"] is first.namespaces["default"]
