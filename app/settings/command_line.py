@@ -2,7 +2,8 @@
 
 Strategy: `--flag=value` and `--flag value`; a switch may stand alone and takes no second word.
 A flag for several values takes all words up to the next flag.
-One dash is as good as two, `_` as good as `-`. The last of several values counts, all of them
+One dash is as good as two, `_` as good as `-`, and the value of a flag of one letter may follow
+at once (`-nshop`), as kubectl has it. The last of several values counts, all of them
 where a flag repeats. What is unknown or wrong is one sentence that says what would be right.
 """
 
@@ -20,7 +21,6 @@ from app.settings.flags import Flag, Rest
 S = TypeVar("S")
 
 _ARGUMENT = re.compile(r"--?([A-Za-z][^=]*)(?:=(.*))?", re.DOTALL)
-_VERBOSITY = re.compile(r"-v([0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def parse(settings: type[S], arguments: Sequence[str], environment: Mapping[str,
         BadSetting: a flag is unknown, a value is wrong, or two of them exclude each other.
     """
     found = schema(settings)
-    given, rest = _split(arguments, {flag.name: flag for flag in found.flags if flag.name})
+    given, rest = _split(arguments, {name: flag for flag in found.flags for name in flag.names})
     if rest and found.rest is None:
         raise BadSetting(
             f'unexpected word "{rest[0]}"; flags begin with --, and a switch is turned off '
@@ -113,7 +113,7 @@ def _split(
         elif argument == "-" or not argument.startswith("-"):
             taker.append(argument)
         else:
-            name, text = _name_and_text(argument)
+            name, text = _name_and_text(argument, flags)
             if name not in flags:
                 raise BadSetting(f"unknown flag {argument.partition('=')[0]}{nearest(name, flags)}")
             flag = flags[name]
@@ -121,16 +121,17 @@ def _split(
                 text = "true" if flag.kind.is_switch else next(waiting, None)
             if text is None:
                 raise BadSetting(f"{flag.shown} needs a value: {flag.kind.wanted}")
-            texts = given.setdefault(name, [])
+            texts = given.setdefault(flag.name, [])
             texts.append(text)
             taker = texts if flag.kind.takes_many else rest
     return given, rest
 
 
-def _name_and_text(argument: str) -> tuple[str, str | None]:
-    if short := _VERBOSITY.fullmatch(argument):
-        return "v", short[1]
+def _name_and_text(argument: str, flags: Mapping[str, Flag]) -> tuple[str, str | None]:
     found = _ARGUMENT.fullmatch(argument)
-    if found is None:
-        return argument, None
-    return found[1].replace("_", "-"), found[2]
+    name, text = (found[1].replace("_", "-"), found[2]) if found else (argument, None)
+    letter, attached = argument[1:2], argument[2:]
+    flag = flags.get(letter)
+    if name in flags or flag is None or flag.kind.is_switch:
+        return name, text
+    return (letter, attached) if flag.short or attached.isdigit() else (name, text)

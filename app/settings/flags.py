@@ -51,6 +51,7 @@ class Flag:
     default: str
     meaning: str
     environment: str = ""  # the variable that counts when the flag is absent or empty
+    short: str = ""  # one letter that stands for the name
 
     @property
     def shown(self) -> str:
@@ -58,6 +59,16 @@ class Flag:
         if not self.name:
             return f"${self.environment}"
         return f"--{self.name}" if self.name[1:] else f"-{self.name}"
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """All ways to write it, the shortest first."""
+        return (f"-{self.short}", self.shown) if self.short else (self.shown,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which a command line may call it; none for a variable."""
+        return tuple(name for name in (self.short, self.name) if name)
 
     def value(self, texts: Sequence[str], environment: str = "") -> object:
         """Read the texts of the command line, else the environment's, else the default.

@@ -1,0 +1,72 @@
+"""Amounts, shares and spans as people write them: 250m, 1.5, 300Mi, +25%, 3h.
+
+Strategy: three digits tell people all they want to know; who needs the exact amount prints the
+quantity itself.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from app.model.quantity import Quantity
+
+CPU: Final = "cpu"
+_BYTE_SIZED: Final = ("memory", "ephemeral-storage")
+_NANO: Final = 10**9
+_DIGITS: Final = 3
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_SPANS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_LEAST_COUNT: Final = 2  # of a unit, below which the next smaller one says more
+
+
+def amount(resource: str, quantity: Quantity) -> str:
+    """Write an amount of a resource."""
+    if resource == CPU:
+        return cores(quantity.milli)
+    if resource in _BYTE_SIZED or resource.startswith("hugepages-"):
+        return size(quantity.units)
+    return str(quantity)
+
+
+def cores(millicores: int) -> str:
+    """Write millicores, from one core on as cores."""
+    if abs(millicores) < 1000:
+        return f"{millicores}m" if millicores else "0"
+    return _short(millicores / 1000)
+
+
+def size(count_bytes: int) -> str:
+    """Write bytes in the largest binary unit that fits."""
+    found, unit = float(count_bytes), 0
+    while unit < len(_BINARY) - 1 and abs(_rounded(found)) >= 1024:
+        found, unit = found / 1024, unit + 1
+    return f"{_short(found)}{_BINARY[unit]}"
+
+
+def change(resource: str, before: Quantity, after: Quantity) -> str:
+    """Write by how much an amount changes, with its sign."""
+    told = amount(resource, Quantity(after.nano - before.nano, before.format))
+    return told if told.startswith("-") or told == "0" else f"+{told}"
+
+
+def percent(share: float) -> str:
+    """Write a share: 0.25 is 25%."""
+    return f"{share * 100:.0f}%"
+
+
+def span(lasts: timedelta) -> str:
+    """Write how long something lasts or is ago, in one unit."""
+    seconds = max(int(lasts.total_seconds()), 0)
+    for unit, length in _SPANS:
+        if seconds >= length * _LEAST_COUNT:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def _rounded(found: float) -> float:
+    return float(f"{found:.{_DIGITS}g}") if abs(found) < 1000 else round(found)
+
+
+def _short(found: float) -> str:
+    return f"{_rounded(found):g}" if abs(found) < 1000 else f"{round(found)}"

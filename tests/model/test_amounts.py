@@ -1,0 +1,79 @@
+"""Amounts as people write them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model.amounts import amount, change, percent, size, span
+from app.model.quantity import Quantity
+from tests.make import quantity
+
+
+@pytest.mark.parametrize(
+    ("resource", "exact", "told"),
+    [
+        pytest.param("cpu", "250m", "250m", id="millicores"),
+        pytest.param("cpu", "1", "1", id="a core"),
+        pytest.param("cpu", "1500m", "1.5", id="cores"),
+        pytest.param("cpu", "12345m", "12.3", id="many cores"),
+        pytest.param("cpu", "1234567m", "1235", id="a cluster"),
+        pytest.param("cpu", "0", "0", id="none"),
+        pytest.param("cpu", "-250m", "-250m", id="less than none"),
+        pytest.param("cpu", "1n", "1m", id="hardly any"),
+        pytest.param("memory", "0", "0", id="no memory"),
+        pytest.param("memory", "300Mi", "300Mi", id="mebibytes"),
+        pytest.param("memory", "1023Mi", "1023Mi", id="nearly a gibibyte"),
+        pytest.param("memory", "1048575Ki", "1Gi", id="less than a digit below a gibibyte"),
+        pytest.param("memory", "4506574562", "4.2Gi", id="bytes"),
+        pytest.param("memory", "1G", "954Mi", id="decimal"),
+        pytest.param("memory", "100Ei", "8Ei", id="cut off where Kubernetes does"),
+        pytest.param("hugepages-2Mi", "4Mi", "4Mi", id="pages"),
+        pytest.param("example.com/gpu", "2", "2", id="counted"),
+    ],
+)
+def test_amounts(resource: str, exact: str, told: str) -> None:
+    """An amount is told with three digits in the unit that people use."""
+    assert amount(resource, quantity(exact)) == told
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_a_size_is_read_back_nearly_as_it_was(count_bytes: int) -> None:
+    """What is told is a quantity again, less than one percent away."""
+    found = Quantity.parse(size(count_bytes)).nano / 10**9
+    assert abs(found - count_bytes) <= abs(count_bytes) / 100
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [("100m", "350m", "+250m"), ("2", "500m", "-1.5"), ("1", "1000m", "0")],
+)
+def test_changes(before: str, after: str, told: str) -> None:
+    """A change has a sign, unless there is none."""
+    assert change("cpu", quantity(before), quantity(after)) == told
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.25, "25%"), (2.5, "250%"), (-0.1, "-10%")])
+def test_shares(share: float, told: str) -> None:
+    """A share is told in percent."""
+    assert percent(share) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7199, "119m"),
+        (7200, "2h"),
+        (999999, "11d"),
+    ],
+)
+def test_spans(seconds: int, told: str) -> None:
+    """A span is told in the largest unit of which there are two."""
+    assert span(timedelta(seconds=seconds)) == told

@@ -1,0 +1,78 @@
+"""Reports in all formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import orjson
+import pytest
+import yaml
+
+from app.output.formats import Output, shown
+from app.output.report import Json, Piece, Report, Table, Text, Tone, line
+
+SHARED = {"cpu": "250m"}
+ITEMS: list[Json] = [
+    {"name": "web", "is": True, "request": SHARED, "limit": SHARED, "notes": ["a, b", 'say "c"']},
+    {"name": "db", "is": False, "request": {"memory": "1Gi"}, "limit": None},
+]
+TABLE = Table(
+    ("NAME", "CPU"),
+    [
+        (Piece("web"), Piece("250m", Tone.BAD)),
+        (Piece("statefulset"), Piece("-", Tone.FAINT)),
+    ],
+)
+REPORT = Report(TABLE, ITEMS, ["vpa/web", "vpa/db", "vpa/web"])
+
+
+def lines(output: Output, report: Report = REPORT, *, is_coloured: bool = False) -> list[str]:
+    """Return a report as lines."""
+    return list(shown(report, output, is_coloured=is_coloured))
+
+
+def test_a_table_has_straight_columns() -> None:
+    """Every column is as wide as its widest piece, and no line ends in blanks."""
+    assert lines(Output.TABLE) == ["NAME         CPU", "web          250m", "statefulset  -"]
+
+
+def test_colours_change_no_width() -> None:
+    """Colours surround the texts and leave the columns where they are."""
+    _, first, second = lines(Output.TABLE, is_coloured=True)
+    assert first == "web          \033[31m250m\033[0m"
+    assert second == "statefulset  \033[2m-\033[0m"
+
+
+def test_a_text_is_shown_as_it_is() -> None:
+    """Lines of a text stay lines, also empty ones."""
+    report = Report(Text([line("Pod web-0", Tone.STRONG), (), line("  fine  ")]), [], [])
+    assert lines(Output.TABLE, report) == ["Pod web-0", "", "  fine"]
+
+
+@pytest.mark.parametrize("output", Output)
+def test_nothing_is_no_line(output: Output) -> None:
+    """A report of nothing shows nothing, so that a program reads nothing."""
+    assert lines(output, Report(Table(("NAME",), []), [], [])) == []
+
+
+def test_programs_read_back_what_was_found() -> None:
+    """JSON has an object a line, YAML a document, without anchors."""
+    assert [orjson.loads(text) for text in lines(Output.JSON)] == ITEMS
+    text = "\n".join(lines(Output.YAML))
+    assert list(yaml.safe_load_all(text)) == ITEMS
+    assert "&" not in text
+
+
+def test_csv_has_a_column_for_every_path() -> None:
+    """A table program finds every leaf under its path, and nothing where there is none."""
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines(Output.CSV)))))
+    assert rows[0]["notes[1]"] == 'say "c"'
+    assert (rows[0]["is"], rows[1]["is"]) == ("true", "false")
+    assert (rows[0]["request.cpu"], rows[1]["request.cpu"]) == ("250m", "")
+    assert rows[1]["request.memory"] == "1Gi"
+
+
+def test_names_come_once() -> None:
+    """Names are for other commands, which want each of them once."""
+    assert lines(Output.NAME) == ["vpa/web", "vpa/db"]
