@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -14,9 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.adapters.files import Document, Unreadable, documents
-from app.adapters.kube import KubeCluster
-from app.adapters.mirror import Mirror, Source
-from app.adapters.owners import LiveOwners
+from app.adapters.mirror import Source
 from app.adapters.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
@@ -26,10 +23,11 @@ from app.model.objects import without_broken_status
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.model.workloads import read_workload
-from app.ports import LIMIT_RANGES, VPAS, WORKLOADS, Clock, Cluster, Resource
+from app.ports import LIMIT_RANGES, VPAS, WORKLOADS, Cluster, Resource
 from app.settings.shared import Scope
 from app.web.reviews import Sources
 from app.wiring.clock import SystemClock
+from app.wiring.place import Connection, Place
 
 log = logging.getLogger(__name__)
 
@@ -113,16 +111,16 @@ class RecordedKnowledge:
 class LiveKnowledge:
     """A cluster behind an API server, mirrored."""
 
-    def __init__(self, connect: Callable[[], KubeCluster], scope: Scope, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, connect: Callable[[], Connection], scope: Scope, place: Place) -> None:
+        self._clock = clock = place.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.
         self._clusters = [connect() for _ in range(3)]
         cluster, owners, siblings = self._clusters
         sources = [_source(resource, scope.namespace) for resource in (VPAS, LIMIT_RANGES)]
         sources += [_source(resource, scope.namespace) for resource in WORKLOADS]
-        self._mirror = Mirror(cluster, clock, sources, jitter=random.random)
-        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock)
+        self._mirror = place.mirror(cluster, sources)
+        self._owners = place.owners(owners.within(_LOOKUP_SECONDS))
         self.sources = Sources(
             lambda: self._mirror.snapshot,
             self._owners,

@@ -7,7 +7,6 @@ checkpoints to take over. Whoever ends stores history first and lets go of the L
 from __future__ import annotations
 
 import logging
-import random
 import signal
 import socket
 import threading
@@ -16,12 +15,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from app.adapters.kube import connect
 from app.adapters.ledger import Delta
 from app.adapters.logs import start_logging
-from app.adapters.mirror import Mirror, Source, Transition
-from app.adapters.owners import LiveOwners
-from app.adapters.reflector import Reflector
+from app.adapters.mirror import Source, Transition
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
 from app.model.kinds import owner_key
@@ -36,10 +32,9 @@ from app.telemetry.exposition import new_registry, render
 from app.telemetry.recommender import RecommenderMetrics
 from app.web.application import probes
 from app.web.server import Server, bound
-from app.wiring.clock import SystemClock
+from app.wiring.place import Outside, Place
 from app.wiring.recommender_rules import recommender_rules
 from app.workers.election import Campaign, Election, ElectionRules
-from app.workers.loop import Loop
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.tenure import Tenure, Terms
 
@@ -64,7 +59,7 @@ def serve(settings: RecommenderSettings) -> int:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    process = Process(settings)
+    process = Process(settings, Outside())
     process.start()
     stopping.wait()
     log.info("stopping")
@@ -75,22 +70,16 @@ def serve(settings: RecommenderSettings) -> int:
 class Process:
     """Starts everything, and ends it."""
 
-    def __init__(self, settings: RecommenderSettings) -> None:
-        self._clock = clock = SystemClock()
-        reach, namespace = settings.cluster, settings.scope.namespace
-        self._clusters = [
-            connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
-            for _ in range(3)  # watches, writes and the Lease do not wait for one another
-        ]
+    def __init__(self, settings: RecommenderSettings, place: Place) -> None:
+        clock, namespace = place.clock, settings.scope.namespace
+        # Watches, writes and the Lease do not wait for one another.
+        self._clusters = [place.connect(settings.cluster) for _ in range(3)]
         watched, written, leased = self._clusters
         self._heard = Heard()
-        jitter = random.random
-        self._mirror = Mirror(watched, clock, _sources(namespace), jitter=jitter)
+        self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
-        self._events = Reflector(
-            watched, EVENTS, namespace, "reason=Evicted", clock, self._note_events, jitter=jitter
-        )
-        self._owners = LiveOwners(written, clock)
+        self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
+        self._owners = place.owners(written)
         registry = new_registry()
         self._around = Surroundings(
             written, self._snapshot, self._owners, clock, RecommenderMetrics(registry)
@@ -113,10 +102,10 @@ class Process:
             rules.lease_seconds - rules.renew_seconds,
         )
         self._tenure = Tenure(terms, self._begin, clock)
-        self._rounds = Loop("rounds", self._tenure.tick, clock, at_end=self._tenure.close)
+        self._rounds = place.loop("rounds", self._tenure.tick, at_end=self._tenure.close)
         # The rounds see for themselves who leads.
         campaign = Campaign(self._election, lambda: None, lambda: None)
-        self._campaign = Loop("election", campaign.tick, clock, at_end=campaign.close)
+        self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         health = probes(self._tenure.problem, self._unready, lambda: render(registry))
         host, port = settings.loop.address
         self._health = Server(health, bound(host, port, "--address"))
@@ -126,7 +115,7 @@ class Process:
         self._health.start("health")
         self._mirror.start()
         self._owners.start()
-        threading.Thread(target=self._events.run, name="evictions", daemon=True).start()
+        self._events.start()
         if self._is_elected:
             self._campaign.start()
         self._rounds.start()

@@ -18,7 +18,6 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
-from app.adapters.kube import KubeCluster, connect
 from app.adapters.logs import start_logging
 from app.ports import Clock
 from app.settings.updater import UpdaterSettings
@@ -28,12 +27,12 @@ from app.telemetry.updater import UpdaterMetrics
 from app.web.application import probes
 from app.web.decisions import add_decisions
 from app.web.server import Server, bound
-from app.wiring.clock import SystemClock
+from app.wiring.place import Connection, Outside, Place, Task
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Surroundings, team
 from app.workers.boosts import Change
 from app.workers.election import Campaign, Election, ElectionRules
-from app.workers.loop import Loop, Tick
+from app.workers.loop import Tick
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ def serve(settings: UpdaterSettings) -> int:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    process = Process(settings)
+    process = Process(settings, Outside())
     process.start()
     stopping.wait()
     log.info("stopping")
@@ -62,13 +61,14 @@ def serve(settings: UpdaterSettings) -> int:
 class Process:
     """Starts everything, and ends it."""
 
-    def __init__(self, settings: UpdaterSettings) -> None:
+    def __init__(self, settings: UpdaterSettings, place: Place) -> None:
         self._settings = settings
-        self._clock = clock = SystemClock()
+        self._place = place
+        self._clock = clock = place.clock
         # Watches, actions, what is told and the Lease do not wait for one another.
-        self._clusters = [_connected(settings) for _ in range(4)]
+        self._clusters = [place.connect(settings.cluster) for _ in range(4)]
         watched, acting, telling, leased = self._clusters
-        self._known = UpdaterKnowledge(watched, acting, settings.scope.namespace, clock)
+        self._known = UpdaterKnowledge(watched, acting, settings.scope.namespace, place)
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         self._stopping = self._leads = self._is_tidied = False
@@ -87,9 +87,9 @@ class Process:
         self._known.listen(self._note)
         self._working = list(self._workers())
         self._telling = list(self._tellers())
-        self._tending = Loop("tending", self._tend, clock)
+        self._tending = place.loop("tending", self._tend)
         campaign = Campaign(self._election, self._begin, self._end)
-        self._campaign = Loop("election", campaign.tick, clock, at_end=campaign.close)
+        self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         app = probes(self._dead, self._known.problem, lambda: render(registry))
         add_decisions(app, self._team.archive)
         host, port = settings.loop.address
@@ -146,17 +146,17 @@ class Process:
 
     # --- loops
 
-    def _workers(self) -> Iterator[Loop]:
-        clock, longest = self._clock, _RETRY_SECONDS
+    def _workers(self) -> Iterator[Task]:
+        loop, longest = self._place.loop, _RETRY_SECONDS
         if self._team.boosts is not None:
-            yield Loop("boosts", self._team.boosts.tick, clock, longest_retry_seconds=longest)
-        yield Loop("rounds", self._team.updater.tick, clock, longest_retry_seconds=longest)
+            yield loop("boosts", self._team.boosts.tick, longest_retry_seconds=longest)
+        yield loop("rounds", self._team.updater.tick, longest_retry_seconds=longest)
 
-    def _tellers(self) -> Iterator[Loop]:
+    def _tellers(self) -> Iterator[Task]:
         if self._team.journal is not None:
-            yield _telling_loop("events", self._team.journal.tick, self._clock)
+            yield _telling_loop("events", self._team.journal.tick, self._place)
         if self._team.summaries is not None:
-            yield _telling_loop("summaries", self._team.summaries.tick, self._clock)
+            yield _telling_loop("summaries", self._team.summaries.tick, self._place)
 
     def _note(self, changes: Sequence[Change]) -> None:
         if self._team.boosts is not None:
@@ -185,21 +185,16 @@ class Process:
         return f"no round ended for {silent:.0f} s"
 
 
-def _telling_loop(name: str, tick: Tick, clock: Clock) -> Loop:
+def _telling_loop(name: str, tick: Tick, place: Place) -> Task:
     """Return a loop that tells what is left when it ends."""
 
     def last(now: datetime) -> None:
         tick(now)
 
-    return Loop(name, tick, clock, longest_retry_seconds=_RETRY_SECONDS, at_end=last)
+    return place.loop(name, tick, longest_retry_seconds=_RETRY_SECONDS, at_end=last)
 
 
-def _connected(settings: UpdaterSettings) -> KubeCluster:
-    reach = settings.cluster
-    return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
-
-
-def _election(settings: UpdaterSettings, cluster: KubeCluster, clock: Clock) -> Election:
+def _election(settings: UpdaterSettings, cluster: Connection, clock: Clock) -> Election:
     told = settings.election
     rules = ElectionRules(
         told.resource_namespace,

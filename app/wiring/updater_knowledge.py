@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from app.adapters.kube import KubeCluster
-from app.adapters.mirror import Mirror, Source, Standing, Transition
-from app.adapters.owners import LiveOwners
+from app.adapters.mirror import Source, Standing, Transition
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import owner_key
@@ -28,8 +25,8 @@ from app.ports import (
     PODS,
     VPAS,
     WORKLOADS,
-    Clock,
 )
+from app.wiring.place import Connection, Place
 from app.workers.boosts import Change
 
 log = logging.getLogger(__name__)
@@ -45,11 +42,11 @@ class UpdaterKnowledge:
     """The cluster, mirrored, and owners that are looked up."""
 
     def __init__(
-        self, watched: KubeCluster, asked: KubeCluster, namespace: str, clock: Clock
+        self, watched: Connection, asked: Connection, namespace: str, place: Place
     ) -> None:
-        self._clock = clock
-        self._mirror = Mirror(watched, clock, sources(namespace), jitter=random.random)
-        self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), clock)
+        self._clock = place.clock
+        self._mirror = place.mirror(watched, sources(namespace))
+        self.owners = place.owners(asked.within(_LOOKUP_SECONDS))
         self._is_known = False
 
     def listen(self, listener: Callable[[Sequence[Change]], None]) -> None:

@@ -26,10 +26,10 @@ from app.telemetry.admission import AdmissionMetrics
 from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
-from app.wiring.clock import SystemClock
 from app.wiring.crew import REPORT_SECONDS, Order, Report
 from app.wiring.farewell import Farewell
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
+from app.wiring.place import Outside
 from app.wiring.rules import review_rules
 
 _LOADING_SECONDS = 120.0  # for what garbage collection stays off at most
@@ -39,7 +39,7 @@ def knowledge(settings: AdmissionSettings) -> Knowledge:
     """Return what a worker answers from."""
     if settings.offline.objects:
         return RecordedKnowledge(settings.offline.objects)
-    return LiveKnowledge(partial(connected, settings.cluster), settings.scope, SystemClock())
+    return LiveKnowledge(partial(connected, settings.cluster), settings.scope, Outside())
 
 
 def connected(reach: Reach) -> KubeCluster:

@@ -20,7 +20,6 @@ from app.model.lookups import Lookup
 from app.model.workloads import Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
 from app.settings.shared import Scope
-from app.wiring.clock import SystemClock
 from app.wiring.knowledge import (
     ListedSiblings,
     LiveKnowledge,
@@ -28,6 +27,7 @@ from app.wiring.knowledge import (
     check_files,
     recorded_sources,
 )
+from app.wiring.place import Outside
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import connected, kubeconfig, write
@@ -87,7 +87,7 @@ def live(server: ApiServer, folder: Path, scope: Scope | None = None) -> Iterato
     """Know the cluster behind a server until the block ends."""
     origin = Origin(write(folder / "config", kubeconfig(server.url)), environ={})
     scope = scope or Scope("", ())
-    known = LiveKnowledge(lambda: connect(qps=0, burst=1, origin=origin), scope, SystemClock())
+    known = LiveKnowledge(lambda: connect(qps=0, burst=1, origin=origin), scope, Outside())
     try:
         yield known
     finally:

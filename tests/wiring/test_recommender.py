@@ -11,6 +11,7 @@ from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
+from app.wiring.place import Outside
 from app.wiring.recommender import Process, round_rules, serve
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import kubeconfig, write
@@ -44,7 +45,9 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
     """With everything read it is ready, and it ends when it is told to."""
     with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
         path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
-        process = Process(settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"))
+        process = Process(
+            settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"), Outside()
+        )
         process.start()
         try:
             url = f"http://127.0.0.1:{port}"

@@ -1,0 +1,199 @@
+"""Where a process works: its time, its way to the cluster, and how its tasks run.
+
+Strategy: a process is put together in the same way on a real cluster and on one in memory. What
+differs is behind `Place`: `Outside` is the real one, with the machine's clock and threads.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from app.adapters.kube import connect
+from app.adapters.mirror import Mirror, Source, Standing, Transition
+from app.adapters.owners import LiveOwners
+from app.adapters.reflector import Reflector, Sink
+from app.model.snapshot import Snapshot
+from app.ports import Clock, Cluster, Owners, Resource
+from app.settings.shared import Cluster as Reach
+from app.wiring.clock import SystemClock
+from app.workers.loop import Loop, Tick
+
+LONGEST_RETRY_SECONDS = 60.0
+
+
+class Connection(Cluster, Protocol):
+    """A way to the API server with a budget of requests of its own."""
+
+    def within(self, seconds: float, /) -> Connection:
+        """Return the same, its calls given up after so many seconds."""
+        ...
+
+    def close(self) -> None:
+        """End all watches and close all that is open."""
+        ...
+
+
+class Mirrored(Protocol):
+    """A cluster as a snapshot that is always whole."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that is served was read."""
+        ...
+
+    def listen(self, listener: Callable[[Sequence[Transition]], None], /) -> None:
+        """Have changes told, in order."""
+        ...
+
+    def start(self) -> None:
+        """Begin to read."""
+        ...
+
+    def stop(self) -> None:
+        """Read no more."""
+        ...
+
+    def join(self, seconds: float, /) -> bool:
+        """Wait until all has ended; tell whether it has."""
+        ...
+
+    def standings(self, now: datetime, /) -> Sequence[Standing]:
+        """Tell of each resource how well it is known."""
+        ...
+
+
+class Running(Protocol):
+    """Something that goes on by itself until it is stopped."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self) -> None:
+        """End."""
+        ...
+
+
+class Task(Protocol):
+    """Something that is done again and again."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self, timeout_seconds: float = 5.0, /) -> None:
+        """End after what is under way."""
+        ...
+
+
+class LookedUp(Owners, Protocol):
+    """Owners that are looked up, and again before they expire."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def close(self) -> None:
+        """End."""
+        ...
+
+
+class Place(Protocol):
+    """Where a process works."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    def connect(self, reach: Reach, /) -> Connection:
+        """Return a way to the cluster."""
+        ...
+
+    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+        """Return a mirror of some resources."""
+        ...
+
+    def follow(
+        self, cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
+    ) -> Running:
+        """Tell a sink every change of the objects of which some fields have certain values."""
+        ...
+
+    def owners(self, cluster: Cluster, /) -> LookedUp:
+        """Return owners that are looked up."""
+        ...
+
+    def loop(
+        self,
+        name: str,
+        tick: Tick,
+        *,
+        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
+        at_end: Callable[[datetime], None] = lambda _now: None,
+    ) -> Task:
+        """Return a task that is to be done again and again."""
+        ...
+
+
+class Outside:
+    """The real world."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+
+    def connect(self, reach: Reach, /) -> Connection:
+        """Connect to the API server."""
+        return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+
+    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+        """Watch."""
+        return Mirror(cluster, self.clock, sources, jitter=random.random)
+
+    def follow(
+        self, cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
+    ) -> Running:
+        """Watch one resource."""
+        return _Reflecting(
+            Reflector(cluster, resource, namespace, fields, self.clock, sink, jitter=random.random)
+        )
+
+    def owners(self, cluster: Cluster, /) -> LookedUp:
+        """Look owners up in threads."""
+        return LiveOwners(cluster, self.clock)
+
+    def loop(
+        self,
+        name: str,
+        tick: Tick,
+        *,
+        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
+        at_end: Callable[[datetime], None] = lambda _now: None,
+    ) -> Task:
+        """Return a task with a thread of its own."""
+        return Loop(
+            name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
+        )
+
+
+class _Reflecting:
+    """A reflector in a thread of its own."""
+
+    def __init__(self, reflector: Reflector) -> None:
+        self._reflector = reflector
+
+    def start(self) -> None:
+        name = self._reflector.resource.plural
+        threading.Thread(target=self._reflector.run, name=name, daemon=True).start()
+
+    def stop(self) -> None:
+        self._reflector.stop()
