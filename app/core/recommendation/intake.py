@@ -8,6 +8,7 @@ belonged to when it was taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -78,10 +79,18 @@ class Intake:
         self._grace_ns = span(rules.departures.selector_move_memory_grace)
         self._drops_boosted = rules.cpu_startup_boost and rules.departures.drop_boosted_cpu
 
-    def take(self, batch: UsageBatch, now_ns: int, *, past_ns: int | None = None) -> None:
+    def take(
+        self,
+        batch: UsageBatch,
+        now_ns: int,
+        amend: Callable[[list[int]], None],
+        *,
+        past_ns: int | None = None,
+    ) -> None:
         """Count a batch of samples, none from beyond tomorrow or too long ago.
 
-        A single one with a broken date would age everything else to nothing.
+        A single one with a broken date would age everything else to nothing. Instances whose
+        kill was counted before a sample that is older come to `amend`.
         """
         known = self._roster.instances
         instances = np.array([known.get(key, _UNKNOWN) for key in batch.containers], dtype=np.intp)
@@ -104,7 +113,7 @@ class Intake:
                 batch.windows_ns[chosen],
             )
             self._take_cpu(found, minutes)
-            self._take_memory(found)
+            amend(self._take_memory(found))
 
     def _take_cpu(self, samples: _Round, minutes: float) -> None:
         table, tally = self._roster.streams.instances, self.tally
@@ -128,7 +137,8 @@ class Intake:
         self._quality.compare(CPU, rows, used)
         self._roster.rows.learn_cpu(rows, used, times[lines], minutes)
 
-    def _take_memory(self, samples: _Round) -> None:
+    def _take_memory(self, samples: _Round) -> list[int]:
+        """Count memory; return the instances that were killed later than that."""
         table, tally = self._roster.streams.instances, self.tally
         told = samples.memory >= 0
         fresh = told & (samples.times >= table.last_memory[samples.instances])
@@ -143,6 +153,8 @@ class Intake:
         lines, streams = self._routed(instances, times, settled, None)
         tally.memory += len(lines)
         self.learn_memory(streams, samples.memory[counted[lines]], times[lines], is_oom=False)
+        overtaken: list[int] = instances[times <= table.killed[instances]].tolist()
+        return overtaken
 
     def learn_memory(self, streams: Lines, amounts: Amounts, times: Times, *, is_oom: bool) -> None:
         """Add memory observations of streams, each given once."""

@@ -1,4 +1,8 @@
-"""Counts OOM kills: each once, for the rows its pod belonged to at the time."""
+"""Counts OOM kills: each once, for the rows its pod belonged to at the time.
+
+Strategy: a kill counts when it is heard of, usage when it is read, so usage from before a kill
+may come after it. The peak that the kill asked for is then raised, as if it had come in order.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Killings:
         self._rules = rules
         self._counted: dict[_Container, set[int]] = {}  # seconds
         self._held: list[OomRecord] = []  # until it is known which kills history holds already
-        self._synthetic: dict[int, int] = {}  # bytes, the last peak made for an instance
+        self._newest: dict[int, OomRecord] = {}  # by instance
 
     def newest(self) -> list[tuple[_Container, int]]:
         """Return containers and the second of their newest counted kill."""
@@ -40,8 +44,8 @@ class Killings:
         """Forget the kills of containers that are gone."""
         for container in [one for one in self._counted if one not in self._roster.instances]:
             del self._counted[container]
-        for instance in [one for one in self._synthetic if one not in self._roster.owners]:
-            del self._synthetic[instance]
+        for instance in [one for one in self._newest if one not in self._roster.owners]:
+            del self._newest[instance]
 
     def count(self, records: Iterable[OomRecord], now_ns: int) -> None:
         """Count kills, the VPAs concerned become urgent."""
@@ -74,32 +78,47 @@ class Killings:
     def _awaits_history(self, pod: TrackedPod) -> bool:
         return any(self._roster.by_line[line].awaits_history for line in pod.vpas)
 
+    def amend(self, instances: Iterable[int]) -> None:
+        """Judge the newest kill of some instances again, as usage from before it has come."""
+        for instance in instances:
+            record, pod = self._newest[instance], self._roster.owners[instance]
+            for stream in self._roster.streams_at(pod, instance, record.time_ns):
+                if self._needed(record, stream) > self._roster.streams.windows.oom[stream]:
+                    self._ask(record, instance, stream)
+
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
-        roster, rows = self._roster, self._roster.rows
-        last = int(roster.streams.instances.last_memory[instance])
+        table, rows = self._roster.streams.instances, self._roster.rows
+        last = int(table.last_memory[instance])
         youngest = now_ns if last == UNSET else last
         counted = False
-        for stream in roster.streams_at(pod, instance, record.time_ns):
-            row = int(roster.streams.table.row[stream])
+        for stream in self._roster.streams_at(pod, instance, record.time_ns):
+            row = int(self._roster.streams.table.row[stream])
             if record.time_ns < youngest - int(rows.interval_ns[row]):
                 self._intake.tally.kills_late += 1
                 continue
             counted = True
-            needed = self._needed(record, row, stream)
-            if self._is_repetition(instance, row, needed):
+            if not self._ask(record, instance, stream):
                 self._intake.tally.kills_equal += 1
-                continue
-            self._synthetic[instance] = needed
-            at, times = np.array([stream]), np.array([record.time_ns])
-            self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
-            roster.table.is_urgent[rows.vpa[row]] = True
-        if counted:
-            roster.streams.instances.last_memory[instance] = record.time_ns
+        if counted and record.time_ns > table.killed[instance]:
+            table.killed[instance] = min(record.time_ns, now_ns)
+            self._newest[instance] = record
         return counted
 
-    def _needed(self, record: OomRecord, row: int, stream: int) -> int:
+    def _ask(self, record: OomRecord, instance: int, stream: int) -> bool:
+        """Add the peak that a kill asks for; tell whether it is no mere repetition."""
+        row, needed = int(self._roster.streams.table.row[stream]), self._needed(record, stream)
+        if self._is_repetition(instance, row, needed):
+            return False
+        self._roster.streams.instances.synthetic[instance] = needed
+        at, times = np.array([stream]), np.array([record.time_ns])
+        self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
+        self._roster.table.is_urgent[self._roster.rows.vpa[row]] = True
+        return True
+
+    def _needed(self, record: OomRecord, stream: int) -> int:
         windows, rows = self._roster.streams.windows, self._roster.rows
+        row = int(self._roster.streams.table.row[stream])
         peak = int(windows.usage[stream])
         if self._rules.departures.repeat_oom_bump:
             peak = max(peak, int(windows.oom[stream]))
@@ -117,5 +136,5 @@ class Killings:
         """
         if not self._rules.departures.skip_equal_oom_peaks:
             return False
-        published = int(self._roster.rows.published[row, _MEMORY_TARGET])
-        return needed <= self._synthetic.get(instance, 0) and needed <= published
+        made = int(self._roster.streams.instances.synthetic[instance])
+        return needed <= min(made, int(self._roster.rows.published[row, _MEMORY_TARGET]))

@@ -90,7 +90,7 @@ class Model:
     def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
         """Count usage samples; with `now`, those are refused that are dated far from it."""
         now_ns = UNSET if now is None else nanoseconds(now)
-        self._intake.take(batch, now_ns, past_ns=_OLDEST_NS)
+        self._intake.take(batch, now_ns, self._killings.amend, past_ns=_OLDEST_NS)
 
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
         """Count OOM kills."""
@@ -106,7 +106,7 @@ class Model:
                 over = replace(pod, phase=_OVER)
                 self.roster.see_pod(over, None, nanoseconds(now))
                 self.roster.lose_pod((pod.namespace, pod.name))
-        self._intake.take(batch, nanoseconds(now))
+        self._intake.take(batch, nanoseconds(now), self._killings.amend)
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""

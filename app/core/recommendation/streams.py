@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from app.core.recommendation.columns import Columns, Fill, Lines
 from app.core.recommendation.decay import Times
+from app.core.recommendation.grid import Amounts
 from app.core.recommendation.moments import UNSET
 from app.core.recommendation.windows import Windows
 
@@ -30,6 +31,8 @@ class InstanceTable(Columns):
     FILLS: ClassVar[Mapping[str, Fill]] = {
         "last_cpu": (np.int64, UNSET),
         "last_memory": (np.int64, UNSET),
+        "killed": (np.int64, UNSET),
+        "synthetic": (np.int64, 0),
         "moved": (np.int64, UNSET),
         "boosted_until": (np.int64, UNSET),
         "stream": (np.int64, NO_STREAM),
@@ -37,6 +40,8 @@ class InstanceTable(Columns):
 
     last_cpu: Times  # the newest sample that was counted
     last_memory: Times
+    killed: Times  # its newest kill that was counted
+    synthetic: Amounts  # bytes, the last peak that was made of a kill
     moved: Times  # when the pod last changed its VPAs
     boosted_until: Times
     stream: NDArray[np.int64]  # the one it feeds, NO_STREAM, or MANY

@@ -136,6 +136,7 @@ class Pod:
     containers: tuple[str, ...] = ("app",)
     last_cpu: dict[str, float] = field(default_factory=dict)
     last_memory: dict[str, float] = field(default_factory=dict)
+    killed: dict[str, tuple[float, int]] = field(default_factory=dict)  # time and request
 
     def labels_at(self, time: float) -> Labels:
         """Return the labels at a time; two changes are remembered."""
@@ -216,6 +217,9 @@ class Reference:
             for row in rows:
                 row.alive = max(row.alive, time)
                 row.use_memory(name, memory, time, is_oom=False)
+            killed, request = pod.killed.get(container, (-math.inf, 0))
+            if time <= killed:
+                self._ask(name, container, request, killed)
 
     def kill(self, name: str, container: str, request: int, time: float, now: float) -> None:
         """Take an OOM kill."""
@@ -223,15 +227,19 @@ class Reference:
         late = time < pod.last_memory.get(container, now) - DAY
         if late or (name, container, time) in self.kills:
             return
-        rows = [self.rows[vpa, container] for vpa in self.members(pod.labels_at(time))]
-        for row in rows:
+        if self._ask(name, container, request, time):
+            pod.killed[container] = max(pod.killed.get(container, (time, request)), (time, request))
+            self.kills.add((name, container, time))
+
+    def _ask(self, name: str, container: str, request: int, time: float) -> int:
+        """Raise the peaks of whatever a pod belonged to; return how many rows that were."""
+        vpas = self.members(self.pods[name].labels_at(time))
+        for row in [self.rows[vpa, container] for vpa in vpas]:
             used = max(request, row.windows.get(name, Window()).usage)
             needed = max(used + 100 * MI, int(used * 1.2))
             row.use_memory(name, needed, time, is_oom=True)
             row.alive = max(row.alive, time)
-        if rows:
-            pod.last_memory[container] = time
-            self.kills.add((name, container, time))
+        return len(vpas)
 
     def restart(self, now: float) -> None:
         """Lose everything that a checkpoint does not tell."""
@@ -250,7 +258,7 @@ class Reference:
             self.rows[key] = fresh
         for pod in self.pods.values():
             pod.before = []
-            pod.last_cpu, pod.last_memory = {}, {}
+            pod.last_cpu, pod.last_memory, pod.killed = {}, {}, {}
 
     def recommend(self, vpa: str, now: float) -> dict[str, Amounts]:
         """Return what the containers of a VPA should get."""

@@ -67,6 +67,47 @@ def test_running_peak() -> None:
 
 
 @pytest.mark.parametrize(
+    ("order", "expected", "peak"),
+    [
+        pytest.param("used killed", 4_506_574_562, (3072, 3686), id="in order"),
+        pytest.param("killed used", 4_506_574_562, (3072, 3686), id="usage is told later"),
+        pytest.param("killed used killed", 4_506_574_562, (3072, 3686), id="told twice"),
+        pytest.param("killed below used", 4_506_574_562, (3072, 3686), id="usage rises"),
+        pytest.param("killed after", 3_861_631_195, (3072, 200), id="usage from after it"),
+        pytest.param("killed after used", 3_861_631_195, (3072, 200), id="older than the last"),
+    ],
+)
+def test_order_of_usage_and_kill(order: str, expected: int, peak: tuple[int, int]) -> None:
+    """Usage from before a kill counts, and the kill builds on it, whichever is told first."""
+    scene = started()
+    scene.go(2)
+    for told in order.split():
+        match told:
+            case "used":
+                scene.use(memory=3 * GI, at=scene.at(1.8))
+            case "below":
+                scene.use(memory=2 * GI, at=scene.at(1.7))
+            case "after":
+                scene.use(memory=3 * GI, at=scene.at(1.95))
+            case _:
+                scene.killed(100 * MI, at=scene.at(1.9))
+                scene.tick(urgent=True)
+
+    assert peaks(scene) == [peak]
+    assert target(scene) == expected
+
+
+def test_kill_dated_ahead() -> None:
+    """Usage that is told after a kill was heard of is no older than it, whatever its date."""
+    scene = started()
+    scene.killed(100 * MI, at=scene.at(600))
+    scene.go(1)
+    scene.use(memory=300 * MI)
+
+    assert peaks(scene) == [(300, 200)]
+
+
+@pytest.mark.parametrize(
     ("policy", "request_mi", "expected"),
     [
         pytest.param({"oomBumpUpRatio": "3"}, 1024, 3072, id="W43"),
