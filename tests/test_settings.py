@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -12,14 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.cli import VERBS
 from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
 from app.model.gates import Gate, Gates
 from app.model.quantity import Quantity
 from app.settings.admission import AdmissionSettings, AdmitSettings
 from app.settings.command_line import asks_for_help, parse, schema
+from app.settings.examples import EXAMPLES
 from app.settings.flags import Address, Flag, PrometheusDuration, WebhookLabels
 from app.settings.pages import PURPOSES, flags_page, help_text
+from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 
@@ -419,6 +423,44 @@ def test_help_names_every_flag(command: str) -> None:
     assert max(map(len, text.splitlines())) <= 80
     shown = set(text.split())
     assert {flag.shown for flag in schema(settings).flags} <= shown
+
+
+TYPED = [
+    (verb, shlex.split(command))
+    for verb, examples in EXAMPLES.items()
+    for text, _ in examples
+    for command in text.split(" | ")
+    if command.startswith("plumbline ")
+]
+
+
+@pytest.mark.parametrize(("verb", "words"), TYPED)
+def test_examples_can_be_typed(verb: str, words: list[str]) -> None:
+    """What the help shows as an example is of that verb, and is read."""
+    assert words[1] == verb
+    if verb in PURPOSES:
+        assert parse(PURPOSES[verb][0], words[2:], {})
+
+
+def test_every_verb_has_an_example() -> None:
+    """Nobody has to guess how a verb is used."""
+    assert set(EXAMPLES) == set(VERBS)
+
+
+@pytest.mark.parametrize(
+    ("words", "namespace"),
+    [
+        (["-n", "shop"], "shop"),
+        (["-nshop"], "shop"),
+        (["-n=shop"], "shop"),
+        (["--namespace", "shop"], "shop"),
+        (["-nshop", "--namespace=bank"], "bank"),
+        (["--namespace=bank", "-nshop"], "shop"),
+    ],
+)
+def test_one_letter_stands_for_a_name(words: list[str], namespace: str) -> None:
+    """The letter and the name are one flag, of which the last value counts."""
+    assert parse(PlanSettings, words, {}).selection.namespace == namespace
 
 
 def test_flags_page_is_current() -> None:

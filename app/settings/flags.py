@@ -20,6 +20,7 @@ from app.model.durations import parse_duration, parse_prometheus_duration
 from app.model.errors import BadObject, BadSetting
 from app.model.gates import parse_gates
 from app.model.quantity import Quantity
+from app.model.selectors import Selector
 from app.model.words import BOOLEANS
 
 T = TypeVar("T")
@@ -254,6 +255,9 @@ DURATION_ABOVE_ZERO: Final = Kind(
 )
 PROMETHEUS_DURATION: Final = Kind(
     "TIME", "a duration above zero, such as 5m, 8d or 1w", _last(_prometheus_duration)
+)
+SELECTOR: Final = Kind(
+    "LABELS", "a label selector such as app=web,tier!=test", _last(Selector.parse)
 )
 QUANTITY: Final = Kind("AMOUNT", "a quantity such as 500m or 2Gi", _last(_quantity))
 NAMES: Final = Kind("NAME,...", "names with commas between them", _last(_names))

@@ -8,6 +8,7 @@ from typing import Final
 
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import Group, Schema, schema
+from app.settings.examples import EXAMPLES
 from app.settings.flags import Flag
 from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
@@ -40,22 +41,32 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
 }
 
 
-def help_text(settings: type, command: str, purpose: str) -> str:
+def help_text(settings: type, command: str, purpose: str, program: str = "plumbline") -> str:
     """Return what `--help` prints."""
     found = schema(settings)
     rest = found.rest[1] if found.rest else None
-    lines = [f"usage: plumbline {command} [FLAG...]{f' {rest.word}' if rest else ''}", "", purpose]
+    lines = [f"usage: {program} {command} [FLAG...]{f' {rest.word}' if rest else ''}", "", purpose]
     if rest:
         lines += ["", f"  {rest.word}", *_wrapped(rest.meaning)]
+    lines += _examples(command, program)
     for group in found.groups:
         if flags := _effective(group):
             lines += ["", f"{group.title}:"]
         for flag in flags:
-            lines.append(f"  {flag.shown} {flag.kind.word}".rstrip())
+            lines.append(f"  {', '.join(flag.spellings)} {flag.kind.word}".rstrip())
             default = _default(flag)
             lines += _wrapped(flag.meaning + (f" (default {default})" if default else ""))
-    lines += ["", "Accepted, without effect:", *_wrapped(" ".join(_accepted(found)))]
+    if accepted := _accepted(found):
+        lines += ["", "Accepted, without effect:", *_wrapped(" ".join(accepted))]
     return "\n".join(lines) + "\n"
+
+
+def _examples(command: str, program: str) -> Iterator[str]:
+    if examples := EXAMPLES.get(command, ()):
+        yield from ("", "Examples:")
+    for words, meaning in examples:
+        yield f"  # {meaning}"
+        yield f"  {words.replace('plumbline', program, 1)}"
 
 
 def _effective(group: Group) -> list[Flag]:
@@ -90,8 +101,8 @@ def flags_page() -> str:
         for group in found.groups:
             if flags := _effective(group):
                 lines += ["", f"### {group.title}", "", *_table(flags)]
-        accepted = ", ".join(f"`{name}`" for name in _accepted(found))
-        lines += ["", f"Accepted, without effect: {accepted}."]
+        if accepted := ", ".join(f"`{name}`" for name in _accepted(found)):
+            lines += ["", f"Accepted, without effect: {accepted}."]
     return "\n".join(lines) + "\n"
 
 
@@ -99,7 +110,12 @@ def _table(flags: list[Flag]) -> Iterator[str]:
     yield "| Flag | Takes | Default | Meaning |"
     yield "|---|---|---|---|"
     for flag in flags:
-        cells = (_code(flag.shown), flag.kind.wanted, _default(flag, _code), flag.meaning)
+        cells = (
+            ", ".join(map(_code, flag.spellings)),
+            flag.kind.wanted,
+            _default(flag, _code),
+            flag.meaning,
+        )
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Final
 
 from app.model.fields import time_at
-from app.settings.flags import TEXT, Flag, Kind, Rest, chosen, optional
-from app.settings.shared import Cluster, Logging, Offline, Scope
+from app.settings.flags import Flag, Kind, Rest, optional
+from app.settings.shared import Cluster, Logging, Offline, Scope, Selection, Showing
 from app.settings.updater import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
-
-
-class Output(StrEnum):
-    """How the plan is shown."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def _moment(texts: Sequence[str]) -> datetime:
@@ -39,13 +31,6 @@ class Asking:
         datetime | None,
         Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
     ]
-    namespace: Annotated[
-        str, Flag("n", TEXT, "", "show the pods of this namespace only; empty for all")
-    ]
-    output: Annotated[
-        Output,
-        Flag("o", chosen(Output), "table", "as a table, or as a line of JSON for each pod"),
-    ]
     interval: Interval
 
 
@@ -54,6 +39,8 @@ class PlanSettings:
     """All that asking for the plan can be told."""
 
     asking: Asking
+    selection: Selection
+    showing: Showing
     offline: Offline
     cluster: Cluster
     deciding: Deciding

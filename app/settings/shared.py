@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.model.errors import BadSetting
+from app.model.selectors import Selector
+from app.output.formats import Output
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
     NAMES,
     NUMBER,
     PATHS,
+    SELECTOR,
     SWITCH,
     TEXT,
     WHOLE,
     Flag,
+    chosen,
     one_of,
+    optional,
 )
 
 # What upstream can be told and what changes nothing here.
@@ -62,6 +67,46 @@ class Offline:
             PATHS,
             "",
             "use the objects in these files and folders instead of a cluster's",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects, as kubectl has it."""
+
+    namespace: Annotated[
+        str,
+        Flag(
+            "namespace",
+            TEXT,
+            "",
+            "look at this namespace; empty for that of the context, or for all in files",
+            short="n",
+        ),
+    ]
+    everywhere: Annotated[
+        bool, Flag("all-namespaces", SWITCH, "false", "look at all namespaces", short="A")
+    ]
+    selector: Annotated[
+        Selector | None,
+        Flag("selector", optional(SELECTOR), "", "show what has such labels", short="l"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How it is shown."""
+
+    output: Annotated[
+        Output,
+        Flag(
+            "output",
+            chosen(Output),
+            "table",
+            "a table for people; json (an object a line), yaml or csv for programs; name for "
+            "other commands",
+            short="o",
         ),
     ]
 

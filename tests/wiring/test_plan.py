@@ -235,12 +235,36 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("name", ["pod/web-0", "pod/web-1"]),
+        ("yaml", ["---", "namespace: default", "pod: web-0"]),
+        ("csv", ["namespace,pod,uid,vpa,action,reason,message,difference,outsideBounds,quickOOM,"]),
+    ],
+)
+def test_other_formats(tmp_path: Path, output: str, told: list[str]) -> None:
+    """The plan is there for programs of all kinds."""
+    found = lines(tmp_path, cluster(), "-o", output)
+    assert all(line.startswith(start) for line, start in zip(found, told, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("flags", "count"),
+    [(["-lapp=web"], 2), (["-l", "app!=web"], 0), (["-A"], 2), (["-nother", "-A"], 2)],
+)
+def test_pods_are_chosen_as_kubectl_has_it(tmp_path: Path, flags: list[str], count: int) -> None:
+    """Labels choose pods; all namespaces outrank a single one."""
+    assert len(reasons(tmp_path, cluster(), *flags)) == count
+
+
+@pytest.mark.parametrize(
     ("flags", "sentence"),
     [
         (["wbe"], 'there is no VPA "wbe"'),
         (["-n=shop", "web"], 'there is no VPA "web" in namespace shop'),
         (["--at=yesterday"], "--at takes a time such as 2026-01-05T10:00:00Z, or nothing"),
-        (["-o=yaml"], '-o takes table or json, not "yaml"'),
+        (["-o=xml"], '--output takes table, json, yaml, csv or name, not "xml"'),
+        (["-l=a b"], "--selector takes a label selector such as app=web,tier!=test, or nothing"),
         (
             ["--parity=budget-per-vap"],
             '--parity: no difference is called "budget_per_vap"; did you mean "budget_per_vpa"?',
@@ -306,7 +330,7 @@ def test_what_only_helps_may_be_refused(
     with caplog.at_level(logging.WARNING):
         found = of_server(server, tmp_path, "--use-admission-controller-status=false")
     assert found[0]["reason"] == "Evicted"
-    assert "poddisruptionbudgets" in [vars(record).get("resource") for record in caplog.records]
+    assert "poddisruptionbudgets" in [vars(record).get("place") for record in caplog.records]
 
 
 def test_what_is_needed_may_not_be_refused(server: ApiServer, tmp_path: Path) -> None:

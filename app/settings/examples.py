@@ -1,0 +1,53 @@
+"""Examples of each command, for its help and for completion."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "run": (("plumbline run", "try it out here, without a cluster"),),
+    "admission": (
+        ("plumbline admission", "in a pod, with its service account"),
+        (
+            "plumbline admission --objects cluster.yaml --certs-dir certs",
+            "without a cluster, for the objects in a file",
+        ),
+    ),
+    "admit": (
+        (
+            "plumbline admit --objects cluster.yaml --explain review.json",
+            "what a pod gets, and why",
+        ),
+        (
+            "kubectl get vpa,deploy -A -o json | plumbline admit --objects - -- review.json",
+            "by the objects of a cluster",
+        ),
+    ),
+    "certs": (("plumbline certs --certs-dir certs --days 90", "make them for three months"),),
+    "updater": (
+        ("plumbline updater", "in a pod, with its service account"),
+        ("plumbline updater --kubeconfig config --dry-run", "decide and tell, touch nothing"),
+    ),
+    "recommender": (
+        ("plumbline recommender", "in a pod, with its service account"),
+        (
+            "plumbline recommender --recommender-name=second",
+            "for VPAs that ask for it in spec.recommenders",
+        ),
+    ),
+    "replay": (
+        (
+            "plumbline replay --objects cluster.yaml --events usage.jsonl",
+            "what would be recommended at the end",
+        ),
+    ),
+    "plan": (
+        ("plumbline plan -n shop", "what would be done about the pods of a namespace"),
+        ("plumbline plan -A -o json web", "about those of VPA web, as JSON"),
+        ("plumbline plan --objects cluster.yaml", "for the objects in a file"),
+    ),
+    "manifests": (
+        ("plumbline manifests crd | kubectl apply -f -", "teach a cluster what VPAs are"),
+    ),
+    "version": (("plumbline version", "the version of this program"),),
+}

@@ -1,0 +1,218 @@
+"""What is known of a cluster at one moment, for commands that look once and end.
+
+Strategy: from files and from an API server come the same objects, and both go through the same
+reader. What no snapshot holds and a command needs is kept as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Final, TypeVar
+
+from app.adapters.files import Document, Unreadable, documents
+from app.adapters.kube import KubeCluster, connect
+from app.adapters.kube_access import Origin
+from app.adapters.kube_context import usual_namespace
+from app.adapters.owners import LiveOwners
+from app.adapters.recorded import Problem, RecordedCluster
+from app.model.errors import NotFound, Refused
+from app.model.fields import Object
+from app.model.kinds import ObjectKey, group_of
+from app.model.lookups import Found, Lookup
+from app.model.snapshot import Snapshot
+from app.ports import (
+    CHECKPOINTS,
+    LEASES,
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    VPAS,
+    WORKLOADS,
+    Clock,
+    Json,
+    Owners,
+    Resource,
+)
+from app.settings.shared import Cluster as Reach
+from app.settings.shared import Offline, Selection
+from app.wiring.knowledge import uncollected
+from app.workers.webhook_lease import HEALTHY, LeaseRules, Sign, WebhookLease, sign_of
+
+_PAGE: Final = 500
+_CALL_SECONDS: Final = 5.0
+_LOOKUP_SECONDS: Final = 3.0
+_MOST_LEVELS: Final = 10  # of owners above each other
+_NEEDED: Final = (VPAS, PODS, *WORKLOADS)
+_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
+_NO_VPAS: Final = (
+    "the cluster does not know VerticalPodAutoscalers; "
+    "tell it with: plumbline manifests crd | kubectl apply -f -"
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look: in files, or in a cluster; an empty namespace means all."""
+
+    offline: Offline
+    reach: Reach
+    namespace: str
+    lease: LeaseRules
+    keeps: tuple[Resource, ...] = ()  # of what the objects are wanted as they came
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What is known of a cluster."""
+
+    snapshot: Snapshot
+    owners: Owners
+    webhook: Sign
+    kept: Sequence[Json] = ()
+    problems: Sequence[Problem] = ()  # what could not be used, or not be read
+
+    def of(self, resource: Resource) -> Iterator[Json]:
+        """Yield the kept objects of a resource."""
+        return (item for item in self.kept if _is(item, resource))
+
+
+def namespace_of(selection: Selection, offline: Offline, reach: Reach) -> str:
+    """Return the namespace to look at, empty for all; files have no usual one.
+
+    Raises:
+        BadSetting: the kubeconfig cannot be used.
+    """
+    if selection.everywhere:
+        return ""
+    if selection.namespace or offline.objects:
+        return selection.namespace
+    connect(reach.kubeconfig, reach.context).close()  # which tells what is wrong with a kubeconfig
+    return usual_namespace(Origin(reach.kubeconfig, reach.context))
+
+
+@contextmanager
+def gathered(place: Place, clock: Clock, now: datetime) -> Iterator[Gathered]:
+    """Look once; what was found can be asked about its owners while this is open."""
+    kept: list[Json] = []
+    if place.offline.objects:
+        yield _recorded(place, kept, now)
+        return
+    reach = place.reach
+    cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+    owners = LiveOwners(cluster.within(_CALL_SECONDS), clock)
+    try:
+        yield _live(cluster, owners, place, kept, clock, now)
+    finally:
+        owners.close()
+        cluster.close()
+
+
+def _recorded(place: Place, kept: list[Json], now: datetime) -> Gathered:
+    """Return what files tell; without the webhook's Lease it counts as healthy."""
+    found = chain.from_iterable(map(documents, map(str, place.offline.objects)))
+    with uncollected():
+        recorded = RecordedCluster(_keeping(found, kept, (*place.keeps, LEASES)))
+    rules = place.lease
+    leases = [item for item in kept if _is_lease(item, rules)]
+    sign = sign_of(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
+    return Gathered(recorded.snapshot, recorded, sign, kept, recorded.problems)
+
+
+def _live(
+    cluster: KubeCluster,
+    owners: LiveOwners,
+    place: Place,
+    kept: list[Json],
+    clock: Clock,
+    now: datetime,
+) -> Gathered:
+    problems: list[Problem] = []
+    helpful = (*_HELPFUL, *(resource for resource in place.keeps if resource is CHECKPOINTS))
+    found = chain(
+        *(_listed(cluster, resource, place.namespace) for resource in _NEEDED),
+        *(_listed(cluster, resource, place.namespace, problems) for resource in helpful),
+    )
+    recorded = RecordedCluster(_keeping(found, kept, place.keeps))
+    problems += recorded.problems
+    sign = WebhookLease(cluster.within(_CALL_SECONDS), place.lease, clock).look(now)
+    return Gathered(recorded.snapshot, owners, sign, kept, problems)
+
+
+def _keeping(
+    found: Iterable[Document | Unreadable], kept: list[Json], wanted: Sequence[Resource]
+) -> Iterator[Document | Unreadable]:
+    """Yield what a snapshot may hold, and put what is wanted as it came into the list."""
+    for document in found:
+        if isinstance(document, Document):
+            if any(_is(document.item, resource) for resource in wanted):
+                kept.append(document.item)
+            if _is(document.item, CHECKPOINTS) or _is(document.item, LEASES):
+                continue
+        yield document
+
+
+def _is(item: Object, resource: Resource) -> bool:
+    is_kind = item.get("kind") == resource.kind
+    return is_kind and group_of(str(item.get("apiVersion"))) == resource.group
+
+
+def _is_lease(item: Object, rules: LeaseRules) -> bool:
+    metadata = item.get("metadata")
+    found = metadata if isinstance(metadata, dict) else {}
+    place = (found.get("namespace"), found.get("name"))
+    return _is(item, LEASES) and place == (rules.namespace, rules.name)
+
+
+def _listed(
+    cluster: KubeCluster,
+    resource: Resource,
+    namespace: str,
+    problems: list[Problem] | None = None,
+) -> Iterator[Document]:
+    """Yield the objects of a resource; with problems it may be missing or refused."""
+    token = ""
+    try:
+        while True:
+            at = namespace if resource.namespaced else ""
+            page = cluster.list(resource, at, limit=_PAGE, continue_token=token)
+            yield from (Document(resource.plural, item) for item in page.items)
+            token = page.continue_token
+            if not token:
+                return
+    except NotFound as error:
+        if resource is VPAS:
+            raise NotFound(_NO_VPAS, status=error.status) from error
+        if problems is None:
+            raise
+    except Refused as error:
+        if problems is None:
+            raise
+        problems.append(Problem(resource.plural, f"not taken into account: {error}"))
+
+
+def looked_up(
+    owners: Owners,
+    clock: Clock,
+    ask: Callable[[dict[str, dict[ObjectKey, Found]]], tuple[T, Iterable[Lookup]]],
+) -> T:
+    """Ask, look up the owners that the answer lacks, and ask again until it lacks none."""
+    found: dict[str, dict[ObjectKey, Found]] = {}
+    for _ in range(_MOST_LEVELS):
+        answer, lookups = ask(found)
+        wanted = [one for one in lookups if one.key not in found.get(one.namespace, {})]
+        for lookup in wanted:
+            owners.find(lookup, 0.0)  # all begin before the first one is waited for
+        until = clock.monotonic() + _LOOKUP_SECONDS
+        for lookup in wanted:
+            left = max(until - clock.monotonic(), 0.0)
+            found.setdefault(lookup.namespace, {})[lookup.key] = owners.find(lookup, left)
+        if not wanted:
+            break
+    return answer
