@@ -19,13 +19,14 @@ from app import ports
 from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.objects import replacement
 from app.model.snapshot import Snapshot
-from app.ports import Json
+from app.ports import Json, Resource
 from app.sandbox.carriers import Carrier, Https
 from app.sandbox.clock import RunningClock, SandboxClock, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
 from app.sandbox.controllers.crew import Crew
 from app.sandbox.controllers.hands import Hands
+from app.sandbox.followers import Follower, Listener
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
@@ -40,6 +41,7 @@ from app.sandbox.recorder import Recorder
 from app.sandbox.resizing import NodeRoom
 from app.sandbox.rooms import Rooms
 from app.sandbox.scheduler import Scheduler
+from app.sandbox.selecting import selection
 from app.sandbox.store import HISTORY, Store, Transition
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
@@ -136,6 +138,14 @@ class Sandbox:
         if self._thread is not None:
             self._thread.join()
         self._carrier.close()
+
+    def follow(
+        self, resource: Resource, namespace: str, fields: str, listener: Listener
+    ) -> Follower:
+        """Return what tells a listener of objects of which some fields have certain values."""
+        collection = self._catalogue.find(resource).collection
+        matches = selection(collection, "", fields)
+        return Follower(self.store, self.clock, collection, namespace, matches, listener)
 
     def settle(self, patience_seconds: float = 10.0, *, watches: int = 0) -> None:
         """Wait until so many watches are open and all their readers have seen everything.

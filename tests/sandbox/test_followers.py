@@ -1,0 +1,83 @@
+"""Whoever follows objects is told all that happens to them, in the thread that moves the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.ports import PODS, PatchKind
+from app.sandbox.followers import Told
+from tests.sandbox.worlds import World, pod
+
+
+class Heard:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bool]] = []
+
+    def __call__(self, news: Sequence[Told]) -> None:
+        """Note names, and whether the objects are there."""
+        self.told += [(found.key.name, found.object is not None) for found in news]
+
+
+def followed(world: World, fields: str = "", namespace: str = "") -> Heard:
+    """Follow the pods."""
+    heard = Heard()
+    world.sandbox.follow(PODS, namespace, fields, heard).start()
+    return heard
+
+
+def test_what_is_there_is_told_at_once() -> None:
+    """A follower begins with all objects."""
+    world = World()
+    world.run(pod("one"), pod("two"))
+
+    assert followed(world).told == [("one", True), ("two", True)]
+
+
+def test_news_come_a_moment_later() -> None:
+    """What happens is told when the clock moves, not within the call that did it."""
+    world = World()
+    heard = followed(world)
+    world.sandbox.apply(pod("one"))
+    within_the_call = list(heard.told)
+    world.step(0.1)
+
+    assert (within_the_call, heard.told[:1]) == ([], [("one", True)])
+
+
+def test_an_object_that_fits_no_more_is_gone() -> None:
+    """Fields decide at every change, as a watch does."""
+    world = World()
+    world.run(pod("one"), seconds=30)
+    heard = followed(world, "status.phase!=Succeeded")
+    status = {"status": {"phase": "Succeeded"}}
+    world.sandbox.cluster.patch(
+        PODS, "default", "one", status, kind=PatchKind.MERGE, subresource="status"
+    )
+    world.step(0.1)
+
+    assert heard.told == [("one", True), ("one", False)]
+
+
+def test_other_namespaces_are_not_told() -> None:
+    """A follower of one namespace hears of no other."""
+    world = World()
+    heard = followed(world, namespace="shop")
+    world.sandbox.apply(pod("one"), pod("two", metadata={"namespace": "shop"}))
+    world.step(0.1)
+
+    assert {name for name, _ in heard.told} == {"two"}
+
+
+def test_who_stopped_hears_nothing() -> None:
+    """After its end a follower is not called."""
+    world = World()
+    heard = Heard()
+    follower = world.sandbox.follow(PODS, "", "", heard)
+    follower.start()
+    world.sandbox.apply(pod("one"))
+    follower.stop()
+    world.step(1)
+
+    assert heard.told == []
