@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.model.fields import Object, integer_at, objects_at, text_at, time_at
+from app.model.sharing import shared_text
 
 _INT64 = 2**63 - 1
 
@@ -32,9 +33,9 @@ def read_conditions(status: Object) -> tuple[Condition, ...]:
 
 def _condition(item: Object, path: str) -> Condition:
     return Condition(
-        type=text_at(item, "type", path),
-        status=text_at(item, "status", path),
-        reason=text_at(item, "reason", path),
+        type=shared_text(text_at(item, "type", path)),
+        status=shared_text(text_at(item, "status", path)),
+        reason=shared_text(text_at(item, "reason", path)),
         message=text_at(item, "message", path),
         last_transition=time_at(item, "lastTransitionTime", path),
         observed_generation=integer_at(item, "observedGeneration", path, most=_INT64),

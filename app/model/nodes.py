@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.model.fields import Object, flag_at, object_at, quantities_at, text_at
+from app.model.fields import Object, object_at, quantities_at, text_at
 from app.model.quantity import Quantity
 
 
@@ -15,7 +15,6 @@ class Node:
 
     name: str
     allocatable: Mapping[str, Quantity]
-    is_schedulable: bool
 
 
 def read_node(item: Object) -> Node:
@@ -23,5 +22,4 @@ def read_node(item: Object) -> Node:
     return Node(
         name=text_at(object_at(item, "metadata", ""), "name", "metadata"),
         allocatable=quantities_at(object_at(item, "status", ""), "allocatable", "status") or {},
-        is_schedulable=not flag_at(object_at(item, "spec", ""), "unschedulable", "spec"),
     )

@@ -1,7 +1,8 @@
 """Pods: their containers, resources, conditions and ends.
 
 Strategy: the spec is read for every purpose; the status only where there is one. Init containers
-are kept apart, for nothing here ever changes them.
+are kept apart, for nothing here ever changes them. What many pods have in common is kept once:
+short words, owners, and whole resources, which are looked up by how they are written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from datetime import datetime
 from app.model.conditions import Condition, read_conditions
 from app.model.fields import (
     Object,
-    flag_at,
     integer_at,
     labels_at,
     object_at,
@@ -25,6 +25,7 @@ from app.model.fields import (
 )
 from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.quantity import Quantity
+from app.model.sharing import shared, shared_text
 
 Quantities = Mapping[str, Quantity]
 PodCondition = Condition
@@ -54,6 +55,10 @@ class Resources:
 
 NO_RESOURCES = Resources()
 
+_MOST_KNOWN = 16_384
+_LONGEST_KNOWN = 512  # characters; whoever writes more shall not fill the memory
+_known: dict[str, Resources] = {}  # by how they are written; emptied when it is full
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -70,7 +75,6 @@ class Termination:
     """How a container ended."""
 
     reason: str
-    exit_code: int
     started_at: datetime | None
     finished_at: datetime | None
 
@@ -80,15 +84,11 @@ class ContainerStatus:
     """What the kubelet says of a container."""
 
     name: str
-    container_id: str
-    ready: bool
     restart_count: int
     is_running: bool
-    waiting_reason: str  # empty unless waiting
     terminated: Termination | None
     last_terminated: Termination | None
     resources: Resources | None  # None where the kubelet does not report them
-    allocated: Quantities | None  # requests that the node has set aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,6 @@ class Pod:
 
     namespace: str
     name: str
-    generate_name: str
     uid: str
     resource_version: str
     generation: int
@@ -109,12 +108,10 @@ class Pod:
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...]
     pod_resources: Resources | None  # spec.resources, for the pod as a whole
-    priority: int | None
     node: str
     phase: str
     started: datetime | None
-    qos_class: str
-    observed_generation: int | None
+    observed_generation: int | None  # the latest that the kubelet has seen
     conditions: tuple[Condition, ...]
     statuses: tuple[ContainerStatus, ...]
 
@@ -153,11 +150,10 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
-    phase, started, qos_class, observed, conditions, statuses = _told(status) if status else _UNTOLD
+    phase, started, observed, conditions, statuses = _told(status) if status else _UNTOLD
     return Pod(
-        namespace=namespace or text_at(metadata, "namespace", "metadata"),
+        namespace=shared_text(namespace or text_at(metadata, "namespace", "metadata")),
         name=text_at(metadata, "name", "metadata"),
-        generate_name=text_at(metadata, "generateName", "metadata"),
         uid=text_at(metadata, "uid", "metadata"),
         resource_version=text_at(metadata, "resourceVersion", "metadata"),
         generation=integer_at(metadata, "generation", "metadata", most=2**63 - 1) or 0,
@@ -167,15 +163,13 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         annotations=None
         if metadata.get("annotations") is None
         else labels_at(metadata, "annotations", "metadata"),
-        owners=read_owners(metadata),
+        owners=shared(read_owners(metadata)),
         containers=read_containers(spec, "containers", "spec"),
         init_containers=read_containers(spec, "initContainers", "spec"),
         pod_resources=None if spec.get("resources") is None else _resources(spec, "spec"),
-        priority=integer_at(spec, "priority", "spec"),
-        node=text_at(spec, "nodeName", "spec"),
+        node=shared_text(text_at(spec, "nodeName", "spec")),
         phase=phase,
         started=started,
-        qos_class=qos_class,
         observed_generation=observed,
         conditions=conditions,
         statuses=statuses,
@@ -185,20 +179,18 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
 _Told = tuple[
     str,
     datetime | None,
-    str,
     int | None,
     tuple[Condition, ...],
     tuple[ContainerStatus, ...],
 ]
-_UNTOLD: _Told = ("", None, "", None, (), ())
+_UNTOLD: _Told = ("", None, None, (), ())
 
 
 def _told(status: Object) -> _Told:
     """Return what a status says, in the order of the fields of a pod."""
     return (
-        text_at(status, "phase", "status"),
+        shared_text(text_at(status, "phase", "status")),
         time_at(status, "startTime", "status"),
-        text_at(status, "qosClass", "status"),
         integer_at(status, "observedGeneration", "status", most=2**63 - 1),
         read_conditions(status),
         _statuses(status),
@@ -217,7 +209,7 @@ def read_containers(spec: Object, key: str, path: str) -> tuple[Container, ...]:
 
 def _container(item: Object, path: str) -> Container:
     return Container(
-        name=text_at(item, "name", path),
+        name=shared_text(text_at(item, "name", path)),
         resources=_resources(item, path),
         resize_policy=()
         if item.get("resizePolicy") is None
@@ -237,10 +229,21 @@ def _resize_policy(entries: list[Object], path: str) -> tuple[tuple[str, str], .
 
 
 def _resources(parent: Object, path: str) -> Resources:
-    found = object_at(parent, "resources", path)
-    if not found:
+    written = object_at(parent, "resources", path)
+    if not written:
         return NO_RESOURCES
-    at = f"{path}.resources"
+    text = repr(written)
+    found = _known.get(text)
+    if found is None:
+        found = _new_resources(written, f"{path}.resources")
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        if len(text) <= _LONGEST_KNOWN:
+            _known[text] = found
+    return found
+
+
+def _new_resources(found: Object, at: str) -> Resources:
     return Resources(
         requests=quantities_at(found, "requests", at),
         limits=quantities_at(found, "limits", at),
@@ -258,21 +261,13 @@ def _statuses(status: Object) -> tuple[ContainerStatus, ...]:
 def _status(item: Object, path: str) -> ContainerStatus:
     state = object_at(item, "state", path)
     return ContainerStatus(
-        name=text_at(item, "name", path),
-        container_id=text_at(item, "containerID", path),
-        ready=flag_at(item, "ready", path),
+        name=shared_text(text_at(item, "name", path)),
         restart_count=integer_at(item, "restartCount", path) or 0,
         is_running=state.get("running") is not None,
-        waiting_reason=_waiting_reason(state, f"{path}.state"),
         terminated=_termination(state, f"{path}.state"),
         last_terminated=_termination(object_at(item, "lastState", path), f"{path}.lastState"),
         resources=None if item.get("resources") is None else _resources(item, path),
-        allocated=quantities_at(item, "allocatedResources", path),
     )
-
-
-def _waiting_reason(state: Object, path: str) -> str:
-    return text_at(object_at(state, "waiting", path), "reason", f"{path}.waiting")
 
 
 def _termination(state: Object, path: str) -> Termination | None:
@@ -282,7 +277,6 @@ def _termination(state: Object, path: str) -> Termination | None:
     at = f"{path}.terminated"
     return Termination(
         reason=text_at(found, "reason", at),
-        exit_code=integer_at(found, "exitCode", at) or 0,
         started_at=time_at(found, "startedAt", at),
         finished_at=time_at(found, "finishedAt", at),
     )

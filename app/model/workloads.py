@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.model.errors import BadObject
@@ -22,7 +21,6 @@ class Rollout:
     observed_generation: int
     replicas: int
     updated_replicas: int
-    available_replicas: int
     current_revision: str
     update_revision: str
     partition: int
@@ -43,7 +41,6 @@ class Workload:
     desired_scheduled: int | None = None  # DaemonSets only
     rollout: Rollout | None = None
     template: tuple[Container, ...] = ()
-    template_labels: Mapping[str, str] | None = None
 
 
 def read_workload(
@@ -75,7 +72,6 @@ def read_workload(
         )
         if with_template
         else (),
-        template_labels=_template_labels(template, template_path) if with_template else None,
     )
 
 
@@ -86,11 +82,6 @@ def _template(kind: str, spec: Object) -> tuple[Object, str]:
         path = "spec.jobTemplate.spec"
         return object_at(job_spec, "template", path), f"{path}.template"
     return object_at(spec, "template", "spec"), "spec.template"
-
-
-def _template_labels(template: Object, path: str) -> Mapping[str, str]:
-    metadata = object_at(template, "metadata", path)
-    return labels_at(metadata, "labels", f"{path}.metadata")
 
 
 def _selector(kind: str, spec: Object, template: Object, template_path: str) -> Selector:
@@ -118,7 +109,6 @@ def _rollout(metadata: Object, spec: Object, status: Object) -> Rollout:
         observed_generation=number("observedGeneration"),
         replicas=number("replicas"),
         updated_replicas=number("updatedReplicas"),
-        available_replicas=number("availableReplicas"),
         current_revision=text_at(status, "currentRevision", "status"),
         update_revision=text_at(status, "updateRevision", "status"),
         partition=integer_at(rolling, "partition", "spec.updateStrategy.rollingUpdate") or 0,

@@ -11,13 +11,11 @@ from tests import make
 from tests.junk import objects_like
 
 
-@pytest.mark.parametrize("schedulable", [True, False])
-def test_a_node(schedulable: bool) -> None:
-    """Name, allocatable resources and whether it takes pods are read."""
-    node = make.node(cpu="2", memory="4Gi", schedulable=schedulable)
+def test_a_node() -> None:
+    """Name and allocatable resources are read."""
+    node = make.node(cpu="2", memory="4Gi")
     assert node.name == "node-1"
     assert node.allocatable["memory"] == make.quantity("4Gi")
-    assert node.is_schedulable is schedulable
 
 
 def test_an_empty_node() -> None:
@@ -29,7 +27,6 @@ def test_an_empty_node() -> None:
     ("path", "value"),
     [
         ("metadata.name", 1),
-        ("spec.unschedulable", "true"),
         ("status.allocatable", []),
         ("status.allocatable[cpu]", "x"),
     ],
