@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from app.cli import VERBS
+from app.manifests.install import DOCUMENTS
 from tests import make
 from tests.make import Json
 
@@ -248,9 +249,13 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             "/proc/self/mem: Input/output error",
             id="a file that cannot be read",
         ),
-        pytest.param(["manifests"], "usage: plumbline manifests crd", id="no document"),
         pytest.param(
-            ["manifests", "crds"], "usage: plumbline manifests crd", id="no such document"
+            ["manifests"], "usage: plumbline manifests " + "|".join(DOCUMENTS), id="no document"
+        ),
+        pytest.param(
+            ["manifests", "crds"],
+            "usage: plumbline manifests " + "|".join(DOCUMENTS),
+            id="no such document",
         ),
         pytest.param(
             ["version", "x"], 'unexpected word "x"; usage: plumbline version', id="a word too many"

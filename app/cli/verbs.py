@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version as installed_version
 from typing import TypeVar
 
-from app.manifests import crd
+from app.manifests.install import DOCUMENTS
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import asks_for_help, parse
@@ -123,18 +123,15 @@ def plan(words: Arguments, environment: Environment) -> int:
     return 0
 
 
-_DOCUMENTS = {"crd": crd.text}
-
-
 def manifests(words: Arguments, _environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
-    usage = f"usage: plumbline manifests {'|'.join(_DOCUMENTS)}"
+    usage = f"usage: plumbline manifests {'|'.join(DOCUMENTS)}"
     if asks_for_help(words):
         print(usage)
         return 0
-    if list(words) not in [[name] for name in _DOCUMENTS]:
+    if list(words) not in [[name] for name in DOCUMENTS]:
         raise BadSetting(usage)
-    print(_DOCUMENTS[words[0]](), end="")
+    print(DOCUMENTS[words[0]](), end="")
     return 0
 
 

@@ -1,0 +1,192 @@
+"""What each process may do in a cluster, and what it needs that for.
+
+Strategy: one table. The roles in the manifests are made of it, the chart and the acceptance tests
+are compared with it, and docs/rights.md shows it to whoever must approve it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from app.ports import Json
+
+_READ: Final = ("get", "list", "watch")
+_WATCH: Final = ("list", "watch")
+_RENEW: Final = ("get", "update")
+
+_VPA_GROUP: Final = "autoscaling.k8s.io"
+_VPAS: Final = "verticalpodautoscalers"
+
+
+class Reach(StrEnum):
+    """Where a right holds."""
+
+    EVERYWHERE = "in the cluster"
+    AT_HOME = "in its own namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A rule of a role, and its reason."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    names: tuple[str, ...] = ()
+    reach: Reach = Reach.EVERYWHERE
+
+    def rule(self) -> Json:
+        """Return it as a role holds it."""
+        names = {"resourceNames": list(self.names)} if self.names else {}
+        return {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            **names,
+            "verbs": list(self.verbs),
+        }
+
+
+def _owners(*verbs: str) -> tuple[Right, ...]:
+    return (
+        Right("", ("replicationcontrollers",), verbs, "find the topmost controller of a pod"),
+        Right(
+            "apps",
+            ("daemonsets", "deployments", "replicasets", "statefulsets"),
+            verbs,
+            "find the topmost controller of a pod",
+        ),
+        Right("batch", ("cronjobs", "jobs"), verbs, "find the topmost controller of a pod"),
+        Right("*", ("*/scale",), ("get",), "find the pods of a custom controller"),
+    )
+
+
+def _lease(name: str, why: str) -> tuple[Right, ...]:
+    group = "coordination.k8s.io"
+    return (
+        Right(group, ("leases",), ("create",), why, reach=Reach.AT_HOME),
+        Right(group, ("leases",), _RENEW, why, (name,), Reach.AT_HOME),
+    )
+
+
+_WEBHOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_ADMISSION: Final = (
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
+    Right("", ("limitranges",), _WATCH, "keep pods within them"),
+    *_owners(*_READ),
+    Right("admissionregistration.k8s.io", _WEBHOOKS, ("create",), "register the webhook"),
+    Right(
+        "admissionregistration.k8s.io",
+        _WEBHOOKS,
+        _RENEW,
+        "keep the registration as it should be, and its CA",
+        ("vpa-webhook-config",),
+    ),
+    Right("", ("events",), ("create",), "tell that somebody changed the registration"),
+    *_lease("vpa-admission-controller", "tell the updater that pods are admitted"),
+    Right(
+        "coordination.k8s.io",
+        ("leases",),
+        _RENEW,
+        "let one replica rotate certificates",
+        ("vpa-admission-controller-rotation",),
+        Reach.AT_HOME,
+    ),
+    Right("", ("secrets",), ("create",), "share certificates", reach=Reach.AT_HOME),
+    Right("", ("secrets",), _RENEW, "share certificates", ("vpa-tls-certs",), Reach.AT_HOME),
+)
+_RECOMMENDER: Final = (
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "know what to recommend for"),
+    Right(_VPA_GROUP, (f"{_VPAS}/status",), ("patch",), "publish recommendations"),
+    Right(
+        _VPA_GROUP,
+        ("verticalpodautoscalercheckpoints",),
+        ("list", "create", "patch", "delete"),
+        "keep history over restarts",
+    ),
+    Right("", ("pods",), _WATCH, "know whose usage it is, and see OOM kills"),
+    Right("", ("events",), _WATCH, "see evictions by a node that ran out of memory"),
+    *_owners(*_READ),
+    Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),
+    Right(
+        "authentication.k8s.io", ("tokenreviews",), ("create",), "know who asks for recommendations"
+    ),
+    Right(
+        "authorization.k8s.io",
+        ("subjectaccessreviews",),
+        ("create",),
+        "know whether they may see them",
+    ),
+    *_lease("vpa-recommender-lease", "let one replica work"),
+)
+_UPDATER: Final = (
+    Right(_VPA_GROUP, (_VPAS,), (*_WATCH, "patch"), "decide by them; sum up the decisions on them"),
+    Right("", ("pods",), ("get", *_WATCH), "compare them with their recommendation"),
+    Right("", ("pods",), ("patch",), "take back the notes of a start-up boost"),
+    Right("", ("pods/eviction",), ("create",), "evict"),
+    Right("", ("pods/resize",), ("patch",), "resize in place"),
+    Right("", ("limitranges",), _WATCH, "keep pods within them"),
+    Right("", ("nodes",), _WATCH, "know what no node has room for"),
+    Right("policy", ("poddisruptionbudgets",), _WATCH, "know beforehand what may be disrupted"),
+    *_owners(*_READ),
+    Right("", ("events",), ("create",), "tell what was done, and what is stuck"),
+    Right(
+        "coordination.k8s.io",
+        ("leases",),
+        ("get",),
+        "evict only while pods are admitted",
+        ("vpa-admission-controller",),
+        Reach.AT_HOME,
+    ),
+    *_lease("vpa-updater", "let one replica work"),
+)
+TRIALS: Final = (
+    Right("", ("pods",), ("create",), "create pods on trial (dry-run) before the first eviction"),
+)
+RIGHTS: Final = {
+    "admission-controller": _ADMISSION,
+    "recommender": _RECOMMENDER,
+    "updater": _UPDATER,
+}
+
+
+def rules(rights: Sequence[Right], reach: Reach) -> list[Json]:
+    """Return the rules of a role."""
+    return [right.rule() for right in rights if right.reach is reach]
+
+
+HEADER: Final = """\
+# Rights
+
+What each process may do, and what for: the roles of the manifests and of the chart, rule by
+rule. A rule that names objects holds for these only.
+"""
+
+
+def page() -> str:
+    """Return docs/rights.md."""
+    parts = [HEADER]
+    for name, rights in {
+        **RIGHTS,
+        "updater with --prove=dry-run, beside the above": TRIALS,
+    }.items():
+        parts.append(
+            f"\n## {name}\n\n| Verbs | Resources | Where | What for |\n|---|---|---|---|\n"
+        )
+        parts += [_row(right) for right in rights]
+    return "".join(parts)
+
+
+def _row(right: Right) -> str:
+    names = " and ".join(map(_code, right.names))
+    where = f"{right.reach}, {names}" if names else right.reach
+    group = f" of {_code(right.group)}" if right.group else ""
+    resources = ", ".join(map(_code, right.resources))
+    return f"| {', '.join(right.verbs)} | {resources}{group} | {where} | {right.why} |\n"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
