@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from app.core.recommendation.appraisal import Appraisal, Flags, appraise, rows_in_use
 from app.core.recommendation.bank import Rows
 from app.core.recommendation.carrying import carried
+from app.core.recommendation.derivations import Derivation, Derivations
 from app.core.recommendation.entries import entries_of
 from app.core.recommendation.estimators import LOWER, TARGET, UPPER
 from app.core.recommendation.moments import nanoseconds, span
+from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.overlaps import Overlaps
 from app.core.recommendation.publications import Publication, problem_of, publication
 from app.core.recommendation.quality import Quality
@@ -49,6 +51,7 @@ class Announcer:
 
     def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
         self.overlaps = Overlaps(roster)
+        self.derivations: dict[VpaKey, Derivation] = {}  # of what stands published
         self._quality = quality
         self._roster = roster
         self._rules = rules
@@ -63,17 +66,21 @@ class Announcer:
         appraisal = appraise(roster.rows, rows, now_ns, self._rules)
         if only is None:
             self._quality.move(appraisal.rows, appraisal.amounts)
+            for key in self.derivations.keys() - roster.vpas.keys():
+                del self.derivations[key]
         levels = self._levels(appraisal)
         turns = self._turns(now_ns)
         due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)
         due |= roster.table.is_dirty | roster.table.is_urgent
-        entries = self._entries(appraisal, due)
+        wanted = due[roster.rows.vpa[appraisal.rows]]
+        entries = self._entries(appraisal, wanted)
+        derivations = Derivations(roster.rows, appraisal, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
         found = [
             one
             for line in lines
             if (tracked := roster.by_line.get(line)) is not None
-            and (one := self._publication(tracked, entries.get(line, []), turns, now))
+            and (one := self._publication(tracked, entries.get(line, []), turns, derivations))
         ]
         roster.table.is_dirty[lines] = False
         roster.table.is_urgent[lines] = False
@@ -104,10 +111,9 @@ class Announcer:
         return np.asarray(after > before)
 
     def _entries(
-        self, appraisal: Appraisal, due: Flags
+        self, appraisal: Appraisal, wanted: Flags
     ) -> Mapping[int, list[ContainerRecommendation]]:
         rows = self._roster.rows
-        wanted = due[rows.vpa[appraisal.rows]]
         chosen = appraisal.rows[wanted]
         rows.published[chosen] = appraisal.amounts[wanted]
         rows.told[chosen] = appraisal.shows[wanted]
@@ -118,14 +124,17 @@ class Announcer:
         tracked: TrackedVpa,
         entries: list[ContainerRecommendation],
         turns: Flags,
-        now: datetime,
+        derivations: Derivations,
     ) -> Publication | None:
-        table, line = self._roster.table, tracked.line
+        table, line, now = self._roster.table, tracked.line, derivations.at
         stands = tracked.sent if tracked.sent_for is tracked.observed else None
         stands = stands or status_of(tracked.vpa)
         new = self._status(tracked, entries, stands, now)
         found = difference(new, stands, self._rules.publish.bound_tolerance)
-        if found is Difference.NONE or (found is Difference.SLIGHT and not turns[line]):
+        if found is Difference.SLIGHT and not turns[line]:
+            return None
+        self.derivations[tracked.key] = derivations.of(line)
+        if found is Difference.NONE:
             return None
         tracked.sent, tracked.sent_for = new, tracked.observed
         table.published[line] = nanoseconds(now)

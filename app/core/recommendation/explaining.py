@@ -1,41 +1,47 @@
 """Why a recommendation is what it is: every step from the histogram to the published amount.
 
-Strategy: nothing is derived a second way. The steps are read off the very arrays from which
-publications are made.
+Strategy: nothing is derived a second way. The steps are what the functions answer that made the
+publication, asked again with the numbers that it was made from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from app.core.recommendation.appraisal import (
-    SHOWS_CPU,
-    SHOWS_ENTRY,
-    SHOWS_MEMORY,
-    Appraisal,
-    appraise,
-)
+from app.core.recommendation.appraisal import SHOWS_CPU, SHOWS_ENTRY, SHOWS_MEMORY, appraise
 from app.core.recommendation.bank import EMPTY
-from app.core.recommendation.entries import Entries, entries_of
-from app.core.recommendation.estimators import Estimates
+from app.core.recommendation.derivations import Basis, Derivation, Derivations
+from app.core.recommendation.estimators import Estimates, estimate
 from app.core.recommendation.grid import CPU as CPU_GRID
 from app.core.recommendation.grid import MEMORY as MEMORY_GRID
-from app.core.recommendation.grid import Grid
+from app.core.recommendation.grid import Amounts, Grid
 from app.core.recommendation.moments import moment_or_none, nanoseconds
 from app.core.recommendation.observations import VpaKey
-from app.core.recommendation.policy import CPU, MEMORY
+from app.core.recommendation.policy import CPU, MEMORY, Cap, ContainerRules
 from app.core.recommendation.rows import RowTable
-from app.core.recommendation.rules import EstimatorRules, RecommenderRules, ResourceRules
-from app.core.recommendation.shaping import Bound, Shaped
+from app.core.recommendation.rules import RecommenderRules, ResourceRules
+from app.core.recommendation.shaping import (
+    UNCAPPED,
+    Bound,
+    Caps,
+    Shaped,
+    cpu_quantity,
+    memory_quantity,
+    shape_cpu,
+    shape_memory,
+)
+from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation
 
 _WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
+_CAPPED: Final = {Bound.NOTHING: "", Bound.LEAST: "minAllowed", Bound.MOST: "maxAllowed"}
 
 
 class Absence(StrEnum):
@@ -60,8 +66,10 @@ class Steps:
     multiplier: float  # by confidence; infinite while nothing is certain
     floor: int
     estimate: int
-    thousandths: int  # after rounding and caps
+    rounded: int  # thousandths, as all that follows
+    capped: int
     capped_by: str  # minAllowed, maxAllowed or nothing
+    quantity: Quantity  # as it is published
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +82,33 @@ class ResourceExplanation:
     weight: float  # of all samples, at the reference time
     reference: datetime | None
     steps: tuple[Steps, ...]
+    uncapped: Quantity
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """How the recommendation for one container came about."""
 
-    namespace: str
-    vpa: str
     container: str
+    at: datetime
     absence: Absence
     first_sample: datetime | None
     last_sample: datetime | None
     samples: int
     living: int  # containers
-    margin_fraction: float
+    is_whole_cores: bool
     resources: tuple[ResourceExplanation, ...]
-    recommendation: ContainerRecommendation
+
+    @property
+    def recommendation(self) -> ContainerRecommendation:
+        """What all steps end in."""
+        shown = [found for found in self.resources if found.is_shown]
+        target, lower, upper = (
+            {found.resource: found.steps[column].quantity for found in shown}
+            for column in range(len(_WORDS))
+        )
+        uncapped = {found.resource: found.uncapped for found in shown}
+        return ContainerRecommendation(self.container, target, lower, upper, uncapped)
 
 
 def explain(
@@ -101,86 +119,132 @@ def explain(
     now: datetime,
     rules: RecommenderRules,
 ) -> Explanation:
-    """Explain one of the rows of a VPA."""
+    """Explain what one of the rows of a VPA would be given now."""
+    del key
     appraisal = appraise(table, np.array(rows, dtype=np.intp), nanoseconds(now), rules)
     every = np.ones(len(rows), dtype=np.bool_)
-    entries = entries_of(table, appraisal, every, rules.format)
-    line = [table.names[row] for row in rows].index(container)
-    return _explanation(key, entries, appraisal, line, rules.estimator)
+    derivation = Derivations(table, appraisal, every, now).of(int(table.vpa[rows[0]]))
+    return explanations(derivation, rules)[container]
 
 
-def _explanation(
-    key: VpaKey, entries: Entries, appraisal: Appraisal, line: int, asked: EstimatorRules
-) -> Explanation:
-    table, row = entries.table, entries.rows[line]
-    cpu = _resource(CPU_GRID, asked.cpu, appraisal.cpu, entries.cpu, line)
-    memory = _resource(MEMORY_GRID, asked.memory, appraisal.memory, entries.memory, line)
-    shows = entries.shows[line]
-    return Explanation(
-        namespace=key[0],
-        vpa=key[1],
-        container=table.names[row],
-        absence=_absence(entries, line),
-        first_sample=moment_or_none(int(table.first[row])),
-        last_sample=moment_or_none(int(table.last[row])),
-        samples=int(table.counts[row]),
-        living=int(table.live[row]),
-        margin_fraction=asked.margin_fraction,
-        resources=(
-            ResourceExplanation(
-                CPU,
-                bool(shows & SHOWS_CPU),
-                float(appraisal.cpu_confidence[line]),
-                float(table.cpu.totals[row]),
-                moment_or_none(int(table.cpu.references[row])),
-                cpu,
+def explanations(derivation: Derivation, rules: RecommenderRules) -> Mapping[str, Explanation]:
+    """Explain what was recommended for each container of a VPA."""
+    cpu, memory = _cpu(derivation, rules), _memory(derivation, rules)
+    found = {}
+    for line, container in enumerate(derivation.containers):
+        own, told = derivation.rules[line], derivation.basis[line]
+        shows = int(told["shows"])
+        found[container] = Explanation(
+            container=container,
+            at=derivation.at,
+            absence=_absence(told, own),
+            first_sample=moment_or_none(int(told["first"])),
+            last_sample=moment_or_none(int(told["last"])),
+            samples=int(told["samples"]),
+            living=int(told["living"]),
+            is_whole_cores=own.whole_cores,
+            resources=(
+                cpu.explained(line, own.cpu, is_shown=bool(shows & SHOWS_CPU)),
+                memory.explained(line, own.memory, is_shown=bool(shows & SHOWS_MEMORY)),
             ),
-            ResourceExplanation(
-                MEMORY,
-                bool(shows & SHOWS_MEMORY),
-                float(appraisal.memory_confidence[line]),
-                float(table.memory.totals[row]),
-                moment_or_none(int(table.memory.references[row])),
-                memory,
-            ),
-        ),
-        recommendation=list(entries.all())[line],
-    )
+        )
+    return found
 
 
-def _absence(entries: Entries, line: int) -> Absence:
-    table, row = entries.table, entries.rows[line]
-    if entries.shows[line] & SHOWS_ENTRY:
-        return Absence.NONE
-    if table.is_off[row]:
-        return Absence.OFF
-    known = table.cpu.totals[row] or table.memory.totals[row]
-    return Absence.STALE if known else Absence.NO_SAMPLES
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way of one resource of all containers of a VPA, from percentile to quantity."""
 
+    resource: str
+    grid: Grid
+    asked: ResourceRules
+    basis: Basis
+    estimates: Estimates
+    rounded: Amounts  # thousandths
+    capped: Shaped
+    quantity: Callable[[int, int, Cap], Quantity]
 
-def _resource(
-    grid: Grid, asked: ResourceRules, found: Estimates, shaped: Shaped, line: int
-) -> tuple[Steps, ...]:
-    return tuple(
-        Steps(
-            word=word,
-            fraction=asked.fractions[column],
-            bucket=None
-            if found.buckets[line, column] == EMPTY
-            else int(found.buckets[line, column]),
-            bucket_start=None
-            if found.buckets[line, column] == EMPTY
-            else float(grid.exact_starts[found.buckets[line, column]]),
+    def explained(self, line: int, cap: Cap, *, is_shown: bool) -> ResourceExplanation:
+        """Return the way of one container."""
+        return ResourceExplanation(
+            resource=self.resource,
+            is_shown=is_shown,
+            confidence=float(self.basis["confidence"][line]),
+            weight=float(self.basis["weight"][line]),
+            reference=moment_or_none(int(self.basis["reference"][line])),
+            steps=tuple(self._steps(line, column, cap) for column in range(len(_WORDS))),
+            uncapped=self.quantity(int(self.capped.amounts[line, UNCAPPED]), Bound.NOTHING, cap),
+        )
+
+    def _steps(self, line: int, column: int, cap: Cap) -> Steps:
+        found = self.estimates
+        bucket: int | None = int(found.buckets[line, column])
+        if bucket == EMPTY:
+            bucket = None
+        capped = int(self.capped.amounts[line, column])
+        bound = Bound(int(self.capped.bounds[line, column]))
+        return Steps(
+            word=_WORDS[column],
+            fraction=self.asked.fractions[column],
+            bucket=bucket,
+            bucket_start=None if bucket is None else float(self.grid.exact_starts[bucket]),
             percentile=int(found.bases[line, column]),
             with_margin=int(found.with_margin[line, column]),
             multiplier=float(found.multipliers[line, column]),
             floor=int(found.floors[line]),
             estimate=int(found.amounts[line, column]),
-            thousandths=int(shaped.amounts[line, column]),
-            capped_by=_CAPPED[Bound(int(shaped.bounds[line, column]))],
+            rounded=int(self.rounded[line, column]),
+            capped=capped,
+            capped_by=_CAPPED[bound],
+            quantity=self.quantity(capped, bound, cap),
         )
-        for column, word in enumerate(_WORDS)
+
+
+def _cpu(derivation: Derivation, rules: RecommenderRules) -> _Way:
+    basis, step = derivation.basis[CPU], rules.format.round_cpu_millicores
+    found = _estimates(basis, rules.estimator.margin_fraction)
+    whole = np.array([own.whole_cores for own in derivation.rules], dtype=np.bool_)
+    caps = Caps.of([own.cpu for own in derivation.rules])
+    return _Way(
+        resource=CPU,
+        grid=CPU_GRID,
+        asked=rules.estimator.cpu,
+        basis=basis,
+        estimates=found,
+        rounded=shape_cpu(found.amounts, step, whole, Caps.none(len(basis))).amounts,
+        capped=shape_cpu(found.amounts, step, whole, caps),
+        quantity=cpu_quantity,
     )
 
 
-_CAPPED: Final = {Bound.NOTHING: "", Bound.LEAST: "minAllowed", Bound.MOST: "maxAllowed"}
+def _memory(derivation: Derivation, rules: RecommenderRules) -> _Way:
+    basis, asked = derivation.basis[MEMORY], rules.format
+    found = _estimates(basis, rules.estimator.margin_fraction)
+    caps = Caps.of([own.memory for own in derivation.rules])
+    shape = partial(
+        shape_memory, found.amounts, asked.round_memory_bytes, humanize=asked.humanize_memory
+    )
+    return _Way(
+        resource=MEMORY,
+        grid=MEMORY_GRID,
+        asked=rules.estimator.memory,
+        basis=basis,
+        estimates=found,
+        rounded=shape(Caps.none(len(basis))).amounts,
+        capped=shape(caps),
+        quantity=memory_quantity,
+    )
+
+
+def _estimates(basis: Basis, margin_fraction: float) -> Estimates:
+    buckets, bases = basis["buckets"].astype(np.intp), basis["bases"]
+    return estimate(buckets, bases, basis["confidence"], basis["floor"], margin_fraction)
+
+
+def _absence(told: np.void, own: ContainerRules) -> Absence:
+    if told["shows"] & SHOWS_ENTRY:
+        return Absence.NONE
+    if own.is_off:
+        return Absence.OFF
+    known = told[CPU]["weight"] or told[MEMORY]["weight"]
+    return Absence.STALE if known else Absence.NO_SAMPLES

@@ -19,7 +19,7 @@ face, `upstream.UpstreamModel`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 
 from app.core.recommendation.announcing import Announcer
+from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.history import History
@@ -178,6 +179,10 @@ class Model:
         return explain(self.roster.rows, rows, container, tracked.key, now, self.rules)
 
     def quality(self) -> tuple[list[Comparison], list[Change]]:
+    def derivations(self) -> Mapping[VpaKey, Derivation]:
+        """Return how what stands published came about; later ticks change nothing in it."""
+        return dict(self._announcer.derivations)
+
         """Return, once, how usage and targets compared with what stood; see the rules."""
         return self._quality.take()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
 from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.explaining import Explanation
 from app.core.recommendation.intake import Tally
 from app.core.recommendation.model import Model
@@ -104,6 +105,10 @@ class RecommenderModel(Protocol):
     def quality(self) -> tuple[list[Comparison], list[Change]]:
         """Return, once, how usage and targets compared with what stood."""
         ...
+    def derivations(self) -> Mapping[VpaKey, Derivation]:
+        """Return how what stands published came about; later ticks change nothing in it."""
+        ...
+
 
     @property
     def tally(self) -> Tally:

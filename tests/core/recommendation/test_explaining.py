@@ -38,11 +38,11 @@ def test_steps() -> None:
     target, lower, upper = cpu.steps
     assert (target.word, target.fraction, target.bucket) == ("target", 0.9, 36)
     assert (target.percentile, target.with_margin, target.multiplier) == (1016, 1168, 1.0)
-    assert (target.estimate, target.thousandths, target.capped_by) == (1168, 1000, "maxAllowed")
+    assert (target.estimate, target.capped, target.capped_by) == (1168, 1000, "maxAllowed")
     assert target.bucket_start == pytest.approx(958.36, abs=0.01)
     assert (lower.estimate, upper.estimate, upper.capped_by) == (1113, 29200, "maxAllowed")
     assert (memory.steps[0].floor, memory.is_shown) == (262_144_000, True)
-    assert found.recommendation.target["cpu"] == make.quantity("1")
+    assert target.quantity == make.quantity("1")
 
 
 def test_absence() -> None:

@@ -9,17 +9,18 @@ everything is computed by the same arrays as for our own model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import numpy as np
 
-from app.core.recommendation.appraisal import appraise, rows_in_use
+from app.core.recommendation.appraisal import Appraisal, appraise, rows_in_use
 from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.derivations import Derivation, Derivations
 from app.core.recommendation.entries import entries_of
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.intake import Tally
-from app.core.recommendation.moments import UNSET, nanoseconds
+from app.core.recommendation.moments import UNSET, moment, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills_by_transition
 from app.core.recommendation.policy import container_rules
@@ -61,6 +62,8 @@ class UpstreamModel:
         self._table = RowTable(rules.aggregation)
         self._rows: dict[VpaKey, dict[str, int]] = {}  # of the last loop
 
+        self._appraisal: Appraisal | None = None  # of these rows
+        self._looped_at = moment(0)
     # --- telling; moments do not matter before the next loop
 
     def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
@@ -217,6 +220,14 @@ class UpstreamModel:
         """Return nothing: upstream does not look."""
         return {}
 
+    def derivations(self) -> Mapping[VpaKey, Derivation]:
+        """Return how the recommendations of the last loop came about."""
+        if self._appraisal is None:
+            return {}
+        every = np.ones(len(self._appraisal.rows), dtype=np.bool_)
+        found = Derivations(self._table, self._appraisal, every, self._looped_at)
+        return {key: found.of(line) for line, key in enumerate(self._rows)}
+
     # --- inside
 
     def _take(self, batch: UsageBatch) -> None:
@@ -269,6 +280,7 @@ class UpstreamModel:
         self._rows = {}
         lines = list(self._cluster.vpas.items())
         for line, (key, vpa) in enumerate(lines):
+        self._appraisal, self._looped_at = appraisal, now
             rows = self._rows[key] = {}
             for container, state in self._cluster.view(vpa).items():
                 rows[container] = row = table.start(container, state.created_ns)
