@@ -27,8 +27,8 @@ from typing import Final
 import numpy as np
 
 from app.core.recommendation.announcing import Announcer
-from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.history import History
 from app.core.recommendation.intake import Intake, Tally
@@ -178,11 +178,11 @@ class Model:
         rows = list(tracked.rows.values())
         return explain(self.roster.rows, rows, container, tracked.key, now, self.rules)
 
-    def quality(self) -> tuple[list[Comparison], list[Change]]:
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how what stands published came about; later ticks change nothing in it."""
         return dict(self._announcer.derivations)
 
+    def quality(self) -> tuple[list[Comparison], list[Change]]:
         """Return, once, how usage and targets compared with what stood; see the rules."""
         return self._quality.take()
 

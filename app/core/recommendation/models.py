@@ -98,6 +98,10 @@ class RecommenderModel(Protocol):
         """Derive a recommendation step by step, None for a container without history."""
         ...
 
+    def derivations(self) -> Mapping[VpaKey, Derivation]:
+        """Return how what stands published came about; later ticks change nothing in it."""
+        ...
+
     def overlapping_pods(self) -> dict[str, int]:
         """Return, by namespace, how many pods several VPAs claim by selectors."""
         ...
@@ -105,10 +109,6 @@ class RecommenderModel(Protocol):
     def quality(self) -> tuple[list[Comparison], list[Change]]:
         """Return, once, how usage and targets compared with what stood."""
         ...
-    def derivations(self) -> Mapping[VpaKey, Derivation]:
-        """Return how what stands published came about; later ticks change nothing in it."""
-        ...
-
 
     @property
     def tally(self) -> Tally:

@@ -61,9 +61,9 @@ class UpstreamModel:
         self._has_looped = False
         self._table = RowTable(rules.aggregation)
         self._rows: dict[VpaKey, dict[str, int]] = {}  # of the last loop
-
         self._appraisal: Appraisal | None = None  # of these rows
         self._looped_at = moment(0)
+
     # --- telling; moments do not matter before the next loop
 
     def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
@@ -202,6 +202,14 @@ class UpstreamModel:
         every = list(rows.values())
         return explain(self._table, every, container, (namespace, vpa), now, self.rules)
 
+    def derivations(self) -> Mapping[VpaKey, Derivation]:
+        """Return how the recommendations of the last loop came about."""
+        if self._appraisal is None:
+            return {}
+        every = np.ones(len(self._appraisal.rows), dtype=np.bool_)
+        found = Derivations(self._table, self._appraisal, every, self._looped_at)
+        return {key: found.of(line) for line, key in enumerate(self._rows)}
+
     def quality(self) -> tuple[list[Comparison], list[Change]]:
         """Return nothing: comparisons are only gathered for histories per VPA."""
         return [], []
@@ -219,14 +227,6 @@ class UpstreamModel:
     def overlapping_pods(self) -> dict[str, int]:
         """Return nothing: upstream does not look."""
         return {}
-
-    def derivations(self) -> Mapping[VpaKey, Derivation]:
-        """Return how the recommendations of the last loop came about."""
-        if self._appraisal is None:
-            return {}
-        every = np.ones(len(self._appraisal.rows), dtype=np.bool_)
-        found = Derivations(self._table, self._appraisal, every, self._looped_at)
-        return {key: found.of(line) for line, key in enumerate(self._rows)}
 
     # --- inside
 
@@ -262,6 +262,7 @@ class UpstreamModel:
         lines = self._lay_rows()
         table = self._table
         appraisal = appraise(table, rows_in_use(table), nanoseconds(now), self.rules)
+        self._appraisal, self._looped_at = appraisal, now
         every = np.ones(len(appraisal.rows), dtype=np.bool_)
         entries = entries_of(table, appraisal, every, self.rules.format).by_vpa()
         pods = self._cluster.matching_pods()
@@ -280,7 +281,6 @@ class UpstreamModel:
         self._rows = {}
         lines = list(self._cluster.vpas.items())
         for line, (key, vpa) in enumerate(lines):
-        self._appraisal, self._looped_at = appraisal, now
             rows = self._rows[key] = {}
             for container, state in self._cluster.view(vpa).items():
                 rows[container] = row = table.start(container, state.created_ns)
