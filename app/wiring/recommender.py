@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,7 +34,7 @@ from app.web.application import probes
 from app.web.server import Server, bound
 from app.wiring.place import Outside, Place
 from app.wiring.recommender_rules import recommender_rules
-from app.workers.election import Campaign, Election, ElectionRules
+from app.workers.election import Campaign, Election, ElectionRules, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.tenure import Tenure, Terms
 
@@ -96,10 +96,9 @@ class Process:
         self._election = Election(leased, rules, f"{socket.gethostname()}_{uuid.uuid4()}", clock)
         self._is_elected = told.is_on
         terms = Terms(
-            self._is_leading,
+            self._election if self._is_elected else Unopposed(),
             lambda: self._mirror.synced,
             _PATIENCE_INTERVALS * self._rules.interval_seconds,
-            rules.lease_seconds - rules.renew_seconds,
         )
         self._tenure = Tenure(terms, self._begin, clock)
         self._rounds = place.loop("rounds", self._tenure.tick, at_end=self._tenure.close)
@@ -123,6 +122,7 @@ class Process:
 
     def stop(self) -> None:
         """Store history, let go of the Lease, and end."""
+        self._tenure.hurry()
         self._rounds.stop(_LOOP_SECONDS)
         if self._is_elected:
             self._campaign.stop()
@@ -133,11 +133,8 @@ class Process:
             cluster.close()
         self._health.stop()
 
-    def _begin(self) -> Recommender:
-        return Recommender(self._rules, self._around, self._heard, self._is_leading)
-
-    def _is_leading(self) -> bool:
-        return not self._is_elected or self._election.is_leading()
+    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+        return Recommender(self._rules, self._around, self._heard, may_write)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot

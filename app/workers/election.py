@@ -2,7 +2,9 @@
 
 Strategy: times in the Lease are for people. Whether it is still held is judged by our own
 clock alone: it is, while it keeps changing within its duration. A leader counts itself out
-before anybody else may step in, also when its own renewal hangs.
+before anybody else may step in, also when its own renewal hangs; what it then ends it ends
+before the first candidate may come. Candidates look often and come a little early, so that
+somebody leads again within the duration of the Lease.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from app.model.errors import ClusterError, NotFound
 from app.ports import LEASES, Clock, Cluster, Json
@@ -20,6 +23,10 @@ from app.workers.leases import lease, lease_spec, micro_time
 log = logging.getLogger(__name__)
 
 _SPREAD = 1.2  # of the retry period, at most, added so that candidates do not come at once
+_OFTEN = 0.5  # of the retry period, at least, between two looks at somebody else's Lease
+_OFTEN_SPREAD = 0.25
+_LEAST_SECONDS = 0.05  # between two looks
+_LAST_SHARE = 0.5  # of the retry period, for requests that are under way when time is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,52 @@ class ElectionRules:
     lease_seconds: float = 15.0  # a candidate waits so long for a sign of the leader
     renew_seconds: float = 10.0  # a leader that cannot renew for so long steps down
     retry_seconds: float = 2.0
+
+    @property
+    def candidate_share(self) -> float:
+        """For what share of its duration a Lease must stay the same until we step in.
+
+        A leader gives up one retry period after its renewal deadline, at the latest.
+        """
+        latest = max(self.lease_seconds - self.retry_seconds, self.renew_seconds)
+        return latest / self.lease_seconds
+
+    @property
+    def last_seconds(self) -> float:
+        """How long after its last renewal a leader may still end what it began."""
+        alone = self.lease_seconds * self.candidate_share
+        return alone - self.retry_seconds * _LAST_SHARE
+
+
+class Leadership(Protocol):
+    """Who leads; may be asked from any thread."""
+
+    @property
+    def term(self) -> int:
+        """A number that changes when somebody else may have led in between."""
+        ...
+
+    def is_leading(self) -> bool:
+        """Say whether nobody else can lead now."""
+        ...
+
+    def may_finish(self) -> bool:
+        """Say whether nobody else can have stepped in since we led."""
+        ...
+
+
+class Unopposed:
+    """Leadership without an election."""
+
+    term = 0
+
+    def is_leading(self) -> bool:
+        """Say yes."""
+        return True
+
+    def may_finish(self) -> bool:
+        """Say yes."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +106,39 @@ class Election:
         self._clock = clock
         self._seen: Json = {}  # the Lease as last read or written
         self._seen_at = 0.0
-        self._held_until = float("-inf")
+        self._renewed_at = float("-inf")  # the last renewal that was answered
         self._steps = 0
+        self.term = 0
 
     def is_leading(self) -> bool:
         """Say whether nobody else can lead now; may be asked from any thread."""
-        return self._clock.monotonic() < self._held_until
+        return self._clock.monotonic() < self._renewed_at + self._rules.renew_seconds
+
+    def may_finish(self) -> bool:
+        """Say whether nobody else can have stepped in since we led; from any thread."""
+        return self._clock.monotonic() < self._renewed_at + self._rules.last_seconds
 
     def step(self, now: datetime) -> Standing:
         """Try once; a failure is told in the standing."""
         began = self._clock.monotonic()
-        reason = ""
+        failed = False
         try:
             reason = self._try(now)
         except ClusterError as err:
-            reason = str(err)
+            reason, failed = str(err) or type(err).__name__, True
         if not reason:
             # From before the request: the Lease may have been renewed as early as that.
-            self._held_until = began + self._rules.renew_seconds
+            self._renewed_at = began
         leading = self.is_leading()
         leader = str(lease_spec(self._seen).get("holderIdentity") or "")
-        return Standing(leading, leader, self._pause_seconds(leading), reason)
+        pause = self._pause_seconds(leading=leading, failed=failed)
+        return Standing(leading, leader, pause, reason)
 
     def release(self, now: datetime) -> None:
         """Let the next candidate step in at once; silent when we do not lead."""
         if not self.is_leading():
             return
-        self._held_until = float("-inf")
+        self._renewed_at = float("-inf")
         given_up = {
             "holderIdentity": "",
             "leaseDurationSeconds": 1,
@@ -98,15 +157,17 @@ class Election:
         except NotFound:
             body = lease(rules.namespace, rules.name, self._claim({}, now))
             self._see(self._cluster.create(LEASES, rules.namespace, body))
+            self.term += 1
             return ""
         if lease_spec(found) != lease_spec(self._seen):
             self._see(found)
         self._seen = found
         holder = lease_spec(found).get("holderIdentity") or ""
-        if holder not in ("", self._identity) and self._is_alive():
-            self._held_until = float("-inf")
+        if holder not in ("", self._identity) and self._alive_seconds() > 0:
+            self._renewed_at = float("-inf")
             return f"{holder} holds the lease"
         self._replace(self._claim(lease_spec(found), now))
+        self.term += holder != self._identity
         return ""
 
     def _claim(self, spec: Json, now: datetime) -> Json:
@@ -130,18 +191,23 @@ class Election:
         self._seen = found
         self._seen_at = self._clock.monotonic()
 
-    def _is_alive(self) -> bool:
+    def _alive_seconds(self) -> float:
+        """Return for how long we must believe that the Lease as last seen is held."""
         seconds = lease_spec(self._seen).get("leaseDurationSeconds")
         if not isinstance(seconds, int):
             seconds = self._rules.lease_seconds
-        return self._clock.monotonic() < self._seen_at + seconds
+        since = self._clock.monotonic() - self._seen_at
+        return seconds * self._rules.candidate_share - since
 
-    def _pause_seconds(self, leading: bool) -> float:
+    def _pause_seconds(self, *, leading: bool, failed: bool) -> float:
         if leading:
             return self._rules.retry_seconds
         self._steps += 1
         share = zlib.crc32(f"{self._identity}/{self._steps}".encode()) / 2**32
-        return self._rules.retry_seconds * (1 + _SPREAD * share)
+        if failed:
+            return self._rules.retry_seconds * (1 + _SPREAD * share)
+        pause = self._rules.retry_seconds * (_OFTEN + _OFTEN_SPREAD * share)
+        return min(pause, max(self._alive_seconds(), _LEAST_SECONDS))
 
 
 class Campaign:

@@ -25,7 +25,7 @@ from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import ConditionType
 from app.core.recommendation.upkeep import orphans
 from app.core.recommendation.usage import read_metrics
-from app.model.errors import BadObject, ClusterError
+from app.model.errors import BadObject, ClusterError, Unavailable
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -126,7 +126,7 @@ class Recommender:
             self._restore(now)
             self._hear(now)
         with self._timed(Step.LOAD_METRICS):
-            samples = self._read_usage()
+            samples = self._read_usage(now)
         with self._timed(Step.UPDATE_VPAS):
             publications = self.model.tick(now)
             failed = self._publish(publications, now)
@@ -184,28 +184,27 @@ class Recommender:
             found = list(_readable(items))
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
-            self.model.restore(mine, now, only=waiting)
+            problems = self.model.restore(mine, now, only=waiting)
         else:
-            self.model.restore(found, now)
+            problems = self.model.restore(found, now)
             self._is_restored = True
+        _tell("checkpoint not used", problems)
 
-    def _read_usage(self) -> int:
+    def _read_usage(self, now: datetime) -> int:
         """Take usage page by page, so that what was read counts even if the rest cannot be."""
         absent = 0 if self._parity else ABSENT
         count, problems, error = 0, list[str](), ""
         try:
             for page in self._pages(POD_METRICS):
                 found = read_metrics({"items": page}, absent=absent)
-                self.model.usage(found.batch)
+                self.model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems
         except (ClusterError, BadObject) as caught:
             error = str(caught)
             log.warning("usage not read", extra={"error": error, "samples": count})
         self._around.metrics.usage_answer("default-metrics-client", is_error=bool(error))
-        for problem in problems[:_MOST_TOLD]:
-            extra = {"problem": problem, "problems": len(problems)}
-            log.warning("usage cannot be counted", extra=extra)
+        _tell("usage cannot be counted", problems)
         return count
 
     # --- writing
@@ -241,7 +240,10 @@ class Recommender:
 
     def _drop_abandoned(self) -> None:
         names = [(*one, "") for one in self.model.abandoned()]
-        self._pen.drop(names, self._rules.checkpoint_seconds, self._may_write)
+        for namespace, name, _ in self._pen.drop(
+            names, self._rules.checkpoint_seconds, self._may_write
+        ):
+            self.model.not_dropped(namespace, name)
 
     def _drop_orphans(self) -> None:
         """Delete checkpoints of VPAs that do not exist; a list that fails deletes nothing."""
@@ -279,6 +281,8 @@ class Recommender:
             token = page.continue_token
             if not token:
                 return
+            if not self._may_write():
+                raise Unavailable("the rest is not read, for this is no longer the leader")
 
     def _count(self) -> None:
         self._around.metrics.aggregates(self.model.row_count)
@@ -289,6 +293,12 @@ class Recommender:
         began = self._around.clock.monotonic()
         yield
         self._around.metrics.step(step, self._around.clock.monotonic() - began)
+
+
+def _tell(message: str, problems: Sequence[str]) -> None:
+    """Log some sentences of a list, and how many there are."""
+    for problem in problems[:_MOST_TOLD]:
+        log.warning(message, extra={"problem": problem, "problems": len(problems)})
 
 
 def _drained(heard: deque[Any]) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -11,26 +11,17 @@ from prometheus_client import CollectorRegistry
 from app.core.recommendation.rules import RecommenderRules
 from app.manifests import crd
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
-from app.model.lookups import Absent, Found, Lookup
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Json, Resource
+from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.telemetry.recommender import RecommenderMetrics
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from tests.sandbox.worlds import deployment
+from tests.workers.stage import NoOwners, Watched
 
 LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
-
-
-class NoOwners:
-    """Custom kinds that do not exist."""
-
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
-        """Find nothing."""
-        del lookup, deadline_seconds
-        return Absent()
 
 
 class Scene:
@@ -42,8 +33,9 @@ class Scene:
         self.heard = Heard()
         self.registry = CollectorRegistry()
         metrics = RecommenderMetrics(self.registry)
+        self.watched = Watched(self.faults.before(self.sandbox.cluster))
         self.around = Surroundings(
-            self.faults.before(self.sandbox.cluster),
+            cast("Cluster", self.watched),
             self.sandbox.snapshot,
             NoOwners(),
             self.sandbox.clock,

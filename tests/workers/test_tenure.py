@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from app.ports import CHECKPOINTS
+from app.ports import CHECKPOINTS, VPAS
 from app.workers.recommender import Recommender
 from app.workers.tenure import Tenure, Terms
-from tests.workers.test_recommender import Scene
+from tests.sandbox.worlds import deployment
+from tests.workers.test_recommender import LOAD, Scene, vpa
 
 
 class Office:
@@ -15,13 +18,24 @@ class Office:
 
     def __init__(self) -> None:
         self.scene = Scene()
-        self.leads, self.knows = True, True
+        self.leads, self.finishes, self.knows, self.term = True, True, True, 1
         self.begun: list[Recommender] = []
-        terms = Terms(lambda: self.leads, lambda: self.knows, 300.0)
-        self.tenure = Tenure(terms, self._begin, self.scene.sandbox.clock)
+        self.rights: list[Callable[[], bool]] = []
+        self.tenure = Tenure(
+            Terms(self, lambda: self.knows, 300.0), self._begin, self.scene.sandbox.clock
+        )
 
-    def _begin(self) -> Recommender:
-        self.begun.append(self.scene.started(lambda: self.leads))
+    def is_leading(self) -> bool:
+        """Say who leads."""
+        return self.leads
+
+    def may_finish(self) -> bool:
+        """Say whether nobody followed yet."""
+        return self.finishes
+
+    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+        self.begun.append(self.scene.started(may_write))
+        self.rights.append(may_write)
         return self.begun[-1]
 
     def minutes(self, count: int) -> None:
@@ -55,6 +69,55 @@ def test_a_lost_term_is_stored_and_taken_up_again(office: Office) -> None:
     office.tenure.close(office.scene.sandbox.clock.now())
     assert office.samples() == 4
     assert len(office.begun) == 2
+
+
+def test_what_comes_too_late_is_not_stored(office: Office) -> None:
+    """Once somebody may have followed, nothing is written over what they wrote."""
+    office.minutes(3)
+    before = office.samples()
+    office.leads = office.finishes = False
+    office.minutes(2)
+
+    assert office.samples() == before < 3
+
+
+def test_a_term_that_was_somebody_elses(office: Office) -> None:
+    """Who leads again after another begins anew, from what the other stored."""
+    office.minutes(3)
+    before, old = office.samples(), office.begun[-1]
+    office.term = 2
+    old.flush(office.scene.sandbox.clock.now(), 5, office.rights[0])  # as a long round would
+    assert office.samples() == before
+
+    office.minutes(1)
+    assert len(office.begun) == 2
+    assert office.begun[1].model.tally.cpu == 1
+
+
+def test_an_end_in_the_middle_of_a_round(office: Office) -> None:
+    """Told to end, a round writes nothing more, and its history is stored all the same."""
+    office.minutes(1)
+    scene = office.scene
+    scene.apply(deployment("late", load=LOAD), vpa("late"))
+    scene.sandbox.advance(60)
+    cluster = scene.sandbox.cluster
+    scene.watched.before = lambda call: office.tenure.hurry() if call.verb == "list" else None
+    office.tenure.tick(scene.sandbox.clock.now())
+    assert "recommendation" not in cluster.get(VPAS, "default", "late").get("status", {})
+
+    office.tenure.close(scene.sandbox.clock.now())
+    assert scene.checkpoints() == ["late-app", "web-app"]
+    assert office.samples() == 2
+
+
+def test_an_end_takes_no_longer_than_it_may(office: Office) -> None:
+    """The time to store history counts from when we were told to end."""
+    office.minutes(2)
+    office.tenure.hurry()
+    office.scene.sandbox.advance(20)
+    office.tenure.close(office.scene.sandbox.clock.now())
+
+    assert office.samples() == 1
 
 
 def test_a_standby_and_a_stranger_do_nothing(office: Office) -> None:

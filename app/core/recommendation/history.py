@@ -114,7 +114,11 @@ class History:
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, the checkpoints to delete: namespace and name."""
         gone, self._gone = self._gone, []
-        return gone
+        return [one for one in gone if self.names.is_free(*one)]
+
+    def kept(self, namespace: str, name: str) -> None:
+        """Note that a checkpoint could not be deleted."""
+        self._gone.append((namespace, name))
 
     def _awaiting(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Tell which rows may still get a stored history that must not be overwritten."""

@@ -11,9 +11,9 @@
     model.explain("default", "web", "app", now)
 
 Strategy: it may be told things in any order and at any time; only `tick`, `urgent` and
-`checkpoints` answer. What they answer counts as done unless `not_published` or `not_stored`
-says otherwise. It keeps no clock, no lock and no file: whoever owns it calls it from one thread
-at a time. Exactly upstream's behaviour, weaknesses included, is another model with the same
+`checkpoints` answer. What they answer counts as done unless `not_published`, `not_stored` or
+`not_dropped` says otherwise. It keeps no clock, no lock and no file: whoever owns it calls it
+from one thread at a time. Exactly upstream's behaviour, weaknesses included, is another model with the same
 face, `upstream.UpstreamModel`.
 """
 
@@ -138,6 +138,10 @@ class Model:
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""
         self._history.failed(checkpoint)
+
+    def not_dropped(self, namespace: str, name: str) -> None:
+        """Note that an abandoned checkpoint could not be deleted; it will come again."""
+        self._history.kept(namespace, name)
 
     # --- asking
 

@@ -76,6 +76,10 @@ class RecommenderModel(Protocol):
         """Note that a checkpoint could not be written."""
         ...
 
+    def not_dropped(self, namespace: str, name: str) -> None:
+        """Note that an abandoned checkpoint could not be deleted."""
+        ...
+
     def tick(self, now: datetime) -> list[Publication]:
         """Return the statuses that are worth a write."""
         ...

@@ -38,6 +38,10 @@ class Names:
             self.take(namespace, plain, owner)
         return self._names[namespace, owner]
 
+    def is_free(self, namespace: str, name: str) -> bool:
+        """Whether nobody has a name, as far as is known."""
+        return (namespace, name) not in self._owners
+
     def release(self, namespace: str, owner: Owner) -> str | None:
         """Forget an owner, and return the name it had."""
         name = self._names.pop((namespace, owner), None)

@@ -280,6 +280,20 @@ def test_abandoned_checkpoints_are_told_once() -> None:
 
     assert scene.model.abandoned() == [("default", "web-app")]
     assert scene.model.abandoned() == []
+    scene.model.not_dropped("default", "web-app")
+    assert scene.model.abandoned() == [("default", "web-app")]
+
+
+def test_a_checkpoint_that_is_needed_again_is_not_abandoned() -> None:
+    """What could not be deleted is left alone once its container is back."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.store()
+    scene.model.not_dropped("default", "web-app")
+
+    assert scene.model.abandoned() == []
     assert scene.model.row_count == 0
 
 

@@ -143,6 +143,9 @@ class UpstreamModel:
         if vpa is not None:
             vpa.stored_ns = UNSET
 
+    def not_dropped(self, namespace: str, name: str) -> None:
+        """Do nothing: none is ever abandoned."""
+
     # --- asking
 
     def tick(self, now: datetime) -> list[Publication]:

@@ -561,7 +561,9 @@ def test_failed_checkpoints_come_first_again() -> None:
     scene.model.not_stored(last)
     scene.model.not_stored(replace(last, vpa="unknown"))
     scene.model.not_published("default", "b")
+    scene.model.not_dropped("default", "b-app")
 
+    assert scene.model.abandoned() == []
     assert [one.vpa for one in scene.store(0)] == ["b"]
 
 
