@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from app.manifests import crd
+from app.manifests import chart, crd
 from app.manifests.programs import Program, metadata, roles
 from app.manifests.rendering import render
 from app.manifests.rights import RIGHTS, TRIALS, page
@@ -93,6 +93,8 @@ def files() -> Mapping[str, str]:
         "deploy/base/crd/crd.yaml": crd.text(),
         **{f"deploy/base/{name}/{name}.yaml": program(name) for name in PROGRAMS},
         "deploy/overlays/prove-by-trial/trials.yaml": trials(),
+        "deploy/chart/files/crd.yaml": crd.text(),
+        "deploy/chart/templates/_generated.tpl": chart.templates(),
         "docs/rights.md": page(),
     }
 

@@ -35,12 +35,13 @@ _Dumper.add_representer(_Folded, _fold)
 def render(documents: Iterable[Mapping[str, Any]], *, header: str) -> str:
     """Return the documents, parted by `---`, under `header` as a comment."""
     comment = "".join(f"# {line}\n" for line in header.splitlines())
-    return comment + "".join(f"---\n{_dump(document)}" for document in documents)
+    return comment + "".join(f"---\n{yaml_text(document)}" for document in documents)
 
 
-def _dump(document: Mapping[str, Any]) -> str:
+def yaml_text(value: object) -> str:
+    """Return a value as YAML."""
     text: str = yaml.dump(
-        _tree(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+        _tree(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
     )
     return text
 

@@ -1,0 +1,238 @@
+{{/*
+Everything of one process but what only the webhook has. Takes a dict: root, values, component,
+verb, port, and args, env, ports, volumes and mounts beside those that all have.
+*/}}
+{{- define "plumbline.program" -}}
+{{- $root := .root -}}
+{{- $values := .values -}}
+{{- $name := printf "%s-%s" (include "plumbline.fullname" $root) .component -}}
+{{- $account := default $name $values.serviceAccount.name -}}
+{{- if $values.serviceAccount.create }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $account }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "plumbline.labels" (list $root .component) | nindent 4 }}
+    {{- with $values.serviceAccount.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- if $root.Values.rbac.create }}
+{{- range $kind := list "ClusterRole" "Role" }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata:
+  name: plumbline:{{ $.component }}
+  {{- if eq $kind "Role" }}
+  namespace: {{ $root.Release.Namespace }}
+  {{- end }}
+  labels:
+    {{- include "plumbline.labels" (list $root $.component) | nindent 4 }}
+rules:
+  {{- include (printf "plumbline.rules.%s.%s" $.component $kind) $root | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  name: plumbline:{{ $.component }}
+  {{- if eq $kind "Role" }}
+  namespace: {{ $root.Release.Namespace }}
+  {{- end }}
+  labels:
+    {{- include "plumbline.labels" (list $root $.component) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: plumbline:{{ $.component }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $account }}
+    namespace: {{ $root.Release.Namespace }}
+{{- end }}
+{{- end }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "plumbline.metadata" (list $root .component $name) | nindent 2 }}
+spec:
+  replicas: {{ $values.replicas }}
+  revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
+  selector:
+    matchLabels:
+      app: {{ $name }}
+  template:
+    metadata:
+      labels:
+        app: {{ $name }}
+        {{- include "plumbline.labels" (list $root .component) | nindent 8 }}
+        {{- with $values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: {{ $account }}
+      {{- with $root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      securityContext:
+        {{- toYaml $root.Values.podSecurityContext | nindent 8 }}
+      {{- with $values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      topologySpreadConstraints:
+        {{- with $values.topologySpreadConstraints }}
+        {{- toYaml . | nindent 8 }}
+        {{- else }}
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              app: {{ $name }}
+        {{- end }}
+      terminationGracePeriodSeconds: 45
+      containers:
+        - name: {{ .component }}
+          image: {{ include "plumbline.image" (list $root $values) | quote }}
+          imagePullPolicy: {{ default $root.Values.image.pullPolicy $values.image.pullPolicy }}
+          args:
+            - {{ .verb }}
+            {{- range .args }}
+            - {{ . | quote }}
+            {{- end }}
+            {{- if $values.logLevel }}
+            - --v={{ $values.logLevel }}
+            {{- end }}
+            {{- range $values.extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
+          env:
+            - name: NAMESPACE
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.namespace
+            {{- with $values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            {{- with .ports }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+            - name: prometheus
+              containerPort: {{ .port }}
+          livenessProbe:
+            httpGet:
+              path: /livez
+              port: prometheus
+            initialDelaySeconds: 5
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: prometheus
+            periodSeconds: 5
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          securityContext:
+            {{- toYaml $root.Values.containerSecurityContext | nindent 12 }}
+          volumeMounts:
+            - name: tmp
+              mountPath: /tmp
+            {{- with .mounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        - name: tmp
+          emptyDir:
+            medium: Memory
+            sizeLimit: 64Mi
+        {{- with .volumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "plumbline.metadata" (list $root .component (printf "%s-metrics" $name)) | nindent 2 }}
+spec:
+  selector:
+    app: {{ $name }}
+  ports:
+    - name: prometheus
+      port: {{ .port }}
+      targetPort: prometheus
+{{- if $values.podDisruptionBudget.enabled }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "plumbline.metadata" (list $root .component $name) | nindent 2 }}
+spec:
+  {{- if $values.podDisruptionBudget.minAvailable }}
+  minAvailable: {{ $values.podDisruptionBudget.minAvailable }}
+  {{- else }}
+  maxUnavailable: {{ $values.podDisruptionBudget.maxUnavailable }}
+  {{- end }}
+  selector:
+    matchLabels:
+      app: {{ $name }}
+{{- end }}
+{{- if $root.Values.monitoring.serviceMonitors }}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  {{- include "plumbline.metadata" (list $root .component $name) | nindent 2 }}
+    {{- with $root.Values.monitoring.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: plumbline
+      app.kubernetes.io/component: {{ .component }}
+      app.kubernetes.io/instance: {{ $root.Release.Name }}
+  endpoints:
+    - port: prometheus
+{{- end }}
+{{- end -}}
+
+{{/* The flags of leader election: list of root and the values of a process. */}}
+{{- define "plumbline.election" -}}
+{{- $root := index . 0 -}}
+{{- $election := (index . 1).leaderElection -}}
+{{- $args := list -}}
+{{- if $election.enabled -}}
+{{- $args = list "--leader-elect=true" "--leader-elect-resource-namespace=$(NAMESPACE)" -}}
+{{- range $flag, $value := dict "resource-name" $election.resourceName "lease-duration" $election.leaseDuration "renew-deadline" $election.renewDeadline "retry-period" $election.retryPeriod -}}
+{{- if $value -}}
+{{- $args = append $args (printf "--leader-elect-%s=%s" $flag $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end -}}
