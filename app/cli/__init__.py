@@ -1,8 +1,8 @@
 """The command line: one verb a process.
 
 Strategy: a verb is a line in a table; its flags come from its settings, its work from the
-wiring. Errors are one sentence and an exit code: 1 the work failed, 2 wrong usage, 3 the cluster
-cannot be reached.
+wiring. Errors are one sentence and an exit code: 1 problems were found, or the work failed, 2
+wrong usage, 3 the cluster cannot be reached, or does not let us.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from app.cli import verbs
-from app.model.errors import BadObject, BadSetting, ClusterError
+from app.cli import asking, verbs
+from app.cli.naming import program_name
+from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.words import nearest
 
 Verb = Callable[[Sequence[str], Mapping[str, str]], int]
@@ -23,12 +24,14 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "admit": (verbs.admit, "answer admission reviews without a server"),
     "updater": (verbs.updater, "bring running pods to what is recommended for them"),
     "plan": (verbs.plan, "tell what the updater would do now, and why"),
+    "recommendations": (asking.recommendations, "compare requests with what is recommended"),
     "recommender": (verbs.recommender, "watch usage and recommend requests"),
     "replay": (verbs.replay, "play recorded usage through the recommender"),
     "certs": (verbs.certs, "make a CA and a serving certificate"),
     "manifests": (verbs.manifests, "print documents that are applied to a cluster"),
     "version": (verbs.version, "print the version"),
 }
+_TRACE = "PLUMBLINE_TRACE"
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
@@ -40,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BadSetting, BadObject) as error:
         return _fail(str(error), 2)
     except ClusterError as error:
-        return _fail(f"the cluster cannot be reached: {error}", 3)
+        return _fail(_trouble(error), 3)
     except BrokenPipeError:
         _forget_output()
         return 1
@@ -49,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{where}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except Exception as error:
+        if os.environ.get(_TRACE):
+            raise
+        told = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return _fail(f"this is a mistake of the program: {told}; {_TRACE}=1 shows where", 1)
 
 
 def _run(words: list[str]) -> int:
@@ -68,6 +76,19 @@ def _run(words: list[str]) -> int:
     return code
 
 
+def _trouble(error: ClusterError) -> str:
+    """Return what the cluster said, and what to do about it."""
+    match error:
+        case NotFound():
+            return str(error)
+        case Refused(status=401):
+            return f"the cluster does not know us: {error}; log in, or choose another --context"
+        case Refused():
+            return f"the cluster does not allow it: {error}; ask for that right"
+    told = "see whether kubectl reaches it, or choose another --kubeconfig or --context"
+    return f"the cluster cannot be reached: {error}; {told}"
+
+
 def _fail(sentence: str, code: int) -> int:
     if sys.stderr is not None:
         print(f"plumbline: {sentence}", file=sys.stderr)
@@ -80,16 +101,17 @@ def _forget_output() -> None:
 
 
 def _usage() -> str:
-    width = max(map(len, VERBS))
+    program, width = program_name(), max(map(len, VERBS))
     lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in VERBS.items()]
     return "\n".join(
         [
             "Plumbline, a Vertical Pod Autoscaler for Kubernetes.",
             "",
-            "usage: plumbline COMMAND [flags]",
+            f"usage: {program} COMMAND [flags]",
             "",
             *lines,
             "",
-            "'plumbline COMMAND --help' lists the flags of a command.",
+            f"'{program} COMMAND --help' lists the flags of a command, with examples.",
+            "Exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 the cluster cannot be reached.",
         ]
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version as installed_version
 from typing import TypeVar
 
+from app.cli.naming import program_name
 from app.manifests.install import DOCUMENTS
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
@@ -25,10 +26,12 @@ Environment = Mapping[str, str]
 S = TypeVar("S")
 
 
-def _settings(kind: type[S], command: str, words: Arguments, environment: Environment) -> S | None:
+def settings_of(
+    kind: type[S], command: str, words: Arguments, environment: Environment
+) -> S | None:
     """Read the flags of a command; None when its help was asked for, and shown."""
     if asks_for_help(words):
-        print(help_text(kind, command, PURPOSES[command][1]), end="")
+        print(help_text(kind, command, PURPOSES[command][1], program_name()), end="")
         return None
     return parse(kind, words, environment)
 
@@ -37,7 +40,7 @@ def admit(words: Arguments, environment: Environment) -> int:
     """Answer reviews from files."""
     from app.wiring.admit import answers  # the other verbs start faster without it
 
-    settings = _settings(AdmitSettings, "admit", words, environment)
+    settings = settings_of(AdmitSettings, "admit", words, environment)
     if settings is not None:
         for line in answers(settings):
             sys.stdout.buffer.write(line)
@@ -48,7 +51,7 @@ def recommender(words: Arguments, environment: Environment) -> int:
     """Recommend."""
     from app.wiring.recommender import serve  # the other verbs start faster without it
 
-    settings = _settings(RecommenderSettings, "recommender", words, environment)
+    settings = settings_of(RecommenderSettings, "recommender", words, environment)
     return 0 if settings is None else serve(settings)
 
 
@@ -56,7 +59,7 @@ def replay(words: Arguments, environment: Environment) -> int:
     """Play recorded usage through the recommender."""
     from app.wiring.replay import played  # the other verbs start faster without it
 
-    settings = _settings(ReplaySettings, "replay", words, environment)
+    settings = settings_of(ReplaySettings, "replay", words, environment)
     if settings is not None:
         for line in played(settings):
             sys.stdout.buffer.write(line)
@@ -65,7 +68,7 @@ def replay(words: Arguments, environment: Environment) -> int:
 
 def admission(words: Arguments, environment: Environment) -> int:
     """Serve the webhook."""
-    settings = _settings(AdmissionSettings, "admission", words, environment)
+    settings = settings_of(AdmissionSettings, "admission", words, environment)
     if settings is None:
         return 0
     with shared_numbers():
@@ -78,7 +81,7 @@ def admission(words: Arguments, environment: Environment) -> int:
 
 def run(words: Arguments, environment: Environment) -> int:
     """Serve the webhook here on built-in objects, or on others that are named."""
-    settings = _settings(AdmissionSettings, "run", words, environment)
+    settings = settings_of(AdmissionSettings, "run", words, environment)
     if settings is None:
         return 0
     with shared_numbers():
@@ -97,7 +100,7 @@ def certs(words: Arguments, environment: Environment) -> int:
     """Make certificates for a webhook without a cluster."""
     from app.wiring.certs import made_paths  # the other verbs start faster without it
 
-    settings = _settings(CertsSettings, "certs", words, environment)
+    settings = settings_of(CertsSettings, "certs", words, environment)
     if settings is not None:
         for path in made_paths(settings):
             print(path)
@@ -108,7 +111,7 @@ def updater(words: Arguments, environment: Environment) -> int:
     """Update running pods."""
     from app.wiring.updater import serve  # the other verbs start faster without it
 
-    settings = _settings(UpdaterSettings, "updater", words, environment)
+    settings = settings_of(UpdaterSettings, "updater", words, environment)
     return 0 if settings is None else serve(settings)
 
 
@@ -116,7 +119,7 @@ def plan(words: Arguments, environment: Environment) -> int:
     """Tell what the updater would do now."""
     from app.wiring.plan import lines  # the other verbs start faster without it
 
-    settings = _settings(PlanSettings, "plan", words, environment)
+    settings = settings_of(PlanSettings, "plan", words, environment)
     if settings is not None:
         for line in lines(settings):
             print(line)

@@ -28,6 +28,18 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("plumbline updater", "in a pod, with its service account"),
         ("plumbline updater --kubeconfig config --dry-run", "decide and tell, touch nothing"),
     ),
+    "recommendations": (
+        ("plumbline recommendations -n shop", "of one namespace"),
+        ("plumbline recommendations -A -o csv", "of all, for a table program"),
+        (
+            "plumbline recommendations --from http://localhost:8942 web",
+            "of VPA web, from a recommender that is forwarded to here",
+        ),
+        (
+            "kubectl get vpa,pod,sts -A -o json | plumbline recommendations --objects -",
+            "of a recorded cluster",
+        ),
+    ),
     "recommender": (
         ("plumbline recommender", "in a pod, with its service account"),
         (

@@ -11,6 +11,7 @@ from app.settings.command_line import Group, Schema, schema
 from app.settings.examples import EXAMPLES
 from app.settings.flags import Flag
 from app.settings.plan import PlanSettings
+from app.settings.recommendations import RecommendationsSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
 from app.settings.shared import NO_EFFECT
@@ -36,6 +37,10 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "certs": (CertsSettings, "Make a CA and a serving certificate, unless good ones are there."),
     "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
     "plan": (PlanSettings, "Tell what the updater would do now, and why; nothing is touched."),
+    "recommendations": (
+        RecommendationsSettings,
+        "Compare what pods request with what is recommended for them.",
+    ),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
     "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
 }

@@ -6,7 +6,7 @@ reader. What no snapshot holds and a command needs is kept as it came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -200,7 +200,7 @@ def _listed(
 def looked_up(
     owners: Owners,
     clock: Clock,
-    ask: Callable[[dict[str, dict[ObjectKey, Found]]], tuple[T, Iterable[Lookup]]],
+    ask: Callable[[Mapping[str, Mapping[ObjectKey, Found]]], tuple[T, Iterable[Lookup]]],
 ) -> T:
     """Ask, look up the owners that the answer lacks, and ask again until it lacks none."""
     found: dict[str, dict[ObjectKey, Found]] = {}

@@ -1,0 +1,1 @@
+"""What people ask about: how recommendations stand, and what becomes of one pod or VPA."""

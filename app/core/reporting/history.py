@@ -1,0 +1,58 @@
+"""On how much a recommendation rests, as checkpoints tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
+from app.core.recommendation.estimators import Evidence, confidence
+from app.core.recommendation.moments import moment_or_none
+from app.model.errors import BadObject
+from app.model.fields import Object
+
+ContainerKey = tuple[str, str, str]  # namespace, VPA, container
+
+_FULL: Final = timedelta(days=1)  # of history is a confidence of one, unless a flag says else
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was learned of a container, and when."""
+
+    samples: int
+    first: datetime | None
+    last: datetime | None
+    updated: datetime | None
+    confidence: float  # days of history, by age and by number of samples
+
+
+def histories(items: Iterable[Object]) -> Mapping[ContainerKey, History]:
+    """Return the history of each container; a checkpoint that cannot be read tells nothing."""
+    found = {}
+    for item in items:
+        try:
+            checkpoint = read_checkpoint(item)
+        except BadObject:
+            continue
+        key = checkpoint.namespace, checkpoint.vpa, checkpoint.container
+        found[key] = _history(checkpoint)
+    return found
+
+
+def _history(checkpoint: Checkpoint) -> History:
+    first, last, count = (
+        np.array([value], dtype=np.int64)
+        for value in (checkpoint.first_ns, checkpoint.last_ns, checkpoint.count)
+    )
+    return History(
+        checkpoint.count,
+        moment_or_none(checkpoint.first_ns),
+        moment_or_none(checkpoint.last_ns),
+        moment_or_none(checkpoint.updated_ns),
+        float(confidence(Evidence(first, last, count), _FULL)[0]),
+    )

@@ -1,0 +1,198 @@
+"""Recommendations beside what is requested, as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.core.reporting.history import histories
+from app.core.reporting.members import FoundByNamespace, Members, members
+from app.core.reporting.standings import Standing, standings
+from app.model.amounts import amount, percent, span
+from app.model.errors import BadSetting
+from app.model.fields import labels_at, object_at
+from app.model.lookups import Lookup
+from app.model.objects import identity
+from app.model.quantity import Quantity
+from app.model.selectors import Selector
+from app.model.words import nearest
+from app.output.report import Json, Piece, Report, Table, Tone
+from app.ports import CHECKPOINTS, VPAS, Clock
+from app.settings.recommendations import RecommendationsSettings
+from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
+from app.workers.webhook_lease import LeaseRules
+
+_COLUMNS: Final = (
+    "WORKLOAD",
+    "CONTAINER",
+    "RESOURCE",
+    "REQUEST",
+    "TARGET",
+    "BOUNDS",
+    "DIFFERENCE",
+    "CONFIDENCE",
+    "AGE",
+)
+_NOTHING: Final = Piece("-", Tone.FAINT)
+_NO_LEASE: Final = LeaseRules("", "", timedelta(), is_on=False)
+_CERTAIN: Final = 1.0  # days of history; with less a target may still move
+
+
+def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
+    """Return what is recommended for each container, and how far it is from that."""
+    offline, reach, now = settings.offline, settings.cluster, clock.now()
+    namespace = namespace_of(settings.selection, offline, reach)
+    keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
+    place = Place(offline, reach, namespace, _NO_LEASE, keeps)
+    with gathered(place, clock, now) as seen:
+        found = looked_up(seen.owners, clock, lambda known: _asked(seen, known))
+    chosen = _selected(seen, settings.selection.selector)
+    all_of_them = [
+        one
+        for one in standings(seen.snapshot, found.pods, histories(seen.of(CHECKPOINTS)))
+        if namespace in ("", one.namespace)
+        and (chosen is None or (one.namespace, one.vpa) in chosen)
+    ]
+    wanted = _named(all_of_them, settings.vpas, namespace)
+    return report(wanted, now, is_wide=not namespace, notes=_notes(seen, wanted, namespace))
+
+
+def _asked(seen: Gathered, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
+    found = members(seen.snapshot, known)
+    return found, found.lookups
+
+
+def _selected(seen: Gathered, selector: Selector | None) -> frozenset[tuple[str, str]] | None:
+    """Return the VPAs whose own labels are selected, None for all."""
+    if selector is None:
+        return None
+    return frozenset(
+        (namespace, name)
+        for item in seen.of(VPAS)
+        for _, _, namespace, name in [identity(item)]
+        if selector.matches(labels_at(object_at(item, "metadata", ""), "labels", "metadata"))
+    )
+
+
+def _named(found: Sequence[Standing], names: Sequence[str], namespace: str) -> Sequence[Standing]:
+    """Return those of some VPAs, all if none is named.
+
+    Raises:
+        BadSetting: one of them is not there.
+    """
+    known = {one.vpa for one in found}
+    for name in names:
+        if name not in known:
+            where = f"in namespace {namespace}" if namespace else "anywhere"
+            raise BadSetting(f'there is no VPA "{name}" {where}{nearest(name, known)}')
+    return [one for one in found if not names or one.vpa in names]
+
+
+def _notes(seen: Gathered, found: Sequence[Standing], namespace: str) -> list[str]:
+    notes = list(map(str, seen.problems))
+    if not found:
+        where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
+        notes.append(f"no VerticalPodAutoscaler was found {where}")
+    return notes
+
+
+def report(
+    found: Sequence[Standing], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
+) -> Report:
+    """Return standings as a table with an object for each line."""
+    has_problems = any(one.problem for one in found)
+    columns = (
+        *(("NAMESPACE",) if is_wide else ()),
+        *_COLUMNS,
+        *(("NOTE",) if has_problems else ()),
+    )
+    rows = [
+        (
+            *((Piece(one.namespace),) if is_wide else ()),
+            *_row(one, now),
+            *((Piece(one.problem, Tone.CAREFUL),) if has_problems else ()),
+        )
+        for one in found
+    ]
+    names = [f"verticalpodautoscaler.{VPAS.group}/{one.vpa}" for one in found]
+    return Report(Table(columns, rows), list(map(_item, found)), names, notes)
+
+
+def _row(one: Standing, now: datetime) -> Iterator[Piece]:
+    yield _workload(one)
+    yield Piece(one.container) if one.container else _NOTHING
+    yield Piece(one.resource) if one.resource else _NOTHING
+    yield _range(one.resource, one.lowest, one.highest)
+    yield _amount(one.resource, one.target)
+    yield _range(one.resource, one.lower, one.upper)
+    yield _difference(one)
+    yield _confidence(one.confidence)
+    yield Piece(span(now - one.as_of)) if one.as_of else _NOTHING
+
+
+def _workload(one: Standing) -> Piece:
+    """Return what a VPA is for; where its name says something else, that as well."""
+    kind, _, name = one.workload.partition("/")
+    shown = f"{kind.lower()}/{name}" if name else "-"
+    return Piece(shown if name == one.vpa else f"{shown} ({one.vpa})")
+
+
+def _amount(resource: str, quantity: Quantity | None) -> Piece:
+    return _NOTHING if quantity is None else Piece(amount(resource, quantity))
+
+
+def _range(resource: str, low: Quantity | None, high: Quantity | None) -> Piece:
+    if high is None:
+        return _NOTHING if low is None else Piece(f"{amount(resource, low)}-")
+    least = "none" if low is None else amount(resource, low)
+    most = amount(resource, high)
+    return Piece(most if least == most else f"{least}-{most}")
+
+
+def _difference(one: Standing) -> Piece:
+    if one.gap is None or one.gap.amount.is_zero:
+        return _NOTHING
+    told, share = amount(one.resource, one.gap.size), one.gap.share
+    told += f" ({percent(abs(share))})" if share is not None else ""
+    if one.is_short:
+        return Piece(f"short {told}", Tone.BAD if one.is_outside else Tone.CAREFUL)
+    return Piece(f"saves {told}", Tone.GOOD)
+
+
+def _confidence(days: float | None) -> Piece:
+    if days is None:
+        return _NOTHING
+    return Piece(percent(min(days, _CERTAIN)), Tone.PLAIN if days >= _CERTAIN else Tone.CAREFUL)
+
+
+def _item(one: Standing) -> Json:
+    """Return a standing with exact amounts; what is not there is left out."""
+    gap = one.gap
+    word = "shortage" if one.is_short else "saving"
+    told: Json = {
+        "namespace": one.namespace,
+        "vpa": one.vpa,
+        "mode": one.mode,
+        "workload": one.workload,
+        "pods": one.pods,
+        "container": one.container or None,
+        "resource": one.resource or None,
+        "lowestRequest": _exact(one.lowest),
+        "highestRequest": _exact(one.highest),
+        "target": _exact(one.target),
+        "lowerBound": _exact(one.lower),
+        "upperBound": _exact(one.upper),
+        "uncappedTarget": _exact(one.uncapped),
+        word: _exact(gap.size) if gap is not None else None,
+        "share": None if gap is None or gap.share is None else round(abs(gap.share), 6),
+        "confidence": None if one.confidence is None else round(one.confidence, 6),
+        "samples": one.samples,
+        "asOf": one.as_of and one.as_of.isoformat(),
+        "problem": one.problem or None,
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _exact(quantity: Quantity | None) -> str | None:
+    return None if quantity is None else str(quantity)

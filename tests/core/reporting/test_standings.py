@@ -1,0 +1,142 @@
+"""How far requests are from what is recommended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.core.reporting.history import History
+from app.core.reporting.members import members
+from app.core.reporting.standings import Standing, standings
+from tests import make
+from tests.make import quantity
+
+Json = dict[str, Any]
+
+
+def told(
+    *items: Json, histories: dict[tuple[str, str, str], History] | None = None
+) -> list[Standing]:
+    """Return all standings of some objects."""
+    snapshot = make.snapshot(*items)
+    return list(standings(snapshot, members(snapshot, {}).pods, histories or {}))
+
+
+def of_pods(*requests: str | None) -> Standing:
+    """Return how CPU stands of pods that request so much."""
+    pods = [make.pod_json(name=f"web-{n}", cpu=cpu) for n, cpu in enumerate(requests)]
+    recommended = make.recommendation_json(cpu="300m", lower={"cpu": "200m"}, upper={"cpu": "1"})
+    (found,) = told(make.vpa_json(recommendations=[recommended]), make.workload_json(), *pods)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("requests", "gap", "share"),
+    [
+        pytest.param(["100m", "100m"], "-400m", -2.0, id="short"),
+        pytest.param(["900m", "600m"], "900m", 0.6, id="to be saved"),
+        pytest.param(["200m", "400m"], "0", 0.0, id="even in sum"),
+        pytest.param([None, "300m"], "-300m", -1.0, id="one asks for nothing"),
+        pytest.param([None], "-300m", None, id="nobody asks for anything"),
+    ],
+)
+def test_gaps_are_sums_over_pods(requests: list[str | None], gap: str, share: float | None) -> None:
+    """What could be saved or is short is what all pods together request less the target."""
+    found = of_pods(*requests)
+    assert found.gap is not None
+    assert (found.gap.amount, found.gap.share) == (quantity(gap), share)
+    assert found.is_short is gap.startswith("-")
+
+
+@pytest.mark.parametrize(
+    ("requests", "low", "high", "is_outside"),
+    [
+        (["300m"], "300m", "300m", False),
+        (["300m", "500m"], "300m", "500m", False),
+        (["100m", "500m"], "100m", "500m", True),
+        (["300m", "2"], "300m", "2", True),
+        ([None, "300m"], None, "300m", True),
+    ],
+)
+def test_requests_of_several_pods(
+    requests: list[str | None], low: str | None, high: str, is_outside: bool
+) -> None:
+    """The smallest and the largest request are told, and whether one is out of bounds."""
+    found = of_pods(*requests)
+    assert (found.lowest, found.highest) == (low and quantity(low), quantity(high))
+    assert found.is_outside is is_outside
+
+
+def test_without_pods_the_template_is_told() -> None:
+    """Before there is a pod its template tells what it would request; no sum is made of it."""
+    recommended = make.recommendation_json(cpu="300m")
+    workload = make.workload_json(containers=[make.container_json("app", cpu="100m")])
+    (found,) = told(make.vpa_json(recommendations=[recommended]), workload)
+    assert (found.pods, found.lowest, found.gap) == (0, quantity("100m"), None)
+    assert not found.is_short
+    assert not found.is_outside
+
+
+def test_every_resource_of_every_container_in_order() -> None:
+    """Containers come by name, cpu before memory before others."""
+    target = {"memory": "1Gi", "cpu": "1", "example.com/gpu": "2"}
+    vpa = make.vpa_json(
+        recommendations=[
+            {"containerName": "side", "target": {"cpu": "1m"}},
+            {"containerName": "app", "target": target},
+        ]
+    )
+    found = [(one.container, one.resource) for one in told(vpa)]
+    assert found == [("app", "cpu"), ("app", "memory"), ("app", "example.com/gpu"), ("side", "cpu")]
+
+
+def test_history_tells_confidence_and_age() -> None:
+    """The newest sign counts: of the condition, or of the checkpoint."""
+    provided = {
+        "type": "RecommendationProvided",
+        "status": "True",
+        "lastTransitionTime": make.time(timedelta(hours=5)),
+    }
+    history = History(720, make.NOW, make.NOW, make.NOW - timedelta(minutes=2), 0.5)
+    vpa = make.vpa_json(cpu="300m", status={"conditions": [provided]})
+    (plain,) = told(vpa)
+    (known,) = told(vpa, histories={("default", "web", "app"): history})
+    assert (plain.confidence, plain.samples, plain.as_of) == (
+        None,
+        None,
+        make.NOW - timedelta(hours=5),
+    )
+    assert (known.confidence, known.samples, known.as_of) == (0.5, 720, history.updated)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        pytest.param([], "no recommender has looked at it yet", id="nobody looked"),
+        pytest.param(
+            [("RecommendationProvided", "False", "")], "nothing was learned yet", id="no word"
+        ),
+        pytest.param(
+            [
+                ("RecommendationProvided", "False", "no samples"),
+                ("NoPodsMatched", "True", "no pods"),
+            ],
+            "no samples; no pods",
+            id="words",
+        ),
+        pytest.param(
+            [("RecommendationProvided", "True", "yes"), ("LowConfidence", "False", "no")],
+            "nothing was learned yet",
+            id="words that explain nothing",
+        ),
+    ],
+)
+def test_why_nothing_is_recommended(conditions: list[tuple[str, str, str]], problem: str) -> None:
+    """A VPA without a recommendation has a line too, and its conditions tell why."""
+    told_conditions = [
+        {"type": kind, "status": status, "message": message} for kind, status, message in conditions
+    ]
+    (found,) = told(make.vpa_json(target=None, status={"conditions": told_conditions}))
+    assert (found.container, found.workload, found.problem) == ("", "", problem)
