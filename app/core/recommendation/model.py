@@ -13,8 +13,8 @@
 Strategy: it may be told things in any order and at any time; only `tick`, `urgent` and
 `checkpoints` answer. What they answer counts as done unless `not_published`, `not_stored` or
 `not_dropped` says otherwise. It keeps no clock, no lock and no file: whoever owns it calls it
-from one thread at a time. Exactly upstream's behaviour, weaknesses included, is another model with the same
-face, `upstream.UpstreamModel`.
+from one thread at a time. Exactly upstream's behaviour, weaknesses included, is another model
+with the same face, `upstream.UpstreamModel`.
 """
 
 from __future__ import annotations

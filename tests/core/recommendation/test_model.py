@@ -280,6 +280,7 @@ def test_abandoned_checkpoints_are_told_once() -> None:
 
     assert scene.model.abandoned() == [("default", "web-app")]
     assert scene.model.abandoned() == []
+    assert scene.model.row_count == 0
     scene.model.not_dropped("default", "web-app")
     assert scene.model.abandoned() == [("default", "web-app")]
 
@@ -294,7 +295,6 @@ def test_a_checkpoint_that_is_needed_again_is_not_abandoned() -> None:
     scene.model.not_dropped("default", "web-app")
 
     assert scene.model.abandoned() == []
-    assert scene.model.row_count == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
