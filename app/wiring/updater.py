@@ -29,7 +29,7 @@ from app.web.decisions import add_decisions
 from app.web.server import Server, bound
 from app.wiring.place import Connection, Outside, Place, Task
 from app.wiring.updater_knowledge import UpdaterKnowledge
-from app.wiring.updater_team import Surroundings, team
+from app.wiring.updater_team import Archive, Surroundings, team
 from app.workers.boosts import Change
 from app.workers.election import Campaign, Election, ElectionRules
 from app.workers.loop import Tick
@@ -94,6 +94,11 @@ class Process:
         add_decisions(app, self._team.archive)
         host, port = settings.loop.address
         self._health = Server(app, bound(host, port, "--address"))
+
+    @property
+    def archive(self) -> Archive:
+        """What was decided and done."""
+        return self._team.archive
 
     def start(self) -> None:
         """Begin."""
