@@ -93,7 +93,13 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
     writes_summaries = settings.acting.summaries and not settings.deciding.parity.is_whole
     journal = None if is_dry else Journal(around.telling)
     summaries = Summaries(around.telling) if writes_summaries and not is_dry else None
-    teller = Teller(Counts(around.metrics), around.snapshot, journal, summaries)
+    teller = Teller(
+        Counts(around.metrics),
+        around.snapshot,
+        repeats=rules.upstream.infeasible_until_lower,
+        journal=journal,
+        summaries=summaries,
+    )
     notebook = Notebook(rules)
     lease = WebhookLease(around.acting, lease_rules(settings.admission), around.clock)
     doors = _doors(settings, around, lease, teller)

@@ -18,8 +18,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from app.core.updating.carrying import NO_RANK, Queue, Rank, Step, Walk
-from app.core.updating.decisions import Reason
-from app.core.updating.failures import Aftermath, after_eviction, after_resize, evicts_instead
+from app.core.updating.decisions import Decision, Reason, Why
+from app.core.updating.failures import (
+    Aftermath,
+    after_eviction,
+    after_resize,
+    evicts_instead,
+    refusal,
+)
 from app.core.updating.memory import Memory
 from app.core.updating.outcomes import Outcome
 from app.core.updating.rules import UpdateRules
@@ -38,8 +44,7 @@ _OVER = (Reason.RATE_LIMITED, "the round was over before its turn")
 _STALE = (Reason.BUDGET_EXHAUSTED, "something else was done for the same owner meanwhile")
 _WITHOUT_WEBHOOK = (Reason.LEASE_STALE, "the admission webhook gives no sign of life")
 _USELESS = (Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
-
-Why = tuple[Reason, str]
+_HIDDEN_BUDGET = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen refused another pod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,30 @@ class Job:
 
 @dataclass(slots=True)
 class Done:
-    """What was done, and why the rest was not."""
+    """What was done, and what became of every decision to do something."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    left: dict[str, Why] = field(default_factory=dict)  # by the pod's uid
+    decisions: dict[str, Decision] = field(default_factory=dict)  # by uid, as they came out
+    limited: list[Decision] = field(default_factory=list)  # for which there was no token
+
+    def tried(self, outcome: Outcome) -> None:
+        """Note a call."""
+        self.outcomes.append(outcome)
+        if outcome.error is None:
+            self.decisions[outcome.step.pod.uid] = outcome.step.decision
+        else:
+            self.put_off(outcome.step, *refusal(outcome.action, outcome.error))
+
+    def put_off(self, step: Step, reason: Reason, message: str) -> None:
+        """Note that nothing came of a step."""
+        told = f"{step.decision.message}; {message}"
+        self.decisions[step.pod.uid] = step.decision.put_off(reason, told)
+
+    def without_turn(self, walk: Walk, why: Why | None = None) -> None:
+        """Note the steps of a walk that got no turn."""
+        for step, usual in walk.rest():
+            if step.pod.uid not in self.decisions:
+                self.put_off(step, *(why or usual))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +132,9 @@ class _Work:
     def put_back(self, turn: _Turn) -> None:
         """Let a walk go on."""
         with self._lock:
-            if turn.number not in self._abandoned:
+            if turn.number in self._abandoned:
+                self.done.without_turn(turn.walk, _STALE)
+            else:
                 self._put(turn.number, turn.walk, turn.queue)
 
     def abandon(self, turn: _Turn) -> None:
@@ -117,9 +144,11 @@ class _Work:
 
     def _put(self, number: int, walk: Walk, queue: Queue) -> None:
         step = walk.next()
-        if step is not None:
-            rank = (number, NO_RANK) if self._plain_order else (0, step.rank)
-            heapq.heappush(self._waiting, _Turn(rank, number, walk, queue, step))
+        if step is None:
+            self.done.without_turn(walk)
+            return
+        rank = (number, NO_RANK) if self._plain_order else (0, step.rank)
+        heapq.heappush(self._waiting, _Turn(rank, number, walk, queue, step))
 
 
 class Carrier:
@@ -157,11 +186,11 @@ class Carrier:
         step, queue, actor = turn.step, turn.queue, work.job.actor
         why = self._hindered(work, turn)
         if why is not None:
-            work.done.left[step.pod.uid] = why
+            work.done.put_off(step, *why)
             return
         entry = self._notebook.enter(step, queue, actor)
         if entry is not Entry.FREE:
-            work.done.left[step.pod.uid] = _STALE
+            work.done.put_off(step, *_STALE)
             if entry is Entry.STALE:
                 work.abandon(turn)
             return
@@ -187,7 +216,8 @@ class Carrier:
         if not pace.take(turn.queue.namespace, until):
             turn.walk.came_to_nothing(step)
             work.is_over = self._rules.upstream.stops_at_rate_limit
-            return Reason.RATE_LIMITED, RATE_LIMITED
+            work.done.limited.append(step.decision)
+            return RATE_LIMITED
         if why := self._changed(work, turn):  # while it waited
             return why
         if step.is_eviction and not doors.may_evict():
@@ -227,8 +257,8 @@ class Carrier:
 
         self._notebook.learn(Lesson(change=rest))
         walk.came_to_nothing(step)
-        walk.stop_evicting(step.decision.vpa)
-        work.done.left[step.pod.uid] = _USELESS
+        walk.stop_evicting(step.decision.vpa, _USELESS)
+        work.done.put_off(step, *_USELESS)
         return True
 
     # --- the call
@@ -246,7 +276,7 @@ class Carrier:
         if answer.is_doubtful and not self._rules.upstream.budget_per_vpa:
             lessons.append(Lesson(change=doubt(step.pod, change, now)))
         self._notebook.learn(*lessons)
-        work.done.outcomes.append(outcome)
+        work.done.tried(outcome)
         self._doors.told(outcome)
         if answer.error is None or answer.is_gone or self._counts_as_done(answer):
             return step.takes_place
@@ -267,4 +297,4 @@ class Carrier:
         if is_held and not rules.upstream.ignores_disruption_budgets:
             walk.close(step.guards)
             if not step.guards:  # one that the watch does not show
-                walk.stop_evicting(step.decision.vpa)
+                walk.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)

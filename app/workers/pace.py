@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,7 +19,7 @@ from app.core.updating.pacing import Bucket
 from app.ports import Clock
 
 _SLICE_SECONDS: Final = 0.2  # how late a stop may be noticed
-RATE_LIMITED: Final = "more would be faster than the rate that is allowed"
+RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def within_pace(
         acting.sort(key=lambda decision: ranks[decision.uid])
         late.update(_beyond(acting, rules, span))
     for decision in found:
-        yield rate_limited(decision) if decision.uid in late else decision
+        yield _rate_limited(decision) if decision.uid in late else decision
 
 
 def _beyond(acting: Iterable[Decision], rules: PaceRules, span: timedelta) -> Iterator[str]:
@@ -102,14 +102,6 @@ def _most(rate: float, burst: int, span: timedelta) -> float:
     return 0 if burst < 1 else burst + int(rate * span.total_seconds())
 
 
-def rate_limited(decision: Decision) -> Decision:
-    """Return the decision about a pod for which there was no token."""
-    return replace(
-        decision,
-        action=Action.WAIT,
-        reason=Reason.RATE_LIMITED,
-        message=f"{decision.message}; {RATE_LIMITED}",
-        change=None,
-        may_evict_instead=False,
-        is_canary=False,
-    )
+def _rate_limited(decision: Decision) -> Decision:
+    reason, message = RATE_LIMITED
+    return decision.put_off(reason, f"{decision.message}; {message}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.failures import Aftermath, after_resize
@@ -24,8 +24,6 @@ from app.telemetry.updater import (
     UpdaterMetrics,
     VpaLabels,
 )
-from app.workers.carrying import Why
-from app.workers.pace import RATE_LIMITED, rate_limited
 
 VpaPlace = tuple[str, str]  # namespace and name
 
@@ -46,13 +44,13 @@ class Book:
 
     namespaces: Mapping[str, Told] = field(default_factory=dict)
 
-    def after(self, made: Plan, left: Mapping[str, Why]) -> Book:
-        """Return the book after a round; `left` tells of what was not carried out."""
+    def after(self, made: Plan, came_out: Mapping[str, Decision]) -> Book:
+        """Return the book after a round; `came_out` are the decisions that were tried, by uid."""
         found: dict[str, Told] = {}
         for namespace, part in made.namespaces.items():
             told = self.namespaces.get(namespace)
             if told is None or told.plan is not part or not told.is_final:
-                told = _told(part, left)
+                told = _told(part, came_out)
             found[namespace] = told
         return Book(found)
 
@@ -79,22 +77,13 @@ class Book:
             yield from told.decisions
 
 
-def _told(part: NamespacePlan, left: Mapping[str, Why]) -> Told:
+def _told(part: NamespacePlan, came_out: Mapping[str, Decision]) -> Told:
     decisions = part.decisions
-    if left:
-        decisions = tuple(
-            _left(decision, left[decision.uid]) if decision.uid in left else decision
-            for decision in decisions
-        )
-    is_final = not any(decision.uid in left for decision in part.decisions)
+    is_final = True
+    if part.queues and came_out:
+        decisions = tuple(came_out.get(decision.uid, decision) for decision in decisions)
+        is_final = False
     return Told(part, decisions, Counter(found.reason for found in decisions), is_final)
-
-
-def _left(decision: Decision, why: Why) -> Decision:
-    if why == (Reason.RATE_LIMITED, RATE_LIMITED):
-        return rate_limited(decision)
-    reason, message = why
-    return replace(rate_limited(decision), reason=reason, message=f"{decision.message}; {message}")
 
 
 class Counts:
@@ -160,11 +149,9 @@ class Counts:
             self._metrics.resized(vpa)
             self._acted[1].add(place)
 
-    def limited(self, decisions: Iterable[Decision], left: Mapping[str, Why]) -> None:
+    def limited(self, decisions: Iterable[Decision]) -> None:
         """Count what found no token."""
         for decision in decisions:
-            if left.get(decision.uid) != (Reason.RATE_LIMITED, RATE_LIMITED):
-                continue
             vpa = self._vpa((decision.namespace, decision.vpa))
             if decision.action is Action.EVICT:
                 self._metrics.eviction_failed(vpa, EvictionFailure.RATE_LIMIT)

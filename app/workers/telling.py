@@ -22,17 +22,28 @@ log = logging.getLogger(__name__)
 
 
 class Teller:
-    """Tells; without a journal or summaries the cluster is told nothing."""
+    """Tells; without a journal or summaries the cluster is told nothing.
+
+    Args:
+        counts: what counts.
+        snapshot: returns what the watch shows.
+        repeats: whether a pod that is passed over is told of in each round.
+        journal: takes events, None to send none.
+        summaries: take what is written to VPAs, None to write nothing.
+    """
 
     def __init__(
         self,
         counts: Counts,
         snapshot: Callable[[], Snapshot],
+        *,
+        repeats: bool = False,
         journal: Journal | None = None,
         summaries: Summaries | None = None,
     ) -> None:
         self._counts = counts
         self._snapshot = snapshot
+        self._repeats = repeats
         self._journal = journal
         self._summaries = summaries
         self._waiting: Mapping[str, Reason] = {}
@@ -59,10 +70,9 @@ class Teller:
         self._counts.begin(made)
         self._write(self._troubles(made), snapshot, made.now)
 
-    def ended(self, book: Book, before: Book, made: Plan, done: Done, snapshot: Snapshot) -> None:
+    def ended(self, book: Book, before: Book, done: Done, snapshot: Snapshot) -> None:
         """Tell of a round that is over."""
-        if done.left:
-            self._counts.limited(made.decisions, done.left)
+        self._counts.limited(done.limited)
         self._counts.end(book)
         if self._summaries is not None:
             for namespace, told in book.news(before):
@@ -74,7 +84,7 @@ class Teller:
 
     def _troubles(self, made: Plan) -> Iterator[Notice]:
         """Yield what is told of troubles that begin."""
-        yield from of_decisions(made.decisions, self._waiting)
+        yield from of_decisions(made.decisions, self._waiting, repeats=self._repeats)
         self._waiting = waiting(made.decisions)
         overlaps = frozenset(made.overlaps)
         for found in sorted(overlaps - self._overlaps, key=_place):

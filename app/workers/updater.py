@@ -107,9 +107,9 @@ class Updater:
             hands.teller.decided(made, snapshot)
         with self._timed(Step.EVICT_PODS):
             done = self._carried_out(made, snapshot, actor, now)
-        before, self.book = self.book, self.book.after(made, done.left)
+        before, self.book = self.book, self.book.after(made, done.decisions)
         self.told_at = now
-        hands.teller.ended(self.book, before, made, done, snapshot)
+        hands.teller.ended(self.book, before, done, snapshot)
         hands.notebook.forget_deeds({found.uid for found in made.decisions}, now)
         self._log(made, done)
 
@@ -127,7 +127,7 @@ class Updater:
             "planned": sum(found.action not in (Action.WAIT, Action.NONE) for found in decided),
             "accepted": accepted,
             "refused": len(done.outcomes) - accepted,
-            "left": len(done.left),
+            "waiting": sum(found.action is Action.WAIT for found in done.decisions.values()),
         }
         log.info("dry round ended" if self._rules.is_dry else "round ended", extra=extra)
 

@@ -92,6 +92,41 @@ def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
     assert len(set(seen(stage))) == len(seen(stage)) == 4
 
 
+@pytest.mark.parametrize(
+    ("fault", "mode", "reasons"),
+    [
+        pytest.param(evictions(BROKEN, 4), "Recreate", ["EvictionError"] * 4, id="all fail"),
+        pytest.param(
+            evictions(BROKEN),
+            "Recreate",
+            ["BudgetExhausted", "Evicted", "Evicted", "EvictionError"],
+            id="one that stood by goes instead",
+        ),
+        pytest.param(evictions(BUDGET), "Recreate", ["PDBBlocked"] * 4, id="budget"),
+        pytest.param(
+            evictions(NotFound("gone", status=404)),
+            "Recreate",
+            ["BudgetExhausted", "BudgetExhausted", "Evicted", "PodTerminating"],
+            id="gone",
+        ),
+        pytest.param(resizes(BROKEN, 4), "InPlaceOrRecreate", ["ResizeError"] * 4, id="resizes"),
+        pytest.param(
+            resizes(Invalid("never", status=422)),
+            "InPlaceOrRecreate",
+            ["BudgetExhausted", "ResizeError", "Updated", "Updated"],
+            id="no place left for an eviction instead",
+        ),
+    ],
+)
+def test_decisions_are_told_as_they_came_out(fault: Fault, mode: str, reasons: list[str]) -> None:
+    """Who asks is not told of an eviction that was planned, but of what became of it."""
+    stage = staged(mode=mode)
+    stage.faults.order(fault)
+    stage.round()
+    assert sorted(stage.reasons()) == reasons
+    assert stage.metric("pod_decisions", reason=reasons[0]) == reasons.count(reasons[0])
+
+
 def test_an_api_server_that_is_away() -> None:
     """While nothing is answered nothing piles up; later everything goes on."""
     stage = staged()

@@ -7,12 +7,12 @@ waits only for a place stands by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.updating.budget import Budget
-from app.core.updating.decisions import Action, Decision, Reason
+from app.core.updating.decisions import Action, Decision, Reason, Why
 from app.core.updating.memory import Place
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -62,11 +62,11 @@ class Walk:
 
     def __init__(self, queue: Queue) -> None:
         self.budget = queue.budget
+        self._queue = queue
         self._steps = list(queue.steps)
-        self._unproven = queue.unproven
         self._canaries: set[str] = set()
         self._closed: set[Place] = set()
-        self._stopped: set[str] = set()
+        self._stopped: dict[str, Why] = {}  # by VPA
 
     def next(self) -> Step | None:
         """Return the next step that may be taken now, with its place taken."""
@@ -88,9 +88,9 @@ class Walk:
         """Skip evictions under PodDisruptionBudgets that refused one."""
         self._closed.update(guards)
 
-    def stop_evicting(self, vpa: str) -> None:
-        """Evict no more pods of a VPA, because it would not help."""
-        self._stopped.add(vpa)
+    def stop_evicting(self, vpa: str, why: Why) -> None:
+        """Evict no more pods of a VPA."""
+        self._stopped[vpa] = why
 
     def evict_later(self, step: Step) -> None:
         """Let a resize that was refused for good become an eviction, after all else is done."""
@@ -108,17 +108,33 @@ class Walk:
         later = replace(step, decision=decision, needs_place=True, takes_place=True)
         self._steps.append(later)
 
-    def waits_for_canary(self, step: Step) -> bool:
-        """Whether a step waits for the answer of a pod of the same VPA that goes first."""
-        return step.is_eviction and self._waits(step.decision.vpa)
+    def rest(self) -> Iterator[tuple[Step, Why]]:
+        """Yield the steps that got no turn, and why not."""
+        for step in self._steps:
+            yield step, (self._held(step) or self._without_place())
 
-    def _waits(self, vpa: str) -> bool:
-        return vpa in self._stopped or (vpa in self._unproven and vpa in self._canaries)
+    def _without_place(self) -> Why:
+        budget = self.budget
+        return Reason.BUDGET_EXHAUSTED, (
+            f"{self._queue.owner} wants {budget.configured} pods, {budget.alive} are up, "
+            f"{budget.tolerated or 'at most one'} may be down"
+        )
+
+    def _held(self, step: Step) -> Why | None:
+        """Return what others met that holds back an eviction."""
+        vpa = step.decision.vpa
+        if not step.is_eviction:
+            return None
+        if vpa in self._stopped:
+            return self._stopped[vpa]
+        if not self._closed.isdisjoint(step.guards):
+            return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
+        if vpa in self._queue.unproven and vpa in self._canaries:
+            return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
+        return None
 
     def _fits(self, step: Step) -> bool:
-        if step.is_eviction and (
-            self._waits(step.decision.vpa) or not self._closed.isdisjoint(step.guards)
-        ):
+        if self._held(step) is not None:
             return False
         return not step.needs_place or self.budget.has_place(broken=step.is_broken)
 

@@ -7,7 +7,7 @@ shared between pods of the same shape, so a hundred thousand decisions stay chea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.model.quantity import Quantity
@@ -61,6 +61,9 @@ class Reason(StrEnum):
     RECREATED_WITHOUT_CHANGE = "RecreatedWithoutChange"
     PROOF_PENDING = "ProofPending"
     NO_SELECTOR_MATCH = "NoVPASelectorMatch"
+
+
+Why = tuple[Reason, str]  # and in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +127,15 @@ class Decision:
     change: PodChange | None = None  # of a resize or unboost
     may_evict_instead: bool = False  # if the resize is refused for good
     is_canary: bool = False  # the replacement decides whether more pods go
+
+    def put_off(self, reason: Reason, message: str) -> Decision:
+        """Return the decision when nothing comes of it for now."""
+        return replace(
+            self,
+            action=Action.WAIT,
+            reason=reason,
+            message=message,
+            change=None,
+            may_evict_instead=False,
+            is_canary=False,
+        )

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from app.core.updating.decisions import Reason
+from app.core.updating.decisions import Action, Reason, Why
 from app.core.updating.rules import UpdateRules
 from app.model.errors import (
     ClusterError,
@@ -41,6 +41,12 @@ class Aftermath(StrEnum):
     INFEASIBLE = "infeasible"  # too much for the node
     HOPELESS = "hopeless"  # never in this form
     BUDGET = "budget"  # a PodDisruptionBudget holds
+
+
+_TOLD: Final = {
+    Aftermath.BUDGET: Reason.PDB_BLOCKED,
+    Aftermath.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
+}
 
 
 def after_resize(error: ClusterError) -> Aftermath:
@@ -72,6 +78,17 @@ def after_eviction(error: ClusterError) -> Aftermath:
             return Aftermath.BUDGET
         case _:
             return Aftermath.RETRY
+
+
+def refusal(action: Action, error: ClusterError) -> Why:
+    """Return what is told of a pod for which a call was refused."""
+    if action is Action.EVICT:
+        aftermath, usual = after_eviction(error), Reason.EVICTION_ERROR
+    else:
+        aftermath, usual = after_resize(error), Reason.RESIZE_ERROR
+    if aftermath is Aftermath.GONE:
+        return Reason.POD_TERMINATING, "the pod went meanwhile"
+    return _TOLD.get(aftermath, usual), f"refused: {error.message}"
 
 
 def evicts_instead(aftermath: Aftermath, rules: UpdateRules) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.updating.budget import Budget
-from app.core.updating.carrying import Step, Walk
-from app.core.updating.decisions import Action, Reason
+from app.core.updating.carrying import Step
+from app.core.updating.decisions import Action, Reason, Why
 from app.core.updating.groups import (
     Size,
     budget_of,
@@ -34,8 +34,6 @@ from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
 
 IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
-
-Hindrance = tuple[Reason, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class Desk:
 
     # --- one pod
 
-    def hindrance(self, assessed: Assessment, wish: Wish) -> Hindrance | None:
+    def hindrance(self, assessed: Assessment, wish: Wish) -> Why | None:
         """Return what holds a wish back, None if only a place may be missing."""
         match wish.action:
             case Action.EVICT:
@@ -91,7 +89,7 @@ class Desk:
                 needs, _ = self.place(wish)
                 return self._unknown_owner() if needs else None
 
-    def _of_resize(self, assessed: Assessment, wish: Wish) -> Hindrance | None:
+    def _of_resize(self, assessed: Assessment, wish: Wish) -> Why | None:
         rules, pod = self.terms.rules, assessed.pod
         is_disruptive = wish.change is not None and wish.change.is_disruptive
         if wish.unmet and (is_disruptive or rules.upstream.requirements_gate_resizes):
@@ -109,7 +107,7 @@ class Desk:
             return few
         return self._rollout(assessed) if is_disruptive else None
 
-    def _of_eviction(self, assessed: Assessment, wish: Wish) -> Hindrance | None:
+    def _of_eviction(self, assessed: Assessment, wish: Wish) -> Why | None:
         if wish.unmet:
             return Reason.REQUIREMENT_NOT_MET, wish.unmet
         found = None
@@ -129,10 +127,10 @@ class Desk:
         found = self._of_eviction(assessed, Wish(Action.EVICT, "", unmet=unmet))
         return found is None and self._ledger.evictions_left is None
 
-    def _unknown_owner(self) -> Hindrance | None:
+    def _unknown_owner(self) -> Why | None:
         return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
 
-    def _too_few(self, vpa: Vpa) -> Hindrance | None:
+    def _too_few(self, vpa: Vpa) -> Why | None:
         if self._lifted:
             return None
         required, there = required_replicas(vpa, self.terms.rules), len(self._there)
@@ -143,7 +141,7 @@ class Desk:
             f"{self.group.key} has {there} pods, and at least {required} are required",
         )
 
-    def _rollout(self, assessed: Assessment) -> Hindrance | None:
+    def _rollout(self, assessed: Assessment) -> Why | None:
         if self.terms.rules.upstream.ignores_rollouts or assessed.quick_oom:
             return None
         found = rolling(self.group.owner, self.group.view)
@@ -153,7 +151,7 @@ class Desk:
             return None
         return Reason.ROLLOUT_IN_PROGRESS, found.message
 
-    def _stale(self) -> Hindrance:
+    def _stale(self) -> Why:
         return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
 
     # --- proof
@@ -164,7 +162,7 @@ class Desk:
         found = self._ledger.proof((self.group.namespace, self.group.key, vpa.name))
         return current_proof(found, version_of(vpa, template))
 
-    def _unproven(self, assessed: Assessment) -> Hindrance | None:
+    def _unproven(self, assessed: Assessment) -> Why | None:
         if self.terms.rules.prove is Prove.OFF:
             return None
         proof = self.proof(assessed.vpa)
@@ -196,7 +194,7 @@ class Desk:
         """Return where the budgets over a pod stand."""
         return tuple((guard.namespace, guard.name) for guard in self.guards(pod))
 
-    def _guarded(self, assessed: Assessment) -> Hindrance | None:
+    def _guarded(self, assessed: Assessment) -> Why | None:
         guards = self.guards(assessed.pod)
         if len(guards) > 1:
             names = ", ".join(guard.name for guard in guards)
@@ -216,7 +214,7 @@ class Desk:
         rules, now = self.terms.rules, self.terms.now
         return is_broken(assessed.pod, rules, now, quick_oom=assessed.quick_oom)
 
-    def refusal(self, step: Step) -> Hindrance | None:
+    def refusal(self, step: Step) -> Why | None:
         """Return what others have used up already, None if this eviction may go on."""
         guards = self.guards(step.pod)
         if not self._ledger.takes(guards, broken=step.is_broken):
@@ -240,17 +238,6 @@ class Desk:
             return is_disruptive, is_disruptive or upstream.budget_per_vpa
         return True, True
 
-    def why_standing_by(self, step: Step, walk: Walk) -> Hindrance:
-        """Return why a step has to wait although nothing but others is in its way."""
-        if walk.waits_for_canary(step):
-            return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
-        budget = self.budget
-        message = (
-            f"{self.group.key} wants {budget.configured} pods, {budget.alive} are up, "
-            f"{budget.tolerated or 'at most one'} may be down"
-        )
-        return Reason.BUDGET_EXHAUSTED, message
-
     def note_first_sights(self) -> None:
         """Note when resizes are first seen, as upstream does: only where it looks at them."""
         for assessed in self.group.assessments:
@@ -266,6 +253,6 @@ class Desk:
                 self._ledger.saw_resizing(pod)
 
 
-def _allows_none(guards: tuple[DisruptionBudget, ...]) -> Hindrance:
+def _allows_none(guards: tuple[DisruptionBudget, ...]) -> Why:
     names = ", ".join(guard.name for guard in guards)
     return Reason.PDB_BLOCKED, f"PodDisruptionBudget {names} allows no disruption now"

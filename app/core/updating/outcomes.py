@@ -19,6 +19,7 @@ from app.core.updating.failures import (
     after_eviction,
     after_resize,
     longer,
+    refusal,
 )
 from app.core.updating.infeasible import Infeasible, blamed_resources, raw_targets, targets
 from app.core.updating.memory import Memory, PodMemory, Resized
@@ -125,7 +126,7 @@ class _Lessons:
         if aftermath is Aftermath.BUDGET and not upstream.ignores_disruption_budgets:
             self._pause_budgets(outcome, error)
         elif aftermath is Aftermath.RETRY and not upstream.keeps_stuck_resizes:
-            self._pause(outcome, Reason.EVICTION_ERROR, error)
+            self._pause(outcome, error)
 
     def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
         for place in outcome.step.guards:
@@ -137,13 +138,12 @@ class _Lessons:
                 retry_after_seconds=error.retry_after_seconds,
             )
 
-    def _pause(self, outcome: Outcome, reason: Reason, error: ClusterError) -> None:
+    def _pause(self, outcome: Outcome, error: ClusterError) -> None:
         found = self._of(outcome)
         is_unboost = outcome.action is Action.UNBOOST
         pause = longer(
             found.pause,
-            reason,
-            f"refused: {error.message}",
+            *refusal(outcome.action, error),
             outcome.at,
             longest=_LONGEST_UNBOOST_PAUSE if is_unboost else LONGEST_PAUSE,
             retry_after_seconds=error.retry_after_seconds,
@@ -179,7 +179,7 @@ class _Lessons:
             self._remember_infeasible(outcome, error)
             return
         if aftermath is not Aftermath.GONE and not self._rules.upstream.keeps_stuck_resizes:
-            self._pause(outcome, Reason.RESIZE_ERROR, error)
+            self._pause(outcome, error)
 
     def _remember_infeasible(self, outcome: Outcome, error: ClusterError) -> None:
         vpa = self._vpa(outcome)

@@ -151,25 +151,12 @@ def _given_out(steps: list[Step], desk: Desk, found: dict[str, Decision]) -> Que
         if refusal is not None:
             walk.came_to_nothing(step)
             dropped.add(step.pod.uid)
-            found[step.pod.uid] = _standing_by(step.decision, *refusal)
+            found[step.pod.uid] = step.decision.put_off(*refusal)
             continue
         planned.add(step.pod.uid)
         found[step.pod.uid] = step.decision
-    for step in steps:
-        if step.pod.uid not in found:
-            found[step.pod.uid] = _standing_by(step.decision, *desk.why_standing_by(step, walk))
+    for step, why in walk.rest():
+        found[step.pod.uid] = step.decision.put_off(*why)
     if not planned:
         return None
     return replace(queue, steps=tuple(step for step in steps if step.pod.uid not in dropped))
-
-
-def _standing_by(decision: Decision, reason: Reason, message: str) -> Decision:
-    return replace(
-        decision,
-        action=Action.WAIT,
-        reason=reason,
-        message=message,
-        change=None,
-        may_evict_instead=False,
-        is_canary=False,
-    )

@@ -48,6 +48,11 @@ def names(found: Walk) -> list[str]:
     return taken
 
 
+def reasons(found: Walk) -> dict[str, Reason]:
+    """Return why those that are left got no turn."""
+    return {item.pod.name: why[0] for item, why in found.rest()}
+
+
 def test_as_many_as_there_are_places() -> None:
     """B2: two of four; whoever needs no place goes as well."""
     assert names(walk(*map(step, "abcd"))) == ["a", "b"]
@@ -79,6 +84,7 @@ def test_a_budget_that_refused_is_not_asked_again() -> None:
     found.came_to_nothing(first)
     found.close(first.guards)
     assert names(found) == ["c"]
+    assert reasons(found) == {"b": Reason.PDB_BLOCKED}
 
 
 def test_resizes_pass_closed_budgets() -> None:
@@ -94,8 +100,7 @@ def test_a_canary_goes_alone() -> None:
     first = found.next()
     assert first is not None
     assert names(found) == ["c"]
-    assert found.waits_for_canary(step("b"))
-    assert not found.waits_for_canary(step("b", Action.RESIZE))
+    assert reasons(found) == {"b": Reason.PROOF_PENDING}
     found.came_to_nothing(first)
     assert names(found) == ["b"]
 
@@ -141,8 +146,19 @@ def test_an_eviction_instead_is_told_as_one() -> None:
 def test_a_vpa_that_does_not_help_stops() -> None:
     """Its resizes go on."""
     found = walk(step("a"), step("b", Action.RESIZE), step("c", vpa="other"))
-    found.stop_evicting("web")
+    found.stop_evicting("web", (Reason.RECREATED_WITHOUT_CHANGE, "of no use"))
     assert names(found) == ["b", "c"]
+    assert reasons(found) == {"a": Reason.RECREATED_WITHOUT_CHANGE}
+
+
+def test_who_finds_no_place_is_told_of_the_owner() -> None:
+    """Its numbers stand in the sentence."""
+    found = walk(*map(step, "abc"))
+    names(found)
+    ((left, why),) = found.rest()
+    assert left.pod.name == "c"
+    told = "StatefulSet/web wants 4 pods, 4 are up, 2 may be down"
+    assert why == (Reason.BUDGET_EXHAUSTED, told)
 
 
 def test_the_most_urgent_step_ranks_a_queue() -> None:

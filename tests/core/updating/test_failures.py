@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from app.core.updating.decisions import Reason
+from app.core.updating.decisions import Action, Reason
 from app.core.updating.failures import (
     Aftermath,
     after_eviction,
     after_resize,
     evicts_instead,
     longer,
+    refusal,
 )
 from app.model.errors import (
     ClusterError,
@@ -112,3 +113,18 @@ def test_pauses_are_no_shorter_than_asked() -> None:
     """A server may ask for more."""
     pause = longer(None, Reason.EVICTION_ERROR, "no", NOW, retry_after_seconds=33)
     assert pause.until == NOW + timedelta(seconds=33)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "reason"),
+    [
+        (Action.EVICT, TooMany("no", causes=BUDGET), Reason.PDB_BLOCKED),
+        (Action.EVICT, NotFound("gone"), Reason.POD_TERMINATING),
+        (Action.EVICT, Unavailable("etcd"), Reason.EVICTION_ERROR),
+        (Action.RESIZE, Refused("no", causes=CAPACITY), Reason.RESIZE_INFEASIBLE),
+        (Action.UNBOOST, Conflict("changed"), Reason.RESIZE_ERROR),
+    ],
+)
+def test_what_is_told_of_a_refusal(action: Action, error: ClusterError, reason: Reason) -> None:
+    """The reason of a pod for which a call was refused, in the words of its decisions."""
+    assert refusal(action, error)[0] is reason
