@@ -64,9 +64,10 @@ class Steps:
     percentile: int  # the end of the bucket
     with_margin: int
     multiplier: float  # by confidence; infinite while nothing is certain
+    with_confidence: int
     floor: int
     estimate: int
-    rounded: int  # thousandths, as all that follows
+    rounded: int  # thousandths of a core or of a byte, as what follows
     capped: int
     capped_by: str  # minAllowed, maxAllowed or nothing
     quantity: Quantity  # as it is published
@@ -160,7 +161,8 @@ class _Way:
     asked: ResourceRules
     basis: Basis
     estimates: Estimates
-    rounded: Amounts  # thousandths
+    unfloored: Amounts
+    rounded: Amounts  # thousandths of a core or of a byte
     capped: Shaped
     quantity: Callable[[int, int, Cap], Quantity]
 
@@ -191,6 +193,7 @@ class _Way:
             percentile=int(found.bases[line, column]),
             with_margin=int(found.with_margin[line, column]),
             multiplier=float(found.multipliers[line, column]),
+            with_confidence=int(self.unfloored[line, column]),
             floor=int(found.floors[line]),
             estimate=int(found.amounts[line, column]),
             rounded=int(self.rounded[line, column]),
@@ -202,7 +205,7 @@ class _Way:
 
 def _cpu(derivation: Derivation, rules: RecommenderRules) -> _Way:
     basis, step = derivation.basis[CPU], rules.format.round_cpu_millicores
-    found = _estimates(basis, rules.estimator.margin_fraction)
+    found, unfloored = _estimates(basis, rules.estimator.margin_fraction)
     whole = np.array([own.whole_cores for own in derivation.rules], dtype=np.bool_)
     caps = Caps.of([own.cpu for own in derivation.rules])
     return _Way(
@@ -211,6 +214,7 @@ def _cpu(derivation: Derivation, rules: RecommenderRules) -> _Way:
         asked=rules.estimator.cpu,
         basis=basis,
         estimates=found,
+        unfloored=unfloored,
         rounded=shape_cpu(found.amounts, step, whole, Caps.none(len(basis))).amounts,
         capped=shape_cpu(found.amounts, step, whole, caps),
         quantity=cpu_quantity,
@@ -219,7 +223,7 @@ def _cpu(derivation: Derivation, rules: RecommenderRules) -> _Way:
 
 def _memory(derivation: Derivation, rules: RecommenderRules) -> _Way:
     basis, asked = derivation.basis[MEMORY], rules.format
-    found = _estimates(basis, rules.estimator.margin_fraction)
+    found, unfloored = _estimates(basis, rules.estimator.margin_fraction)
     caps = Caps.of([own.memory for own in derivation.rules])
     shape = partial(
         shape_memory, found.amounts, asked.round_memory_bytes, humanize=asked.humanize_memory
@@ -230,15 +234,20 @@ def _memory(derivation: Derivation, rules: RecommenderRules) -> _Way:
         asked=rules.estimator.memory,
         basis=basis,
         estimates=found,
+        unfloored=unfloored,
         rounded=shape(Caps.none(len(basis))).amounts,
         capped=shape(caps),
         quantity=memory_quantity,
     )
 
 
-def _estimates(basis: Basis, margin_fraction: float) -> Estimates:
+def _estimates(basis: Basis, margin_fraction: float) -> tuple[Estimates, Amounts]:
+    """Return the estimates, and their amounts as they would be without a floor."""
     buckets, bases = basis["buckets"].astype(np.intp), basis["bases"]
-    return estimate(buckets, bases, basis["confidence"], basis["floor"], margin_fraction)
+    floor, confidence = basis["floor"], basis["confidence"]
+    found = estimate(buckets, bases, confidence, floor, margin_fraction)
+    free = estimate(buckets, bases, confidence, np.zeros_like(floor), margin_fraction)
+    return found, free.amounts
 
 
 def _absence(told: np.void, own: ContainerRules) -> Absence:
