@@ -12,6 +12,7 @@ from app.settings.flags import (
     ADDRESS,
     DURATION,
     DURATION_ABOVE_ZERO,
+    FRACTION,
     GATES,
     NUMBER,
     SWITCH,
@@ -56,6 +57,16 @@ class Deciding:
             "how a workload shows that evicting helps before more of its pods go: by the first "
             "replacement, by a pod created on trial before that (needs the right to create "
             "pods), or not at all",
+        ),
+    ]
+    useless_share: Annotated[
+        float,
+        Flag(
+            "useless-eviction-share",
+            FRACTION,
+            "0.5",
+            "when more than this share of the evictions of ten minutes changed nothing, all "
+            "evictions stop until one helps",
         ),
     ]
     deferred_timeout: Annotated[

@@ -195,6 +195,11 @@ class UpdaterMetrics:
         self._count_eviction(vpa, 0)
         self._count_resize(vpa, 0)
 
+    @property
+    def known(self) -> list[tuple[str, str]]:
+        """The VPAs of which anything was counted, by namespace and name."""
+        return list(self._series)
+
     def forget(self, gone: Collection[tuple[str, str]]) -> None:
         """Tell no more of VPAs that are gone, by namespace and name."""
         for place in gone:

@@ -35,6 +35,7 @@ def update_rules(
         resize_timeout=deciding.resize_timeout,
         upscale_only_in_place=deciding.upscale_in_place,
         prove=deciding.prove,
+        breaker_share=deciding.useless_share,
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),
     )

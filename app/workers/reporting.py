@@ -16,6 +16,7 @@ from app.core.updating.failures import Aftermath, after_resize
 from app.core.updating.namespaces import NamespacePlan
 from app.core.updating.outcomes import Outcome
 from app.core.updating.plan import Plan
+from app.model.snapshot import Snapshot
 from app.telemetry.updater import (
     EvictionFailure,
     PerRound,
@@ -96,8 +97,8 @@ class Counts:
         self._round = Round()
         self._acted: tuple[set[VpaPlace], set[VpaPlace]] = (set(), set())
 
-    def begin(self, made: Plan) -> None:
-        """Begin a round with its plan; what is gone is told of no more."""
+    def begin(self, made: Plan, snapshot: Snapshot) -> None:
+        """Begin a round with its plan; VPAs that are gone are told of no more."""
         labels: dict[VpaPlace, VpaLabels] = {}
         found = Round()
         for total in made.totals:
@@ -112,9 +113,11 @@ class Counts:
                 found.add(PerRound.IN_PLACE_UPDATABLE_PODS, vpa, total.resizable)
                 found.add(PerRound.VPAS_WITH_IN_PLACE_UPDATABLE_PODS, vpa)
         with self._lock:
-            gone = self._labels.keys() - labels.keys()
             self._labels, self._round, self._acted = labels, found, (set(), set())
-        self._metrics.forget(gone)
+        known = self._metrics.known
+        self._metrics.forget(
+            {place for place in known if place[1] not in snapshot.of(place[0]).vpas}
+        )
 
     def end(self, book: Book) -> None:
         """Publish what a round found."""
@@ -136,7 +139,7 @@ class Counts:
         """Count a call."""
         decision, error = outcome.step.decision, outcome.error
         place = (decision.namespace, decision.vpa)
-        vpa = self._vpa(place)
+        vpa = self._vpa(place, len(outcome.queue.pods))
         if outcome.action is Action.EVICT:
             if error is None:
                 self._metrics.evicted(vpa)
@@ -158,8 +161,9 @@ class Counts:
             else:
                 self._metrics.resize_failed(vpa, ResizeFailure.RATE_LIMIT)
 
-    def _vpa(self, place: VpaPlace) -> VpaLabels:
-        return self._labels.get(place) or VpaLabels(0, "", place[1], place[0])
+    def _vpa(self, place: VpaPlace, pods: int = 0) -> VpaLabels:
+        """Return the labels of a VPA; before the first round at least the pods are known."""
+        return self._labels.get(place) or VpaLabels(pods, "", place[1], place[0])
 
 
 def _resize_failure(outcome: Outcome) -> ResizeFailure:

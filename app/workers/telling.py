@@ -67,7 +67,7 @@ class Teller:
 
     def decided(self, made: Plan, snapshot: Snapshot) -> None:
         """Tell of a plan before it is carried out."""
-        self._counts.begin(made)
+        self._counts.begin(made, snapshot)
         self._write(self._troubles(made), snapshot, made.now)
 
     def ended(self, book: Book, before: Book, done: Done, snapshot: Snapshot) -> None:

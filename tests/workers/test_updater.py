@@ -128,6 +128,15 @@ def test_many_useless_evictions_stop_all() -> None:
     assert set(stage.requests()) == {"200m"}
 
 
+@pytest.mark.parametrize("flag", ["--prove=off", "--parity=upstream"])
+def test_without_proof_nothing_is_learnt(flag: str) -> None:
+    """Upstream evicts in each round, whatever comes back; so does who asks for no proof."""
+    stage = staged(flag, replicas=10)
+    stage.webhook_works = False
+    stage.run(600)
+    assert stage.asked.count("evict") >= 30
+
+
 @pytest.mark.parametrize(("works", "evictions"), [(True, 4), (False, 0)])
 def test_a_trial_comes_before_the_canary(works: bool, evictions: int) -> None:
     """With --prove=dry-run a pod is created on trial; one that comes back unchanged stops all."""
@@ -283,6 +292,16 @@ def test_numbers_of_gone_vpas_go() -> None:
     stage.run(61)
     assert stage.metric("evicted_pods_total", vpa_name="web") == 0
     assert stage.metric("controlled_pods_total") == 0
+
+
+def test_numbers_outlive_the_last_pod() -> None:
+    """A VPA that has no pods for a while keeps what was counted for it."""
+    stage = staged("--prove=off")
+    stage.run(61)
+    stage.apply(web(0))
+    stage.run(120)
+    assert stage.metric("controlled_pods_total") == 0
+    assert stage.metric("evicted_pods_total", vpa_name="web") == 2
 
 
 def test_a_stale_webhook_is_counted() -> None:

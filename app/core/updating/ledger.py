@@ -92,9 +92,10 @@ class Ledger:
         """Keep what was learnt of a workload."""
         self._proofs[key] = proof
 
-    def judged(self, *, helped: bool) -> None:
-        """Count a replacement for the breaker."""
-        self._breaker = self._breaker.after(helped, self._terms.rules, self._terms.now)
+    def judged(self, evicted: frozenset[str], *, helped: bool) -> None:
+        """Count the replacement of one of some evicted pods for the breaker."""
+        rules, now = self._terms.rules, self._terms.now
+        self._breaker = self._breaker.after(helped, rules, now, evicted=evicted)
 
     def unanswered(self, uids: frozenset[str]) -> None:
         """Note evicted pods for which no replacement will come."""

@@ -7,7 +7,7 @@ watch shows them, and no longer than it may lag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -117,16 +117,11 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
         for place, pause in memory.budget_pauses.items()
         if place[1] in snapshot.of(place[0]).budgets
     }
-    return with_pods(
-        replace(
-            memory,
-            budget_pauses=pauses
-            if len(pauses) < len(memory.budget_pauses)
-            else memory.budget_pauses,
-            proofs=_living(memory.proofs, snapshot, now),
-        ),
-        changes,
-    )
+    proofs = _living(memory.proofs, snapshot, now)
+    canary = memory.breaker.canary
+    if canary and not any(canary in proof.known for proof in proofs.values()):
+        memory = without_breaker_canary(memory, {canary})
+    return with_pods(replace(memory, budget_pauses=pauses, proofs=proofs), changes)
 
 
 def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: datetime) -> PodMemory:
@@ -162,7 +157,7 @@ def _living(
     return found if len(found) < len(proofs) else proofs
 
 
-def without_breaker_canary(memory: Memory, uids: Iterable[str]) -> Memory:
+def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:
     """Return the memory when the canary that decides for all will get no answer."""
     if memory.breaker.canary and memory.breaker.canary in uids:
         return replace(memory, breaker=replace(memory.breaker, canary=""))

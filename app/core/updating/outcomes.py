@@ -24,7 +24,7 @@ from app.core.updating.failures import (
 from app.core.updating.infeasible import Infeasible, blamed_resources, raw_targets, targets
 from app.core.updating.memory import Memory, PodMemory, Resized
 from app.core.updating.proof import current_proof, expected_requests, version_of
-from app.core.updating.rules import UpdateRules
+from app.core.updating.rules import Prove, UpdateRules
 from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.model.vpa import UpdateMode, Vpa
@@ -110,7 +110,7 @@ class _Lessons:
 
     def _await_replacement(self, outcome: Outcome) -> None:
         vpa, numbers = self._vpa(outcome), outcome.step.decision.numbers
-        if vpa is None or numbers is None:
+        if vpa is None or numbers is None or self._rules.prove is Prove.OFF:
             return
         queue = outcome.queue
         key = (queue.namespace, queue.owner, vpa.name)

@@ -7,7 +7,7 @@ time; too many of them stop everything until one canary succeeds again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -134,9 +134,21 @@ class Breaker:
     until: datetime | None = None  # no canary before
     failures: int = 0
 
-    def after(self, verdict: bool, rules: UpdateRules, now: datetime) -> Breaker:
-        """Return the breaker after one more replacement was judged."""
+    def after(
+        self, verdict: bool, rules: UpdateRules, now: datetime, *, evicted: Collection[str] = ()
+    ) -> Breaker:
+        """Return the breaker after one more replacement was judged.
+
+        Args:
+            verdict: whether evicting helped.
+            rules: for the share of useless evictions that is too much.
+            now: the time.
+            evicted: uids of the pods one of which was replaced; while all have to stop only the
+                answer to the canary counts.
+        """
         if self.is_open:
+            if self.canary not in evicted:
+                return self
             return self._after_canary(rules, now, helped=verdict)
         recent = [
             (moment, good)

@@ -31,7 +31,7 @@ def _judge(
         if pod.deleted is not None or pod.uid in proof.known or not proof.awaited:
             continue
         good = _helped(assessed, expected)
-        ledger.judged(helped=good)
+        ledger.judged(proof.known, helped=good)
         proof = proof.after_replacement(pod.uid, helped=good, rules=terms.rules, now=terms.now)
     if proof is before and _is_hopeless(group, size, proof, terms):
         proof = proof.without_answer()

@@ -20,7 +20,7 @@ class Prove(StrEnum):
 
     CANARY = "canary"  # the first replacement must have the expected values
     DRY_RUN = "dry-run"  # and before it, a pod created on trial
-    OFF = "off"
+    OFF = "off"  # nor is anything learnt from evictions that do not help
 
 
 @dataclass(frozen=True, slots=True)

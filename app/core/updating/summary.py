@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from app.core.updating.decisions import Action, Decision
-
-CONDITION: Final = "UpdaterActing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -93,6 +94,16 @@ def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
     later = observed(memory, unlisted, OURS, NOW + timedelta(days=1))
     assert (later.proofs, later.budget_pauses) == ({}, {})
     assert observed(memory, make.snapshot(make.workload_json()), OURS, NOW).proofs == {}
+
+
+def test_a_canary_whose_workload_is_gone_is_let_go() -> None:
+    """Nobody would ever answer for it, and all evictions would wait for ever."""
+    breaker = Breaker(is_open=True, canary="a")
+    proof = replace(PROOF, known=frozenset({"a"}))
+    memory = Memory(proofs={("default", OWNER, "web"): proof}, breaker=breaker)
+    there = make.snapshot(make.workload_json(), make.vpa_json())
+    assert observed(memory, there, OURS, NOW).breaker is breaker
+    assert observed(memory, make.snapshot(), OURS, NOW).breaker.canary == ""
 
 
 def test_empty_memories_take_no_room() -> None:

@@ -153,10 +153,11 @@ def test_breaker_lets_one_canary_go() -> None:
     out = found.after_eviction("x")
     assert (out.canary, out.allows(later)) == ("x", False)
     assert out.after_eviction("y").canary == "x"
-    failed = out.after(False, OURS, later)
+    assert out.after(True, OURS, later, evicted={"y"}) is out
+    failed = out.after(False, OURS, later, evicted={"x"})
     assert failed.until == later + 10 * MINUTE
     assert failed.allows(later + 10 * MINUTE)
-    assert out.after(True, OURS, later) == Breaker()
+    assert out.after(True, OURS, later, evicted={"x", "y"}) == Breaker()
 
 
 def test_a_closed_breaker_lets_everybody_go() -> None:

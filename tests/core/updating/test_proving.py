@@ -9,11 +9,12 @@ from datetime import timedelta
 import pytest
 
 from app.core.updating.decisions import Action, Reason
-from app.core.updating.memory import Memory
+from app.core.updating.memory import Memory, ProofKey
 from app.core.updating.outcomes import Outcome, learn
 from app.core.updating.plan import Around, Plan
-from app.core.updating.proof import Breaker
+from app.core.updating.proof import Breaker, Proof, Version
 from app.core.updating.rules import UpdateRules
+from app.model.kinds import ObjectKey
 from tests import make
 from tests.core.updating.scenes import NOW, OURS, Scene, container, named, running, several
 
@@ -213,9 +214,17 @@ def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:
 
 def test_while_a_canary_is_out_nobody_goes() -> None:
     """Nor before the pause is over."""
-    for breaker in (replace(OPEN, canary="x"), replace(OPEN, until=NOW + MINUTE)):
-        found = two_owners(Memory(breaker=breaker))
-        assert set(found.values()) == {Reason.RECREATED_WITHOUT_CHANGE}
+    key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
+    gone: dict[ProofKey, Proof] = {
+        key: Proof(Version("", 0, ()), is_proven=True, awaited=1, known=frozenset({"x"}))
+    }
+    for breaker, proofs in (
+        (replace(OPEN, canary="x"), gone),
+        (replace(OPEN, until=NOW + MINUTE), {}),
+    ):
+        found = two_owners(Memory(breaker=breaker, proofs=proofs))
+        assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
+        assert Reason.EVICTED not in found.values()
 
 
 def test_a_closed_breaker_lets_each_workload_send_its_canary() -> None:
