@@ -50,7 +50,7 @@ class Evidence:
 
     first: Times  # UNSET without samples
     last: Times
-    counts: Counts  # samples, or minutes' worth of them
+    counts: Counts  # samples
 
 
 def confidence(evidence: Evidence, interval: timedelta) -> Factors:

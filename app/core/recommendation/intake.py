@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from app.core.recommendation.columns import Lines
 from app.core.recommendation.decay import Times
 from app.core.recommendation.grid import Amounts
-from app.core.recommendation.moments import AHEAD, UNSET, span
+from app.core.recommendation.moments import AHEAD, DAY, UNSET, span
 from app.core.recommendation.observations import REFUSED, UsageBatch
 from app.core.recommendation.policy import CPU, MEMORY
 from app.core.recommendation.quality import Quality
@@ -29,6 +29,7 @@ from app.core.recommendation.streams import MANY, NO_STREAM
 Flags = NDArray[np.bool_]
 
 _UNKNOWN: Final = -1
+_OLDEST_NS: Final = 400 * DAY  # samples may be so old
 
 
 @dataclass(slots=True)
@@ -84,8 +85,6 @@ class Intake:
         batch: UsageBatch,
         now_ns: int,
         amend: Callable[[list[int]], None],
-        *,
-        past_ns: int | None = None,
     ) -> None:
         """Count a batch of samples, none from beyond tomorrow or too long ago.
 
@@ -97,12 +96,10 @@ class Intake:
         kept = np.flatnonzero(instances != _UNKNOWN)
         self.tally.unknown += len(instances) - len(kept)
         if now_ns != UNSET:
-            sound = batch.times[kept] <= now_ns + AHEAD
-            if past_ns is not None:
-                sound &= batch.times[kept] >= now_ns - past_ns
+            times = batch.times[kept]
+            sound = (times <= now_ns + AHEAD) & (times >= now_ns - _OLDEST_NS)
             self.tally.misdated += len(kept) - int(sound.sum())
             kept = kept[sound]
-        minutes = batch.minutes if self._rules.departures.weigh_history_by_time else 1.0
         for lines in _rounds(instances[kept], batch.times[kept]):
             chosen = kept[lines]
             found = _Round(
@@ -112,10 +109,10 @@ class Intake:
                 batch.times[chosen],
                 batch.windows_ns[chosen],
             )
-            self._take_cpu(found, minutes)
+            self._take_cpu(found)
             amend(self._take_memory(found))
 
-    def _take_cpu(self, samples: _Round, minutes: float) -> None:
+    def _take_cpu(self, samples: _Round) -> None:
         table, tally = self._roster.streams.instances, self.tally
         told = samples.cpu >= 0
         fresh = told & (samples.times > table.last_cpu[samples.instances])
@@ -135,7 +132,7 @@ class Intake:
         tally.cpu += len(lines)
         rows, used = self._roster.streams.table.row[streams], samples.cpu[counted[lines]]
         self._quality.compare(CPU, rows, used)
-        self._roster.rows.learn_cpu(rows, used, times[lines], minutes)
+        self._roster.rows.learn_cpu(rows, used, times[lines])
 
     def _take_memory(self, samples: _Round) -> list[int]:
         """Count memory; return the instances that were killed later than that."""

@@ -20,9 +20,7 @@ with the same face, `upstream.UpstreamModel`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 import numpy as np
 
@@ -33,19 +31,18 @@ from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.history import History
 from app.core.recommendation.intake import Intake, Tally
 from app.core.recommendation.killings import Killings
-from app.core.recommendation.moments import DAY, HOUR, UNSET, nanoseconds
+from app.core.recommendation.moments import HOUR, UNSET, nanoseconds
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills, kills_by_transition
+from app.core.recommendation.past import PastUsage
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.quality import Change, Comparison, Quality
+from app.core.recommendation.recollection import Recollection
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upkeep import Upkeep
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-
-_OVER: Final = "Succeeded"
-_OLDEST_NS: Final = 400 * DAY  # of live samples
 
 
 class Model:
@@ -58,6 +55,7 @@ class Model:
         self._quality = Quality(self.roster.rows, self.roster.table, gathers=gathers)
         self._intake = Intake(self.roster, self._quality, rules)
         self._killings = Killings(self.roster, self._intake, rules)
+        self._recollection = Recollection(self.roster, self._killings, self._intake.tally, rules)
         self._history = History(self.roster, self._killings, rules)
         self._upkeep = Upkeep(self.roster, self._history, self._killings)
         self._announcer = Announcer(self.roster, self._quality, rules)
@@ -91,23 +89,17 @@ class Model:
     def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
         """Count usage samples; with `now`, those are refused that are dated far from it."""
         now_ns = UNSET if now is None else nanoseconds(now)
-        self._intake.take(batch, now_ns, self._killings.amend, past_ns=_OLDEST_NS)
+        self._intake.take(batch, now_ns, self._killings.amend)
 
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
         """Count OOM kills."""
         self._killings.count(records, nanoseconds(now))
 
-    def learn_past(self, pods: Iterable[Pod], batch: UsageBatch, now: datetime) -> None:
-        """Take history from elsewhere, also of pods that are no more.
-
-        Pods that are not known otherwise go again with the next tick.
-        """
-        for pod in pods:
-            if (pod.namespace, pod.name) not in self.roster.pods:
-                over = replace(pod, phase=_OVER)
-                self.roster.see_pod(over, None, nanoseconds(now))
-                self.roster.lose_pod((pod.namespace, pod.name))
-        self._intake.take(batch, nanoseconds(now), self._killings.amend)
+    def learn_past(
+        self, past: PastUsage, now: datetime, *, only: Collection[VpaKey] | None = None
+    ) -> None:
+        """Take usage of the past, once for each VPA, for all that there are or for some."""
+        self._recollection.learn(past, nanoseconds(now), only)
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""

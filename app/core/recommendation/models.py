@@ -13,6 +13,7 @@ from app.core.recommendation.intake import Tally
 from app.core.recommendation.model import Model
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.past import PastUsage
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.quality import Change, Comparison
 from app.core.recommendation.rules import RecommenderRules
@@ -50,8 +51,10 @@ class RecommenderModel(Protocol):
         """Take OOM kills."""
         ...
 
-    def learn_past(self, pods: Iterable[Pod], batch: UsageBatch, now: datetime) -> None:
-        """Take history from elsewhere, also of pods that are no more."""
+    def learn_past(
+        self, past: PastUsage, now: datetime, *, only: Collection[VpaKey] | None = None
+    ) -> None:
+        """Take usage of the past, once for each VPA, for all that there are or for some."""
         ...
 
     def awaited(self) -> list[VpaKey]:

@@ -49,7 +49,6 @@ class UsageBatch:
     memory_bytes: Amounts  # or ABSENT or REFUSED
     times: Times  # the end of the window that was measured
     windows_ns: Times  # over how long cpu usage is averaged; 0 if not known
-    minutes: float = 1.0  # of usage that each sample stands for
 
     def __len__(self) -> int:
         return len(self.containers)

@@ -9,7 +9,7 @@ grace period.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from app.core.recommendation.checkpoints import OpenWindow
@@ -202,6 +202,10 @@ class Roster:
     def selecting(self, pod: TrackedPod) -> list[int]:
         """Return the VPAs that claim a pod by a selector of their own."""
         return [line for line in pod.vpas if self._claims.has_own_selector(line)]
+
+    def claiming(self, namespace: str, labels: Mapping[str, str]) -> frozenset[int]:
+        """Return the VPAs that claim any pod with such labels, whoever owns it."""
+        return self._claims.of(namespace, labels, None, frozenset())
 
     def streams_at(self, pod: TrackedPod, instance: int, time_ns: int) -> list[int]:
         """Return the streams that a container of a pod fed at a time."""

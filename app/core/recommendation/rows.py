@@ -29,7 +29,7 @@ Numbers = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 NOWHERE: Final = -1  # no VPA
-CPU_WEIGHT: Final = 0.1  # of a sample that stands for a minute
+CPU_WEIGHT: Final = 0.1  # of a sample
 _AMOUNTS: Final = 6  # target, lower, upper of cpu, then of memory
 
 
@@ -68,7 +68,7 @@ class RowTable(Columns):
 
     first: Times  # of the CPU samples
     last: Times
-    counts: Amounts  # CPU samples, or minutes' worth of them
+    counts: Amounts  # CPU samples
     last_any: Times  # the youngest sample of any kind
     created: Times
     last_live: Times  # when a container of this name was last seen alive
@@ -175,15 +175,17 @@ class RowTable(Columns):
         """Return the caps of memory."""
         return Caps(self.memory_least[rows], self.memory_most[rows], self.memory_crossed[rows])
 
-    def learn_cpu(self, rows: Rows, millicores: Amounts, times: Times, minutes: float) -> None:
-        """Add CPU samples that stand for so many minutes each."""
-        weights = self.cpu.add(rows, CPU.bucket(millicores), times, CPU_WEIGHT * minutes)
+    def learn_cpu(
+        self, rows: Rows, millicores: Amounts, times: Times, weight: float = 1.0, count: int = 1
+    ) -> None:
+        """Add CPU samples, each of which weighs and counts as much as so many."""
+        weights = self.cpu.add(rows, CPU.bucket(millicores), times, CPU_WEIGHT * weight)
         np.add.at(self.moved_cpu, rows, weights)
         np.maximum.at(self.last, rows, times)
         fresh = self.first[rows] == UNSET
         self.first[rows[fresh]] = times[fresh]
         np.minimum.at(self.first, rows, times)
-        np.add.at(self.counts, rows, max(round(minutes), 1))
+        np.add.at(self.counts, rows, count)
         np.maximum.at(self.last_any, rows, times)
         self.is_dirty[rows] = True
 

@@ -109,7 +109,7 @@ def test_amounts_that_are_not_shown_are_zero() -> None:
     table, rules = RowTable(EAGER.aggregation), EAGER
     row = table.start("app", 0)
     table.follow(row, 0, container_rules(make.vpa(), "app", rules))
-    table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]), 1.0)
+    table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]))
 
     found = appraise(table, rows_in_use(table), nanoseconds(START), rules)
 

@@ -11,7 +11,7 @@ from app.core.recommendation.checkpoints import decode
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.publications import Why
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
-from tests import make
+from tests.core.recommendation.past_usage import past
 from tests.core.recommendation.scene import GI, MI, START, Scene
 from tests.core.recommendation.traces import STEP, Trace
 
@@ -226,10 +226,7 @@ def test_past_usage_weighs_by_time() -> None:
     scene = Scene(EAGER)
     scene.vpa()
     scene.pod("web-0")
-    gone = make.pod(name="web-9", status={"phase": "Unknown"})
-    known = make.pod(name="web-0", status={"phase": "Unknown"})
-    batch = replace(scene.batch(1000, GI, pod="web-9"), minutes=60.0)
-    scene.model.learn_past([gone, known], batch, scene.now)
+    scene.model.learn_past(past({"web-9/app": [(1000, GI)]}, START, stands_for=60.0), scene.now)
     scene.tick()
 
     (stored,) = scene.store()

@@ -327,6 +327,20 @@ def test_pods_that_are_over_do_not_keep_containers_alive() -> None:
     assert found.living == 1
 
 
+def test_pods_that_were_always_over() -> None:
+    """A pod that is over when it is first seen keeps no container alive, nor does it take one."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app", phase="Failed")
+    scene.use(100, GI)
+    scene.drop("web-0")
+    scene.tick()
+    found = scene.model.explain("default", "web", "app", scene.now)
+
+    assert found is not None
+    assert found.living == 0
+
+
 def test_rows_that_expired_under_a_pod_that_is_over() -> None:
     """A pod that is over for longer than history lasts leaves without its row."""
     scene = Scene(EAGER)

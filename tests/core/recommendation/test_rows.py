@@ -18,7 +18,7 @@ def test_dropped_rows_are_as_good_as_new() -> None:
     table = RowTable(AggregationRules())
     row = table.start("app", 5)
     table.follow(row, 3, container_rules(make.vpa(), "app", RULES))
-    table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]), 1.0)
+    table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]))
     table.published[row] = 7
     assert table.expiry_ns[row] == 8 * DAY
     table.drop(row)
@@ -34,8 +34,8 @@ def test_samples_of_a_batch() -> None:
     table = RowTable(AggregationRules())
     rows = np.array([table.start("app", 0), table.start("log", 0)])[[0, 1, 0, 0]]
     times = np.array([20, 7, 10, 30]) * DAY
-    table.learn_cpu(rows, np.array([100, 100, 100, 100]), times, 60.0)
-    table.learn_cpu(rows[:1], np.array([100]), times[:1], 1.0)
+    table.learn_cpu(rows, np.array([100, 100, 100, 100]), times, 60.0, 60)
+    table.learn_cpu(rows[:1], np.array([100]), times[:1])
 
     assert table.first[:2].tolist() == [10 * DAY, 7 * DAY]
     assert table.last[:2].tolist() == [30 * DAY, 7 * DAY]
@@ -60,7 +60,7 @@ def test_growing() -> None:
     """Many rows keep apart."""
     table = RowTable(AggregationRules())
     rows = np.array([table.start(f"c{number}", number) for number in range(100)])
-    table.learn_cpu(rows, rows * 10, np.full(100, DAY), 1.0)
+    table.learn_cpu(rows, rows * 10, np.full(100, DAY))
 
     assert table.names[99] == "c99"
     assert table.created[:100].tolist() == list(range(100))

@@ -16,6 +16,7 @@ from typing import Final
 
 from app.core.recommendation.moments import HOUR, UNSET
 from app.core.recommendation.observations import ObservedVpa, VpaKey
+from app.core.recommendation.past import PastUsage
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.aggregates import Aggregate
 from app.core.recommendation.upstream.containers import ContainerState
@@ -90,6 +91,16 @@ class UpstreamCluster:
             ):
                 self._load_pod(key, pod)
         return [key for key in self.pods if key not in pods]
+
+    def recall_pods(self, past: PastUsage) -> None:
+        """Take the pods of the past, whoever wants them, until the next loop."""
+        names: defaultdict[PodKey, list[str]] = defaultdict(list)
+        for namespace, pod, container in past.containers:
+            names[namespace, pod].append(container)
+        for key in {**past.labels, **names}:
+            labels = past.labels.get(key, {})
+            known = self._pod(key, labels, "Unknown")
+            self._have_containers(known, names[key])
 
     def forget_pods(self, keys: Iterable[PodKey]) -> None:
         """Forget pods."""
@@ -196,20 +207,27 @@ class UpstreamCluster:
         known.observed = observed
 
     def _load_pod(self, key: PodKey, pod: Pod) -> None:
-        text = self._labels_text(pod.labels)
+        known = self._pod(key, pod.labels, pod.phase)
+        known.init_containers = frozenset(one.name for one in pod.init_containers)
+        self._have_containers(known, (one.name for one in pod.containers))
+
+    def _pod(self, key: PodKey, labels: Mapping[str, str], phase: str) -> UpstreamPod:
+        text = self._labels_text(labels)
         known = self.pods.get(key)
         if known is None:
-            known = self.pods[key] = UpstreamPod(pod.namespace, pod.labels, text, pod.phase)
+            known = self.pods[key] = UpstreamPod(key[0], labels, text, phase)
         elif known.labels_text != text:
-            known.labels, known.labels_text = pod.labels, text
+            known.labels, known.labels_text = labels, text
             for name, container in known.containers.items():
                 container.aggregate = _always(self._aggregate(known.key(name)))
-        known.phase = pod.phase
-        known.init_containers = frozenset(one.name for one in pod.init_containers)
-        for one in pod.containers:
-            if one.name not in known.containers:
-                self._aggregate(known.key(one.name))
-                known.containers[one.name] = ContainerState(self._of_the_day(known, one.name))
+        known.phase = phase
+        return known
+
+    def _have_containers(self, pod: UpstreamPod, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in pod.containers:
+                self._aggregate(pod.key(name))
+                pod.containers[name] = ContainerState(self._of_the_day(pod, name))
 
     def _of_the_day(self, pod: UpstreamPod, container: str) -> Callable[[], Aggregate]:
         return lambda: self._aggregate(pod.key(container))

@@ -23,6 +23,7 @@ from app.core.recommendation.intake import Tally
 from app.core.recommendation.moments import UNSET, moment, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills_by_transition
+from app.core.recommendation.past import PastUsage
 from app.core.recommendation.policy import container_rules
 from app.core.recommendation.publications import Publication, problem_of, publication
 from app.core.recommendation.quality import Change, Comparison
@@ -102,11 +103,24 @@ class UpstreamModel:
         del now
         self._kills += records
 
-    def learn_past(self, pods: Iterable[Pod], batch: UsageBatch, now: datetime) -> None:
+    def learn_past(
+        self, past: PastUsage, now: datetime, *, only: Collection[VpaKey] | None = None
+    ) -> None:
         """Take history in at once, before the first loop; the pods vanish with that."""
+        del only
         self._cluster.now_ns = nanoseconds(now)
-        self._cluster.load_pods({(pod.namespace, pod.name): pod for pod in pods})
-        self._take(batch)
+        self._cluster.recall_pods(past)
+        times = past.times.tolist()
+        for line, key in enumerate(past.containers):
+            container = self._cluster.pods[key[:2]].containers[key[2]]
+            for time_ns, cpu, memory in zip(
+                times,
+                past.cpu_millicores[line].tolist(),
+                past.memory_bytes[line].tolist(),
+                strict=True,
+            ):
+                self._tally.cpu += container.use_cpu(cpu, time_ns)
+                self._tally.memory += container.use_memory(memory, time_ns)
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs whose checkpoints are wanted: all at start, later none."""

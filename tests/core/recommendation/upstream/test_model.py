@@ -9,11 +9,13 @@ import pytest
 
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.moments import nanoseconds
+from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.rules import RecommenderRules, as_upstream
 from app.core.recommendation.status import ConditionType
 from app.model.conditions import Condition
 from app.model.selectors import EVERYTHING
 from tests import make
+from tests.core.recommendation.past_usage import past
 from tests.core.recommendation.scene import GI, MI, START, Scene
 
 RULES = as_upstream(RecommenderRules())
@@ -584,13 +586,29 @@ def test_past_usage() -> None:
     """History from elsewhere is there before the first loop, its pods only until then."""
     scene = scene_of()
     scene.vpa()
-    pod = make.pod(name="gone", status={"phase": "Unknown"})
-    scene.model.learn_past([pod], scene.batch(1000, GI, pod="gone"), scene.now)
+    told = past({"gone/app": [(1000, GI), (ABSENT, GI), (1000, ABSENT)]}, START)
+    scene.model.learn_past(told, scene.now)
     scene.go(1)
     scene.tick()
 
     assert scene.shown()["app"]["target"].startswith("1168m")
     assert "NoPodsMatched" in scene.conditions()
+    assert [one.count for one in scene.store()] == [2]
+
+
+def test_past_usage_of_living_pods() -> None:
+    """A pod that is seen again goes on where its past ended."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.model.learn_past(past({"web-0/app": [(1000, GI)]}, START), scene.now)
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.use(1000, GI)
+    scene.tick()
+
+    assert [one.count for one in scene.store()] == [2]
+    assert (scene.model.tally.cpu, scene.model.tally.cpu_repeated) == (2, 1)
 
 
 def test_nothing_is_urgent() -> None:
