@@ -93,8 +93,8 @@ UPSTREAM = {
 OURS = {
     AdmissionSettings: "context host workers tls-cert-dir certs-dir selector-disjointness objects",
     UpdaterSettings: """
-        context dry-run prove useless-eviction-share parity update-concurrency vpa-summaries upscale-only-in-place
-        in-place-deferred-resize-timeout in-place-resize-timeout
+        context dry-run prove useless-eviction-share parity update-concurrency vpa-summaries
+        upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
     """,
     RecommenderSettings: "context parity",
