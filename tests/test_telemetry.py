@@ -20,7 +20,8 @@ from app.telemetry import updater
 from app.telemetry.admission import AdmissionMetrics, Step
 from app.telemetry.exposition import CONTENT_TYPE, forget_process, new_registry, render
 from app.telemetry.process import CertificateRole, ProcessMetrics
-from app.telemetry.recommender import QualityMetrics, RecommenderMetrics, Source, VpaState
+from app.telemetry.quality import QualityMetrics
+from app.telemetry.recommender import RecommenderMetrics, Source, VpaState
 from app.telemetry.sizes import size_log2
 from app.telemetry.updater import (
     EvictionFailure,
@@ -89,6 +90,8 @@ def exercise_recommender(registry: CollectorRegistry) -> None:
     metrics.usage_answer("default-metrics-client", is_error=False)
     metrics.prometheus_request("200", "GET", 0.1)
     metrics.resources_read(Source.SPEC)
+    metrics.overlaps({"default": 1})
+    metrics.fates({"cpu": 1})
 
 
 def exercise_quality(registry: CollectorRegistry) -> None:
@@ -155,6 +158,8 @@ PUBLISHED: Final = [
         ("recommender_prometheus_client_api_requests_count", "counter", "code method", ""),
         ("recommender_prometheus_client_api_requests_duration_seconds", "histogram",
             "code method", ANSWER),
+        ("recommender_overlapping_pods", "gauge", "namespace", ""),
+        ("recommender_samples_total", "counter", "fate", ""),
         ("resources_get_resources_count", "counter", "source", ""),
     ]),
     (exercise_quality, "vpa_quality_", [
@@ -357,6 +362,34 @@ def test_relative_differences(used: float, bound: str) -> None:
     QualityMetrics(registry).cpu("Auto", used, 2.0)
     buckets = re.findall(r'relative_diffs_bucket\{.*le="(.*?)".*\} 1.0', render(registry).decode())
     assert buckets[0] == bound
+
+
+def test_overlaps_end() -> None:
+    """Namespaces in which no pods overlap any more are told of no more."""
+    registry = CollectorRegistry()
+    metrics = RecommenderMetrics(registry)
+    metrics.overlaps({"a": 2, "b": 1})
+    metrics.overlaps({"b": 3})
+    name = "vpa_recommender_overlapping_pods"
+    assert registry.get_sample_value(name, {"namespace": "a"}) is None
+    assert registry.get_sample_value(name, {"namespace": "b"}) == 3
+
+
+def test_many_samples_are_compared_as_one_is() -> None:
+    """An array counts as its samples would one after the other."""
+    one_by_one, together = CollectorRegistry(), CollectorRegistry()
+    used = [1.0, 2.0, 3.0, 0.0, 0.01, 5e7, 2.5]
+    recommended = [2.0, 2.0, 0.0, 1.0, 1.0, 1e7, 0.0]
+    metrics = QualityMetrics(one_by_one)
+    for pair in zip(used, recommended, strict=True):
+        metrics.cpu("Auto", *pair)
+        metrics.memory("", *pair, is_oom=True)
+        metrics.changed("Auto", "cpu", 3, pair[1], pair[0])
+    metrics = QualityMetrics(together)
+    metrics.cpu("Auto", used, recommended)
+    metrics.memory("", used, recommended, is_oom=True)
+    metrics.changed("Auto", "cpu", 3, recommended, used)
+    assert sorted(render(together).split(b"\n")) == sorted(render(one_by_one).split(b"\n"))
 
 
 def test_no_change_is_told_without_a_former_recommendation() -> None:

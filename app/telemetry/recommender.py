@@ -1,9 +1,12 @@
-"""Numbers of the recommender, and of how good its recommendations are."""
+"""Numbers of the recommender.
+
+Strategy: names, labels and buckets are upstream's, but where a comment says that a number is ours.
+"""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from itertools import product
@@ -11,11 +14,9 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from app.telemetry.buckets import ANSWER, BYTES, CORES, EXECUTION, FIRST_RECOMMENDATION, RELATIVE
-from app.telemetry.sizes import size_log2
+from app.telemetry.buckets import ANSWER, EXECUTION, FIRST_RECOMMENDATION
 
 _PREFIX: Final = "vpa_recommender"
-_QUALITY: Final = "vpa_quality"
 _TRUTH: Final = {True: "true", False: "false"}
 
 # What is told of VPAs even where there are none.
@@ -125,6 +126,18 @@ class RecommenderMetrics:
             ["source"],
             registry=registry,
         )
+        self._overlapping = Gauge(  # ours
+            f"{_PREFIX}_overlapping_pods",
+            "Pods that several VPAs claim by selectors, by namespace.",
+            ["namespace"],
+            registry=registry,
+        )
+        self._fates = Counter(  # ours
+            f"{_PREFIX}_samples",
+            "Samples and kills for memory, by what became of them.",
+            ["fate"],
+            registry=registry,
+        )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
@@ -156,95 +169,17 @@ class RecommenderMetrics:
         self._prometheus_requests.labels(code, method).inc()
         self._prometheus_seconds.labels(code, method).observe(seconds)
 
-    def resources_read(self, source: Source) -> None:
-        """Count a look at the resources of a container."""
-        self._resources(source).inc()
+    def resources_read(self, source: Source, times: int = 1) -> None:
+        """Count looks at the resources of containers."""
+        self._resources(source).inc(times)
 
+    def overlaps(self, pods: Mapping[str, int]) -> None:
+        """Tell how many pods of each namespace overlap, and no more what was told before."""
+        self._overlapping.clear()
+        for namespace, count in pods.items():
+            self._overlapping.labels(namespace).set(count)
 
-class QualityMetrics:
-    """How usage compares with what was recommended; amounts are cores and bytes."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        def histogram(
-            name: str, meaning: str, buckets: tuple[float, ...], *labels: str
-        ) -> Histogram:
-            return Histogram(
-                f"{_QUALITY}_{name}",
-                meaning,
-                ("update_mode", *labels),
-                buckets=buckets,
-                registry=registry,
-            )
-
-        over = "How far the recommendation was above usage."
-        below = "How far usage was above the recommendation, or just at it."
-        self._relative = histogram(
-            "usage_recommendation_relative_diffs",
-            "How far usage was from the recommendation, as a share of it.",
-            RELATIVE,
-            "resource",
-            "is_oom",
-        )
-        self._missing = Counter(
-            f"{_QUALITY}_usage_sample_missing_recommendation_count",
-            "Usage for which there was no recommendation.",
-            ["update_mode", "resource", "is_oom"],
-            registry=registry,
-        )
-        missing = "recommendation_missing"
-        self._cpu_over = histogram(
-            "cpu_recommendation_over_usage_diffs_cores", over, CORES, missing
-        )
-        self._cpu_below = histogram(
-            "cpu_recommendation_lower_equal_usage_diffs_cores", below, CORES, missing
-        )
-        self._memory_over = histogram(
-            "mem_recommendation_over_usage_diffs_bytes", over, BYTES, missing, "is_oom"
-        )
-        self._memory_below = histogram(
-            "mem_recommendation_lower_equal_usage_diffs_bytes", below, BYTES, missing, "is_oom"
-        )
-        self._cpu = histogram("cpu_recommendations_cores", "Recommended CPU.", CORES)
-        self._memory = histogram(
-            "mem_recommendations_bytes", "Recommended memory.", BYTES, "is_oom"
-        )
-        self._changes = histogram(
-            "relative_recommendation_changes",
-            "How far a recommendation went from the one before it, as a share of that.",
-            RELATIVE,
-            "resource",
-            "vpa_size_log2",
-        )
-
-    def cpu(self, mode: str, used: float, recommended: float) -> None:
-        """Compare a sample of CPU usage with the recommendation, 0 if there is none."""
-        self._compare(mode, "cpu", used, recommended, is_oom=False)
-        missing = _TRUTH[not recommended]
-        compared = self._cpu_over if recommended > used else self._cpu_below
-        compared.labels(mode, missing).observe(abs(recommended - used))
-        if recommended:
-            self._cpu.labels(mode).observe(recommended)
-
-    def memory(self, mode: str, used: float, recommended: float, *, is_oom: bool) -> None:
-        """Compare a memory peak, or a kill for memory, with the recommendation, 0 if none."""
-        self._compare(mode, "memory", used, recommended, is_oom=is_oom)
-        missing, oom = _TRUTH[not recommended], _TRUTH[is_oom]
-        compared = self._memory_over if recommended > used else self._memory_below
-        compared.labels(mode, missing, oom).observe(abs(recommended - used))
-        if recommended:
-            self._memory.labels(mode, oom).observe(recommended)
-
-    def changed(self, mode: str, resource: str, pods: int, before: float, after: float) -> None:
-        """Tell how far a recommendation went; nothing if there was none before."""
-        if before:
-            labels = self._changes.labels(mode, resource, size_log2(pods))
-            labels.observe(after / before - 1)
-
-    def _compare(
-        self, mode: str, resource: str, used: float, recommended: float, *, is_oom: bool
-    ) -> None:
-        if recommended:
-            labels = self._relative.labels(mode, resource, _TRUTH[is_oom])
-            labels.observe((used - recommended) / recommended)
-        else:
-            self._missing.labels(mode, resource, _TRUTH[is_oom]).inc()
+    def fates(self, counts: Mapping[str, int]) -> None:
+        """Count samples and kills by what became of them."""
+        for fate, count in counts.items():
+            self._fates.labels(fate).inc(count)

@@ -62,13 +62,22 @@ class Lookout:
         """The VPAs that the model knows."""
         return self._vpas
 
-    def tell(self, snapshot: Snapshot, now: datetime) -> None:
-        """Tell everything that changed."""
+    def tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of VPAs that came, changed and went."""
         self._begin()
         self._tell_vpas(snapshot, now)
-        for namespace in self._places.keys() - snapshot.namespaces.keys():
-            self._tell_pods(namespace, EMPTY_VIEW, now)
-            del self._places[namespace]
+
+    def tell_gone_pods(self, snapshot: Snapshot) -> None:
+        """Tell of pods that went."""
+        for namespace, place in list(self._places.items()):
+            for name in place.told.keys() - snapshot.of(namespace).pods.keys():
+                del place.told[name]
+                self._model.pod_gone(namespace, name)
+            if namespace not in snapshot.namespaces:
+                del self._places[namespace]
+
+    def tell_pods(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of pods that came and changed."""
         for namespace, view in snapshot.namespaces.items():
             self._tell_pods(namespace, view, now)
 
@@ -108,9 +117,6 @@ class Lookout:
         if place.view.workloads is not view.workloads or age >= _BELIEVED_SECONDS:
             place.tops, place.since = {}, self._clock.monotonic()
         place.view = view
-        for name in place.told.keys() - view.pods.keys():
-            del place.told[name]
-            self._model.pod_gone(namespace, name)
         for pod in view.pods.values():
             self._tell_pod(place, pod, view, now)
 

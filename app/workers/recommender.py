@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
-from app.core.recommendation.models import model_for
+from app.core.recommendation.models import RecommenderModel, model_for
 from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.oom import evicted
 from app.core.recommendation.publications import Publication, Why
@@ -67,6 +67,7 @@ class Surroundings:
     owners: Owners
     clock: Clock
     metrics: RecommenderMetrics
+    show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
 
 
 class Heard:
@@ -116,13 +117,19 @@ class Recommender:
         elif self._heard and self._is_restored:
             self._hear(now)
             self._publish(self.model.urgent(now), now)
+            self._around.show(self.model)
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
         """Go through one round."""
         clock, began, written = self._around.clock, self._around.clock.monotonic(), 0
+        snapshot = self._around.snapshot()
+        with self._timed(Step.LOAD_VPAS):
+            self._lookout.tell_vpas(snapshot, now)
+        with self._timed(Step.DELETE_REMOVED_PODS):
+            self._lookout.tell_gone_pods(snapshot)
         with self._timed(Step.LOAD_PODS):
-            self._lookout.tell(self._around.snapshot(), now)
+            self._lookout.tell_pods(snapshot, now)
             self._restore(now)
             self._hear(now)
         with self._timed(Step.LOAD_METRICS):
@@ -130,6 +137,7 @@ class Recommender:
         with self._timed(Step.UPDATE_VPAS):
             publications = self.model.tick(now)
             failed = self._publish(publications, now)
+        self._around.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(Step.MAINTAIN_CHECKPOINTS):
                 written = self._store(now)
