@@ -43,7 +43,7 @@ def shown(report: Report, output: Output, *, is_coloured: bool = False) -> Itera
     match output:
         case Output.TABLE:
             body = report.body
-            lines = _table(body) if isinstance(body, Table) else body.lines
+            lines = table_lines(body) if isinstance(body, Table) else body.lines
             yield from (_line(line, is_coloured=is_coloured) for line in lines)
         case Output.JSON:
             yield from (orjson.dumps(item).decode() for item in report.items)
@@ -55,7 +55,7 @@ def shown(report: Report, output: Output, *, is_coloured: bool = False) -> Itera
             yield from dict.fromkeys(report.names)
 
 
-def _table(table: Table) -> Iterator[Line]:
+def table_lines(table: Table) -> Iterator[Line]:
     """Yield the rows, each piece as wide as its column; an empty table has no head either."""
     if not table.rows:
         return

@@ -155,7 +155,16 @@ def _keeping(
                 kept.append(document.item)
             if _is(document.item, CHECKPOINTS) or _is(document.item, LEASES):
                 continue
+            if _is(document.item, PODS):
+                _name_apart(document.item)
         yield document
+
+
+def _name_apart(pod: Json) -> None:
+    """Give a pod that somebody wrote by hand a uid, for by these pods are told apart."""
+    metadata = pod.get("metadata")
+    if isinstance(metadata, dict) and not metadata.get("uid"):
+        metadata["uid"] = f"{metadata.get('namespace')}/{metadata.get('name')}"
 
 
 def _is(item: Object, resource: Resource) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
 from app.core.reporting.standings import Standing, standings
+from app.core.reporting.telling import standing_json
 from app.model.amounts import amount, percent, span
 from app.model.errors import BadSetting
 from app.model.fields import labels_at, object_at
@@ -17,7 +18,7 @@ from app.model.objects import identity
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.words import nearest
-from app.output.report import Json, Piece, Report, Table, Tone
+from app.output.report import Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.settings.recommendations import RecommendationsSettings
 from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
@@ -116,7 +117,7 @@ def report(
         for one in found
     ]
     names = [f"verticalpodautoscaler.{VPAS.group}/{one.vpa}" for one in found]
-    return Report(Table(columns, rows), list(map(_item, found)), names, notes)
+    return Report(Table(columns, rows), list(map(standing_json, found)), names, notes)
 
 
 def _row(one: Standing, now: datetime) -> Iterator[Piece]:
@@ -164,35 +165,3 @@ def _confidence(days: float | None) -> Piece:
     if days is None:
         return _NOTHING
     return Piece(percent(min(days, _CERTAIN)), Tone.PLAIN if days >= _CERTAIN else Tone.CAREFUL)
-
-
-def _item(one: Standing) -> Json:
-    """Return a standing with exact amounts; what is not there is left out."""
-    gap = one.gap
-    word = "shortage" if one.is_short else "saving"
-    told: Json = {
-        "namespace": one.namespace,
-        "vpa": one.vpa,
-        "mode": one.mode,
-        "workload": one.workload,
-        "pods": one.pods,
-        "container": one.container or None,
-        "resource": one.resource or None,
-        "lowestRequest": _exact(one.lowest),
-        "highestRequest": _exact(one.highest),
-        "target": _exact(one.target),
-        "lowerBound": _exact(one.lower),
-        "upperBound": _exact(one.upper),
-        "uncappedTarget": _exact(one.uncapped),
-        word: _exact(gap.size) if gap is not None else None,
-        "share": None if gap is None or gap.share is None else round(abs(gap.share), 6),
-        "confidence": None if one.confidence is None else round(one.confidence, 6),
-        "samples": one.samples,
-        "asOf": one.as_of and one.as_of.isoformat(),
-        "problem": one.problem or None,
-    }
-    return {key: value for key, value in told.items() if value is not None}
-
-
-def _exact(quantity: Quantity | None) -> str | None:
-    return None if quantity is None else str(quantity)

@@ -52,6 +52,7 @@ class Standing:
     lower: Quantity | None = None
     upper: Quantity | None = None
     uncapped: Quantity | None = None
+    capped_by: str = ""  # the field of the policy that made the target what it is
     gap: Gap | None = None  # None: there is no pod
     confidence: float | None = None  # days of history; None: nobody tells
     samples: int | None = None
@@ -143,11 +144,20 @@ def _standing(
         lower=found.lower_bound.get(resource),
         upper=found.upper_bound.get(resource),
         uncapped=found.uncapped_target.get(resource),
+        capped_by=_capped_by(vpa, found, resource),
         gap=_gap(requests, target) if requests else None,
         confidence=history.confidence if history else None,
         samples=history.samples if history else None,
         as_of=_newest(_provided(vpa), history.updated if history else None),
     )
+
+
+def _capped_by(vpa: Vpa, found: ContainerRecommendation, resource: str) -> str:
+    target, policy = found.target[resource], vpa.policy(found.container)
+    if policy is None or found.uncapped_target.get(resource, target) == target:
+        return ""
+    words = {"minAllowed": policy.min_allowed, "maxAllowed": policy.max_allowed}
+    return next((word for word, caps in words.items() if (caps or {}).get(resource) == target), "")
 
 
 def _gap(requests: Sequence[Quantity | None], target: Quantity) -> Gap:

@@ -47,6 +47,7 @@ def test_gaps_are_sums_over_pods(requests: list[str | None], gap: str, share: fl
     found = of_pods(*requests)
     assert found.gap is not None
     assert (found.gap.amount, found.gap.share) == (quantity(gap), share)
+    assert found.gap.size == quantity(gap.lstrip("-"))
     assert found.is_short is gap.startswith("-")
 
 
@@ -90,6 +91,26 @@ def test_every_resource_of_every_container_in_order() -> None:
     )
     found = [(one.container, one.resource) for one in told(vpa)]
     assert found == [("app", "cpu"), ("app", "memory"), ("app", "example.com/gpu"), ("side", "cpu")]
+
+
+@pytest.mark.parametrize(
+    ("target", "uncapped", "by"),
+    [
+        ("300m", "1", "maxAllowed"),
+        ("100m", "50m", "minAllowed"),
+        ("200m", "200m", ""),
+        ("200m", "199m", ""),
+    ],
+)
+def test_what_capped_a_target(target: str, uncapped: str, by: str) -> None:
+    """The field of the policy is named that the target equals, if it was another before."""
+    policy = make.policy_json(min_allowed={"cpu": "100m"}, max_allowed={"cpu": "300m"})
+    recommended = make.recommendation_json(cpu=target, uncapped={"cpu": uncapped})
+    capped, free = (
+        told(make.vpa_json(recommendations=[recommended], policies=policies))[0].capped_by
+        for policies in ([policy], None)
+    )
+    assert (capped, free) == (by, "")
 
 
 def test_history_tells_confidence_and_age() -> None:

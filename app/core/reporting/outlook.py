@@ -1,0 +1,52 @@
+"""What will be decided about a pod, now and later, if nothing else changes.
+
+Strategy: the updater's own plan is asked for now, and again for each moment at which it says
+that its answer may change. So nothing about time is worked out a second way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from app.core.updating.decisions import Action, Decision
+from app.core.updating.plan import Plan
+from app.model.pods import Pod
+
+_MOST_TURNS: Final = 5
+_DONE: Final = (Action.EVICT, Action.RESIZE, Action.UNBOOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A decision, and since when it would be made."""
+
+    at: datetime
+    decision: Decision
+    until: datetime | None  # when it may change by itself, None if never
+
+
+def outlook(plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime) -> tuple[Turn, ...]:
+    """Return what is decided now and what later, up to the first action; none if uncontrolled."""
+    turns: list[Turn] = []
+    at: datetime | None = now
+    while at is not None and len(turns) < _MOST_TURNS:
+        found = _turn(plan_at(at), pod, at)
+        if found is None:
+            break
+        turns.append(found)
+        at = None if found.decision.action in _DONE else found.until
+    return tuple(turns)
+
+
+def _turn(plan: Plan, pod: Pod, at: datetime) -> Turn | None:
+    found = plan.namespaces.get(pod.namespace)
+    made = found.decisions if found is not None else ()
+    decision = next((one for one in made if one.pod == pod.name), None)
+    if found is None or decision is None:
+        return None
+    lasting = found.lasting.get(pod.uid)
+    until = lasting.until if lasting is not None else None
+    return Turn(at, decision, until if until is not None and until > at else None)

@@ -1,0 +1,244 @@
+"""What becomes of a pod or of a VPA's pods, and why, put together from all who decide about it.
+
+Strategy: the webhook's core tells what the pod would get, the updater's what is done about it now
+and later, and checkpoints on how much its numbers rest. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from app.core.admission.explain import explain
+from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
+from app.core.matching import MatchReason, Unknown
+from app.core.reporting.advice import MATCHES
+from app.core.reporting.history import histories
+from app.core.reporting.members import FoundByNamespace, VpaKey, members
+from app.core.reporting.outlook import Turn, outlook
+from app.core.reporting.recreated import created_again
+from app.core.reporting.standings import Standing, standings
+from app.core.reporting.telling import standing_json, turn_json, vpa_json
+from app.core.updating.memory import Memory
+from app.core.updating.plan import Plan
+from app.model.errors import BadSetting
+from app.model.lookups import Lookup
+from app.model.pods import Pod
+from app.model.review import GroupVersionWord, Request
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.words import nearest
+from app.output.report import Json, Report, Text
+from app.ports import CHECKPOINTS, PODS, VPAS, Clock
+from app.settings.explain import ExplainSettings
+from app.settings.shared import Scope
+from app.wiring.explain_text import told
+from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
+from app.wiring.update_rules import lease_rules, update_rules
+from app.workers.deciding import Decider, Sight
+
+_POD_WORDS: Final = ("pod", "pods", "po")
+_VPA_WORDS: Final = ("vpa", "vpas", "verticalpodautoscaler", "verticalpodautoscalers")
+_POD: Final = GroupVersionWord("", "v1", "pods")
+_NO_SCOPE: Final = Scope("", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Something to be explained."""
+
+    kind: str  # Pod or VerticalPodAutoscaler
+    namespace: str
+    name: str
+
+    @property
+    def title(self) -> str:
+        """How other commands call it."""
+        word = "pod" if self.kind == PODS.kind else f"verticalpodautoscaler.{VPAS.group}"
+        return f"{word}/{self.name}"
+
+
+def explained(settings: ExplainSettings, clock: Clock) -> Report:
+    """Explain what was asked about."""
+    offline, reach = settings.offline, settings.cluster
+    now = settings.asking.at or clock.now()
+    namespace = namespace_of(settings.selection, offline, reach)
+    rules = lease_rules(settings.admission)
+    place = Place(offline, reach, namespace, rules, (PODS, CHECKPOINTS))
+    with gathered(place, clock, now) as seen:
+        asked = list(_asked(seen, settings, namespace))
+        story = Story(seen, settings, clock, now)
+        items = [story.of(one) for one in asked]
+    lines = [line for item in items for line in told(item, now, settings.asking.interval)]
+    notes = list(map(str, seen.problems))
+    return Report(Text(lines), items, [one.title for one in asked], notes)
+
+
+def _asked(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterator[Asked]:
+    """Find what was named.
+
+    Raises:
+        BadSetting: there is nothing of a name, or more than one thing.
+    """
+    names = list(settings.names)
+    if names and names[0] in (*_POD_WORDS, *_VPA_WORDS):  # as in `kubectl get pod web-0`
+        word, *names = names
+        names = [f"{word}/{name}" for name in names]
+    if not names:
+        raise BadSetting("say what to explain: the name of a pod or of a VPA")
+    for text in names:
+        word, slash, name = text.rpartition("/")
+        if slash and word not in (*_POD_WORDS, *_VPA_WORDS):
+            raise BadSetting(f'"{text}": say pod/{name} or vpa/{name}')
+        yield _one(seen, namespace, word, name)
+
+
+def _one(seen: Gathered, namespace: str, word: str, name: str) -> Asked:
+    views = seen.snapshot.namespaces
+    found = [
+        Asked(kind, where, name)
+        for where, view in views.items()
+        if namespace in ("", where)
+        for kind, held, words in _held(view)
+        if name in held and (not word or word in words)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ways = " or ".join(
+            f"{'pod' if one.kind == PODS.kind else 'vpa'}/{name} -n {one.namespace}"
+            for one in found
+        )
+        raise BadSetting(f'"{name}" is the name of several things; say {ways}')
+    known = {
+        one
+        for where, view in views.items()
+        if namespace in ("", where)
+        for _, held, words in _held(view)
+        if not word or word in words
+        for one in held
+    }
+    what = "VPA" if word in _VPA_WORDS else "pod" if word else "pod or VPA"
+    where = f"in namespace {namespace}" if namespace else "in any namespace"
+    raise BadSetting(f'there is no {what} "{name}" {where}{nearest(name, known)}')
+
+
+def _held(view: NamespaceView) -> Iterator[tuple[str, Mapping[str, object], Sequence[str]]]:
+    yield PODS.kind, view.pods, _POD_WORDS
+    yield VPAS.kind, view.vpas, _VPA_WORDS
+
+
+class Story:
+    """Tells what becomes of pods, from one look at a cluster."""
+
+    def __init__(
+        self, seen: Gathered, settings: ExplainSettings, clock: Clock, now: datetime
+    ) -> None:
+        self._seen, self._clock, self._now = seen, clock, now
+        deciding, asking = settings.deciding, settings.asking
+        rules = update_rules(
+            deciding, settings.disruption, settings.thresholds, _NO_SCOPE, asking.interval
+        )
+        self._decider = Decider(rules, deciding.gates, seen.owners, clock)
+        self._pod_rules = PodRules(deciding.gates, asking.max_cpu_boost)
+        self._plans: dict[datetime, Plan] = {}
+        self._raw = {
+            (item["metadata"].get("namespace") or "default", item["metadata"].get("name")): item
+            for item in seen.of(PODS)
+            if isinstance(item.get("metadata"), dict)
+        }
+        self._members = looked_up(seen.owners, clock, self._belonging)
+        self._histories = histories(seen.of(CHECKPOINTS))
+
+    def of(self, asked: Asked) -> Json:
+        """Return all that is known of something."""
+        view = self._seen.snapshot.of(asked.namespace)
+        if asked.kind == PODS.kind:
+            return self._pod(view.pods[asked.name])
+        return self._vpa(view.vpas[asked.name])
+
+    def _belonging(
+        self, known: FoundByNamespace
+    ) -> tuple[Mapping[VpaKey, Sequence[Pod]], Sequence[Lookup]]:
+        found = members(self._seen.snapshot, known)
+        return found.pods, found.lookups
+
+    def _pod(self, pod: Pod) -> Json:
+        turns = self._turns(pod)
+        key = next((key for key, pods in self._members.items() if pod in pods), None)
+        return {
+            "kind": PODS.kind,
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "creation": self._creation(pod),
+            "recommendation": [] if key is None else self._standings(key, [pod]),
+            "updater": list(map(turn_json, turns)),
+        }
+
+    def _vpa(self, vpa: Vpa) -> Json:
+        key = vpa.namespace, vpa.name
+        pods = sorted(self._members.get(key, ()), key=lambda pod: pod.name)
+        turns = [(pod.name, turn) for pod in pods for turn in self._turns(pod)[:1]]
+        view = self._seen.snapshot.of(vpa.namespace)
+        rivals = view.rivals(vpa.target.key) if vpa.target is not None else ()
+        counts = Counter(str(turn.decision.reason) for _, turn in turns)
+        return {
+            **vpa_json(vpa),
+            "rivals": [rival.name for rival in rivals if rival.name != vpa.name],
+            "recommendation": self._standings(key, pods),
+            "creation": self._creation(pods[0]) if pods else None,
+            "reasons": dict(counts.most_common()),
+            "pods": [{"pod": name, **turn_json(turn)} for name, turn in turns],
+        }
+
+    def _standings(self, key: VpaKey, pods: Sequence[Pod]) -> list[Json]:
+        found: Iterator[Standing] = standings(self._seen.snapshot, {key: pods}, self._histories)
+        return [standing_json(one) for one in found if (one.namespace, one.vpa) == key]
+
+    # --- what it gets
+
+    def _creation(self, pod: Pod) -> Json:
+        verdict = looked_up(self._seen.owners, self._clock, lambda known: self._verdict(pod, known))
+        if isinstance(verdict, Unknown):
+            lookup = verdict.lookup
+            return {"reason": str(MatchReason.OWNER_UNKNOWN), "message": f"{lookup.key} is unknown"}
+        advice = MATCHES.get(verdict.match.reason, "") if verdict.match is not None else ""
+        return explain(verdict) | ({"advice": advice} if advice else {})
+
+    def _verdict(
+        self, pod: Pod, known: FoundByNamespace
+    ) -> tuple[PodVerdict | Unknown, Sequence[Lookup]]:
+        view = self._seen.snapshot.of(pod.namespace)
+        owner = pod.controller
+        workload = view.workloads.get(owner.key) if owner is not None else None
+        template = workload.template if workload is not None else ()
+        raw = self._raw[pod.namespace, pod.name]
+        request = Request(
+            uid=pod.uid,
+            kind=GroupVersionWord("", "v1", "Pod"),
+            resource=_POD,
+            subresource="",
+            operation="CREATE",
+            namespace=pod.namespace,
+            name=pod.name,
+            dry_run=True,
+            new=created_again(raw, template),
+            old=None,
+        )
+        found = admit_pod(request, view, known.get(pod.namespace, {}), self._pod_rules)
+        return found, [found.lookup] if isinstance(found, Unknown) else []
+
+    # --- what the updater does
+
+    def _turns(self, pod: Pod) -> Sequence[Turn]:
+        return outlook(self._plan, pod, self._now)
+
+    def _plan(self, at: datetime) -> Plan:
+        found = self._plans.get(at)
+        if found is None:
+            sight = Sight(self._seen.snapshot, self._seen.webhook.is_healthy)
+            found = self._plans[at] = self._decider.plan(sight, Memory(), at)
+        return found
