@@ -1,8 +1,8 @@
 """In-place resizes: how far one has come, whether it is stuck, whether it restarts something.
 
 Strategy: the kubelet tells by conditions, and takes them away when it is done; but a wish that it
-has not seen yet, or that its runtime ignored, shows only as a difference between what is asked
-for and what is reported. Both count as under way.
+has not seen yet shows only by its generation, and one that its runtime ignored only as a
+difference between what is asked for and what is reported. All of them count as under way.
 """
 
 from __future__ import annotations
@@ -66,8 +66,11 @@ def resize_state(pod: Pod, rules: UpdateRules) -> ResizeState:
         return _state(stages.get(pending.reason, Stage.UNKNOWN), pending)
     if found:
         return _state(_progress(found[0]), found[0])
-    if not rules.upstream.first_condition_decides and differs_from_status(pod):
-        return ResizeState(Stage.UNDER_WAY, None, "not reported as done")
+    if not rules.upstream.first_condition_decides:
+        if differs_from_status(pod):
+            return ResizeState(Stage.UNDER_WAY, None, "not reported as done")
+        if pod.observed_generation and pod.observed_generation < pod.generation:
+            return ResizeState(Stage.UNDER_WAY, None, "not seen by the kubelet yet")
     return SETTLED
 
 

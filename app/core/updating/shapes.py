@@ -180,8 +180,15 @@ def _let_stay(
 ) -> None:
     """Let containers without a recommendation be what they are unless they have to make room."""
     for name, found in amounts.items():
-        if not found.is_own and found.target == bases[name].requests:
-            amounts[name] = replace(found, target=current[name].requests or {})
+        if found.is_own:
+            continue
+        base, has = bases[name], current[name]
+        target = {
+            resource: has.request(resource) if amount == base.request(resource) else amount
+            for resource, amount in found.target.items()
+        }
+        stays = {resource: amount for resource, amount in target.items() if amount is not None}
+        amounts[name] = replace(found, target=stays)
 
 
 def _template_of(pod: Pod, owner: Workload | None) -> dict[str, Resources]:

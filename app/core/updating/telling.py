@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def decision_json(decision: Decision) -> Json:
-    """Return all that is known of a decision; what is not there is left out."""
+    """Return all that is known of a decision."""
     found: Json = {
         "namespace": decision.namespace,
         "pod": decision.pod,
@@ -24,9 +24,10 @@ def decision_json(decision: Decision) -> Json:
     numbers = decision.numbers
     if numbers is not None:
         found["difference"] = round(numbers.difference, 6)
+        found["grossDifference"] = round(numbers.gross_difference, 6)
         found["outsideBounds"] = numbers.is_outside
         found["quickOOM"] = decision.quick_oom
-        found["containers"] = _containers(numbers.pairs)
+    found["containers"] = _containers(numbers.pairs if numbers is not None else ())
     if decision.change is not None:
         found["change"] = _change(decision.change)
     return found

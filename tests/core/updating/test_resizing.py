@@ -93,6 +93,20 @@ def test_a_wish_that_is_not_reported_is_under_way(
     assert resize_state(pod, UPSTREAM).stage is Stage.NONE
 
 
+@pytest.mark.parametrize(
+    ("generation", "observed", "stage"),
+    [(2, 1, Stage.UNDER_WAY), (2, 2, Stage.NONE), (2, None, Stage.NONE), (2, 0, Stage.NONE)],
+)
+def test_what_the_kubelet_has_not_seen_is_under_way(
+    generation: int, observed: int | None, stage: Stage
+) -> None:
+    """Spec and status may agree by chance; a kubelet that tells no generation is believed."""
+    item = POD | {"metadata": POD["metadata"] | {"generation": generation}}
+    pod = read(item | {"status": item["status"] | {"observedGeneration": observed}})
+    assert resize_state(pod, OURS).stage is stage
+    assert resize_state(pod, UPSTREAM).stage is Stage.NONE
+
+
 def test_statuses_of_others_tell_nothing() -> None:
     """A status without a container, or without resources, is no difference."""
     pod = POD | {

@@ -227,6 +227,15 @@ def test_what_makes_no_room_stays_as_it_is() -> None:
         ("app", "1"),
         ("b", "500m"),
     ]
+    gpu = {"example.com/gpu": "1"}
+    with_gpu = two[1] | {
+        "resources": {part: {"cpu": "500m"} | gpu for part in ("requests", "limits")}
+    }
+    plain = shapes("1", owner=owner, limits=LIMIT).of(pod(two[0], with_gpu))
+    assert [str(pair.target) for pair in plain.numbers.pairs if pair.resource == "cpu"] == [
+        "1",
+        "500m",
+    ]
     tight = shapes("6", owner=owner, limits=LIMIT).of(pod(*two))
     targets = {pair.container: pair.target.milli for pair in tight.numbers.pairs}
     assert targets["app"] + targets["b"] <= 4000
