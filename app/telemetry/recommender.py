@@ -107,19 +107,7 @@ class RecommenderMetrics:
             ["is_error", "client_name"],
             registry=registry,
         )
-        self._prometheus_requests = Counter(
-            f"{_PREFIX}_prometheus_client_api_requests_count",
-            "Requests to Prometheus.",
-            ["code", "method"],
-            registry=registry,
-        )
-        self._prometheus_seconds = Histogram(
-            f"{_PREFIX}_prometheus_client_api_requests_duration_seconds",
-            "Time of requests to Prometheus.",
-            ["code", "method"],
-            buckets=ANSWER,
-            registry=registry,
-        )
+        self._prometheus_requests, self._prometheus_seconds = _of_prometheus(registry)
         resources = Counter(
             "vpa_resources_get_resources_count",
             "Looks at the resources of containers, by where they were read.",
@@ -183,3 +171,17 @@ class RecommenderMetrics:
         """Count samples and kills by what became of them."""
         for fate, count in counts.items():
             self._fates.labels(fate).inc(count)
+
+
+def _of_prometheus(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
+    """Return what counts and what times requests to Prometheus."""
+    prefix, labels = f"{_PREFIX}_prometheus_client_api_requests", ["code", "method"]
+    counts = Counter(f"{prefix}_count", "Requests to Prometheus.", labels, registry=registry)
+    seconds = Histogram(
+        f"{prefix}_duration_seconds",
+        "Time of requests to Prometheus.",
+        labels,
+        buckets=ANSWER,
+        registry=registry,
+    )
+    return counts, seconds
