@@ -239,7 +239,7 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
     [
         ("name", ["pod/web-0", "pod/web-1"]),
         ("yaml", ["---", "namespace: default", "pod: web-0"]),
-        ("csv", ["namespace,pod,uid,vpa,action,reason,message,difference,outsideBounds,quickOOM,"]),
+        ("csv", ["namespace,pod,uid,vpa,action,reason,message,difference,grossDifference,outsideBounds,"]),
     ],
 )
 def test_other_formats(tmp_path: Path, output: str, told: list[str]) -> None:

@@ -66,11 +66,10 @@ def resize_state(pod: Pod, rules: UpdateRules) -> ResizeState:
         return _state(stages.get(pending.reason, Stage.UNKNOWN), pending)
     if found:
         return _state(_progress(found[0]), found[0])
-    if not rules.upstream.first_condition_decides:
-        if differs_from_status(pod):
-            return ResizeState(Stage.UNDER_WAY, None, "not reported as done")
-        if pod.observed_generation and pod.observed_generation < pod.generation:
-            return ResizeState(Stage.UNDER_WAY, None, "not seen by the kubelet yet")
+    if differs_from_status(pod):
+        return ResizeState(Stage.UNDER_WAY, None, "not reported as done")
+    if pod.observed_generation and pod.observed_generation < pod.generation:
+        return ResizeState(Stage.UNDER_WAY, None, "not seen by the kubelet yet")
     return SETTLED
 
 
