@@ -1,0 +1,204 @@
+"""Reads usage of the past out of Prometheus, question by question.
+
+    reading = Reading(rules, end)
+    while (question := reading.question()) is not None:
+        reading.take(<the answer of Prometheus>)   # or reading.was_refused(...)
+    model.learn_past(reading.usage(), now)
+
+Strategy: it asks for the labels of pods, then for CPU and memory, each in pieces that follow one
+another in time. The first piece is small; it tells how many series there are, and the others are
+as large as an answer can well be. Whoever asks may stop at any question and go on later, or say
+that it was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from app.core.recommendation.grid import Amounts
+from app.core.recommendation.moments import nanoseconds, span
+from app.core.recommendation.observations import ABSENT
+from app.core.recommendation.past import ContainerKey, PastUsage
+from app.core.recommendation.promql import PastRules, cpu_query, labels_query, memory_query
+from app.core.recommendation.series import Flaws, Series, amounts, label, read_series
+from app.model.errors import BadObject
+from app.model.fields import Object
+
+_FIRST_POINTS: Final = 24  # of each series
+_MOST_POINTS: Final = 10_000  # of each series; Prometheus answers with no more than 11,000
+_LARGEST_ANSWER: Final = 500_000  # points of all series
+_MILLICORES: Final = 1000.0
+
+
+class Stage(StrEnum):
+    """What is asked for."""
+
+    LABELS = "labels"
+    CPU = "cpu"
+    MEMORY = "memory"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query at a time, or over the time from `start` to then."""
+
+    query: str
+    end: datetime
+    start: datetime | None = None
+    step: timedelta = timedelta()
+
+
+class Reading:
+    """The past of all containers, or of those in one namespace, up to a moment."""
+
+    def __init__(self, rules: PastRules, end: datetime, namespace: str = "") -> None:
+        self.flaws = Flaws()
+        self._rules = rules
+        self._namespace = namespace
+        self._step = rules.resolution.time
+        self._start = _to_milliseconds(end) - rules.length.time
+        self._columns = rules.length.time // self._step + 1
+        self._stage = Stage.LABELS
+        self._done = 0  # columns of this stage
+        self._piece = self._columns if rules.is_strict else _FIRST_POINTS
+        self._most = self._columns if rules.is_strict else _MOST_POINTS
+        self._labels: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+        self._used: dict[ContainerKey, dict[Stage, Amounts]] = {}
+
+    def question(self) -> Question | None:
+        """Return what to ask next, None if everything is known."""
+        if self._stage is Stage.DONE:
+            return None
+        if self._stage is Stage.LABELS:
+            return Question(labels_query(self._rules), self._at(self._columns - 1))
+        query = cpu_query if self._stage is Stage.CPU else memory_query
+        return Question(
+            query(self._rules, self._namespace),
+            self._at(self._until - 1),
+            self._at(self._done),
+            self._step,
+        )
+
+    def take(self, body: Object) -> None:
+        """Take the answer to the question.
+
+        Raises:
+            BadObject: it is none, or strictly read not a good one.
+        """
+        found = read_series(body, self.flaws, is_strict=self._rules.is_strict)
+        if self._stage is Stage.LABELS:
+            for series in found:
+                self._believe(self._note_labels, series)
+            self._stage = Stage.CPU
+            return
+        count = sum(self._believe(self._note_usage, series) for series in found)
+        self._done = self._until
+        self._piece = min(max(_LARGEST_ANSWER // max(count, 1), 1), self._most)
+        if self._done == self._columns:
+            self._done = 0
+            self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.DONE
+
+    def was_refused(self, *, is_too_much: bool) -> bool:
+        """Ask differently from now on; tell whether there is another way.
+
+        Without the labels of pods that are gone the past of the others is still worth having.
+        """
+        if self._rules.is_strict:
+            return False
+        if self._stage is Stage.LABELS:
+            self.flaws.tell("labels: pods that are gone stay without")
+            self._stage = Stage.CPU
+            return True
+        points = self._until - self._done
+        if not is_too_much or points == 1:
+            return False
+        self._piece = self._most = points // 2
+        return True
+
+    def usage(self) -> PastUsage:
+        """Return what was read."""
+        window_ns = span(self._step)
+        start_ns = nanoseconds(self._start)
+        nothing = np.full(self._columns, ABSENT, dtype=np.int64)
+        keys = list(self._used)
+
+        def table(stage: Stage) -> Amounts:
+            lines = [self._used[key].get(stage, nothing) for key in keys]
+            return np.array(lines, dtype=np.int64).reshape(-1, self._columns)
+
+        return PastUsage(
+            {key: labels for key, (_, labels) in self._labels.items()},
+            keys,
+            start_ns + window_ns * np.arange(self._columns, dtype=np.int64),
+            table(Stage.CPU),
+            table(Stage.MEMORY),
+            window_ns,
+            self._step / self._rules.sampling,
+        )
+
+    # --- inside
+
+    @property
+    def _until(self) -> int:
+        """The column before which this piece ends."""
+        return min(self._done + self._piece, self._columns)
+
+    def _at(self, column: int) -> datetime:
+        return self._start + column * self._step
+
+    def _believe(self, note: Callable[[Series], None], series: Series) -> bool:
+        try:
+            note(series)
+        except BadObject as error:
+            if self._rules.is_strict:
+                raise
+            self.flaws.series += 1
+            self.flaws.tell(f"{self._stage}: {error}")
+            return False
+        return True
+
+    def _note_labels(self, series: Series) -> None:
+        """Note the labels of a pod; of several series the one that lasted longest counts."""
+        rules = self._rules
+        key = label(series, rules.pod_namespace_label), label(series, rules.pod_name_label)
+        prefix = rules.pod_label_prefix
+        newest = float(series.times.max(initial=-np.inf))
+        if key not in self._labels or self._labels[key][0] < newest:
+            labels = {
+                name.removeprefix(prefix): text
+                for name, text in series.labels.items()
+                if name.startswith(prefix)
+            }
+            self._labels[key] = newest, labels
+
+    def _note_usage(self, series: Series) -> None:
+        """Note the amounts of a container; where several series have one, the highest counts."""
+        rules = self._rules
+        key = (
+            label(series, rules.container_namespace_label),
+            label(series, rules.container_pod_name_label),
+            label(series, rules.container_name_label),
+        )
+        scale = _MILLICORES if self._stage is Stage.CPU else 1.0
+        found = amounts(series.values, scale, is_strict=rules.is_strict)
+        columns = np.rint((series.times - self._start.timestamp()) / self._step.total_seconds())
+        good = (found != ABSENT) & (columns >= self._done) & (columns < self._until)
+        if len(good) - int(good.sum()):
+            self.flaws.points += len(good) - int(good.sum())
+            self.flaws.tell(f"{self._stage}: {'/'.join(key)} has amounts that cannot be")
+        used = self._used.setdefault(key, {})
+        if self._stage not in used:
+            used[self._stage] = np.full(self._columns, ABSENT, dtype=np.int64)
+        np.maximum.at(used[self._stage], columns[good].astype(np.intp), found[good])
+
+
+def _to_milliseconds(moment: datetime) -> datetime:
+    """Cut a time off to what Prometheus can tell apart."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
