@@ -100,7 +100,7 @@ class Recommender:
         self._parity = not departures.rows_per_vpa
         self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
         self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
-        self._is_restored = False
+        self._has_looked = self._is_restored = False
         self._due = clock.monotonic()
         if not departures.first_tick_at_once:
             self._due += rules.interval_seconds
@@ -114,6 +114,8 @@ class Recommender:
             began = clock.monotonic()
             self.round(now)
             self._due = max(began + self._rules.interval_seconds, clock.monotonic())
+        elif not self._has_looked:
+            self._look(now)  # so that kills are heard of while the first round waits
         elif self._heard and self._is_restored:
             self._hear(now)
             self._publish(self.model.urgent(now), now)
@@ -123,15 +125,7 @@ class Recommender:
     def round(self, now: datetime) -> None:
         """Go through one round."""
         clock, began, written = self._around.clock, self._around.clock.monotonic(), 0
-        snapshot = self._around.snapshot()
-        with self._timed(Step.LOAD_VPAS):
-            self._lookout.tell_vpas(snapshot, now)
-        with self._timed(Step.DELETE_REMOVED_PODS):
-            self._lookout.tell_gone_pods(snapshot)
-        with self._timed(Step.LOAD_PODS):
-            self._lookout.tell_pods(snapshot, now)
-            self._restore(now)
-            self._hear(now)
+        self._look(now)
         with self._timed(Step.LOAD_METRICS):
             samples = self._read_usage(now)
         with self._timed(Step.UPDATE_VPAS):
@@ -169,6 +163,19 @@ class Recommender:
         log.info("history flushed", extra=extra)
 
     # --- hearing
+
+    def _look(self, now: datetime) -> None:
+        """Tell the model all that there is."""
+        self._has_looked = True
+        snapshot = self._around.snapshot()
+        with self._timed(Step.LOAD_VPAS):
+            self._lookout.tell_vpas(snapshot, now)
+        with self._timed(Step.DELETE_REMOVED_PODS):
+            self._lookout.tell_gone_pods(snapshot)
+        with self._timed(Step.LOAD_PODS):
+            self._lookout.tell_pods(snapshot, now)
+            self._restore(now)
+            self._hear(now)
 
     def _hear(self, now: datetime) -> None:
         pods = list(dict.fromkeys(_drained(self._heard.pods)))

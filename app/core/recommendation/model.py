@@ -64,8 +64,16 @@ class Model:
     # --- telling
 
     def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
-        """Take a VPA as it is now, or as its target has turned out to be."""
+        """Take a VPA as it is now, or as its target has turned out to be.
+
+        What pods that it did not have tell of kills counts for it too.
+        """
+        known = self.roster.vpas.get(observed.key)
+        before = set() if known is None else set(known.pods)
         self.roster.see_vpa(observed, nanoseconds(now))
+        if self.rules.departures.inspect_known_kills:
+            for key in self.roster.vpas[observed.key].pods - before:
+                self.killed(kills(None, self.roster.pods[key].pod), now)
 
     def vpa_gone(self, key: VpaKey, now: datetime) -> None:
         """Let a VPA go."""

@@ -240,6 +240,22 @@ def test_pods_that_tell_of_kills(inspects: bool, counted: int) -> None:
     assert scene.model.tally.kills_late == counted
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["a VPA that comes", "a target found"])
+def test_kills_of_pods_that_a_vpa_gets(is_first: bool) -> None:
+    """What pods tell of kills counts for a VPA that gets them later, and once."""
+    scene = Scene(EAGER)
+    if not is_first:
+        scene.vpa(problem="no such Deployment")
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    assert scene.model.tally.kills == 0
+
+    for _ in range(2):
+        scene.vpa()
+    assert scene.model.tally.kills == 1
+    assert target(scene) == 1_470_157_273
+
+
 def test_a_restart_does_not_count_again() -> None:
     """A kill that history holds is not counted once more by the next process."""
     scene = started()

@@ -1,0 +1,277 @@
+"""A cluster in memory with recommenders at work in it, stepped by a clock.
+
+Strategy: every replica is made of the parts that the process runs, only their loops are called
+here when they are due. `run` lets time pass and all happen in it. Replicas can be stopped as by
+SIGTERM, or killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from prometheus_client import CollectorRegistry
+
+from app.manifests import crd
+from app.model.errors import BadObject, ClusterError
+from app.model.objects import identity, removal, replacement
+from app.model.quantity import Quantity
+from app.model.snapshot import Replacement, Snapshot
+from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Resource
+from app.sandbox.clock import SteppedClock
+from app.sandbox.faults import Fault, Faults
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.store import Transition
+from app.settings.command_line import parse
+from app.settings.recommender import RecommenderSettings
+from app.telemetry.recommender import RecommenderMetrics
+from app.wiring.recommender import round_rules
+from app.workers.election import Campaign, Election, ElectionRules, Leadership, Unopposed
+from app.workers.recommender import Heard, Recommender, Surroundings
+from app.workers.tenure import Tenure, Terms
+from tests.workers.stage import Call, NoOwners, Watched
+
+_WATCH_SECONDS = 0.1
+_ELECTION = ElectionRules("kube-system", "vpa-recommender-lease")
+
+
+@dataclass
+class _Loop:
+    """A loop that is called when it is due."""
+
+    tick: Callable[[datetime], float]
+    due: float
+
+
+class Replica:
+    """One recommender process; with a name it takes part in an election."""
+
+    def __init__(self, sandbox: Sandbox, flags: Sequence[str], name: str = "") -> None:
+        self.clock = sandbox.clock
+        self.faults = Faults()
+        self.registry = CollectorRegistry()
+        self.watched = Watched(self.faults.before(sandbox.cluster))
+        self.rules = round_rules(parse(RecommenderSettings, flags, {}))
+        self.begun: list[Recommender] = []  # one for each term
+        self._written: list[tuple[Call, float]] = []
+        self.watched.after = self._note_write
+        self._cluster = cast("Cluster", self.watched)
+        self._heard = Heard()
+        found = sandbox.snapshot()
+        if self.rules.namespace:
+            found = Snapshot({self.rules.namespace: found.of(self.rules.namespace)})
+        self._shown = found
+        self._news: list[Replacement | None] = []
+        self._heard.events.extend(sandbox.events(reason="Evicted"))
+        sandbox.store.listen(self._note)
+        self._around = Surroundings(
+            self._cluster,
+            lambda: self._shown,
+            NoOwners(),
+            self.clock,
+            RecommenderMetrics(self.registry),
+        )
+        self.election = Election(self._cluster, _ELECTION, name, self.clock)
+        self._campaign = Campaign(self.election, lambda: None, lambda: None)
+        leadership: Leadership = self.election if name else Unopposed()
+        self.tenure = Tenure(Terms(leadership, lambda: True, 300.0), self._begin, self.clock)
+        ticks = [self._watch, self.tenure.tick]
+        if name:
+            ticks.insert(0, self._campaign.tick)
+        self.loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
+
+    def run_due(self) -> None:
+        """Do what is due."""
+        for loop in self.loops:
+            if loop.due <= self.clock.monotonic():
+                loop.due = self.clock.monotonic() + self._called(loop)
+
+    def stop(self) -> None:
+        """End as after SIGTERM."""
+        self.loops = []
+        self.tenure.hurry()
+        self.tenure.close(self.clock.now())
+        self._campaign.close(self.clock.now())
+
+    def kill(self) -> None:
+        """End without a word."""
+        self.loops = []
+
+    def fail(
+        self,
+        error: ClusterError,
+        verb: str = "",
+        resource: Resource | None = None,
+        *,
+        times: int = 10**9,
+    ) -> None:
+        """Let calls fail."""
+        self.faults.order(Fault(error, verb, resource, times=times))
+
+    def writes(self, since: float = 0.0) -> list[Call]:
+        """Return what was written, statuses and checkpoints."""
+        return [call for call, at in self._written if at >= since]
+
+    def _note_write(self, call: Call) -> None:
+        if call.verb in ("patch", "create", "delete"):  # Leases are replaced
+            self._written.append((call, self.clock.monotonic()))
+
+    def _called(self, loop: _Loop) -> float:
+        try:
+            return loop.tick(self.clock.now())
+        except ClusterError:
+            return 1.0
+
+    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+        self.begun.append(Recommender(self.rules, self._around, self._heard, may_write))
+        return self.begun[-1]
+
+    def _note(self, _collection: str, change: Transition) -> None:
+        """Note what a watch tells."""
+        item = change.after or change.before or {}
+        api_version, kind, namespace, name = identity(item)
+        if self.rules.namespace not in ("", namespace):
+            return
+        if kind == "Event":
+            if change.before is None and item.get("reason") == "Evicted":
+                self._heard.events.append(item)
+            return
+        with suppress(BadObject):
+            gone = removal(api_version, kind, namespace, name)
+            self._news.append(replacement(item) if change.after is not None else gone)
+        if kind == "Pod" and change.after is not None:
+            self._heard.pods.append((namespace, name))
+
+    def _watch(self, now: datetime) -> float:
+        """Show what the cluster is like, as watches would."""
+        del now
+        news, self._news = self._news, []
+        self._shown = self._shown.changed(one for one in news if one is not None)
+        return _WATCH_SECONDS
+
+
+class Stage:
+    """A cluster, and the recommenders in it; the first one has no rival unless there are more."""
+
+    def __init__(self, *flags: str, replicas: int = 1, sandbox: Sandbox | None = None) -> None:
+        self.clock = SteppedClock() if sandbox is None else sandbox.clock
+        self.sandbox = sandbox or Sandbox(self.clock)
+        self.flags = flags
+        if sandbox is None:
+            assert self.sandbox.apply(*crd.documents()) == []
+        self.replicas: list[Replica] = []
+        for number in range(replicas):
+            self.begin(f"replica-{number}" if replicas > 1 else "")
+
+    @property
+    def replica(self) -> Replica:
+        """The replica that began last."""
+        return self.replicas[-1]
+
+    def begin(self, name: str = "", *flags: str) -> Replica:
+        """Start another process."""
+        self.replicas.append(Replica(self.sandbox, (*self.flags, *flags), name))
+        return self.replica
+
+    def apply(self, *items: Json) -> None:
+        """Bring objects into the cluster."""
+        refused = self.sandbox.apply(*items)
+        assert refused == [], refused
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, and all happen that is due in it."""
+        until = self.clock.monotonic() + seconds
+        while (due := self._next_due()) <= until:
+            self.sandbox.advance(max(due - self.clock.monotonic(), 0.0))
+            for replica in self.replicas:
+                replica.run_due()
+        self.sandbox.advance(max(until - self.clock.monotonic(), 0.0))
+
+    def run_until(self, reached: Callable[[], object], seconds: float) -> float:
+        """Let time pass until something is so; return how long that took."""
+        began = self.clock.monotonic()
+        while not reached():
+            assert self.clock.monotonic() - began < seconds, "it did not come to that"
+            self.run(0.5)
+        return self.clock.monotonic() - began
+
+    def _next_due(self) -> float:
+        return min((loop.due for one in self.replicas for loop in one.loops), default=float("inf"))
+
+    # --- questions
+
+    def status(self, name: str = "web", namespace: str = "default") -> Json:
+        """Return the status of a VPA."""
+        found: Json = self.sandbox.cluster.get(VPAS, namespace, name).get("status", {})
+        return found
+
+    def recommended(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
+        """Return what is recommended, by container."""
+        told = self.status(name, namespace).get("recommendation", {})
+        return {one["containerName"]: one for one in told.get("containerRecommendations", [])}
+
+    def amount(
+        self, resource: str, field: str = "target", name: str = "web", container: str = "app"
+    ) -> Quantity:
+        """Return one amount that is recommended."""
+        return Quantity.parse(self.recommended(name)[container][field][resource])
+
+    def conditions(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
+        """Return the conditions of a VPA by type."""
+        return {one["type"]: one for one in self.status(name, namespace).get("conditions", [])}
+
+    def checkpoints(self) -> dict[str, Json]:
+        """Return all checkpoints by name."""
+        found = self.sandbox.cluster.list(CHECKPOINTS).items
+        return {item["metadata"]["name"]: item for item in found}
+
+    def leader(self) -> str:
+        """Return who holds the Lease."""
+        found = self.sandbox.cluster.get(LEASES, _ELECTION.namespace, _ELECTION.name)
+        return str(found["spec"]["holderIdentity"])
+
+
+def vpa(
+    name: str = "web",
+    *,
+    target: str = "Deployment/web",
+    namespace: str = "default",
+    policies: Sequence[Mapping[str, object]] = (),
+    **spec: object,
+) -> Json:
+    """Return a VPA; `spec` are further members."""
+    kind, _, target_name = target.partition("/")
+    version = {"CronJob": "batch/v1", "Job": "batch/v1"}.get(kind, "apps/v1")
+    found: Json = {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"targetRef": {"apiVersion": version, "kind": kind, "name": target_name}, **spec},
+    }
+    if policies:
+        found["spec"]["resourcePolicy"] = {"containerPolicies": [dict(one) for one in policies]}
+    return found
+
+
+def evict(stage: Stage, pod: Json, memory: str, container: str = "app") -> None:
+    """Tell of a kubelet's eviction as the kubelet does."""
+    metadata = pod["metadata"]
+    involved = {
+        "kind": "Pod",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    blame = {
+        "offending_containers": container,
+        "offending_containers_usage": memory,
+        "starved_resource": "memory",
+    }
+    stage.sandbox.cluster.create(EVENTS, metadata["namespace"], {
+        "metadata": {"generateName": "evicted-", "annotations": blame},
+        "reason": "Evicted", "message": "The node was low on memory.", "type": "Warning",
+        "involvedObject": involved,
+    })  # fmt: skip
