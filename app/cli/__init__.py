@@ -25,10 +25,15 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "updater": (verbs.updater, "bring running pods to what is recommended for them"),
     "plan": (verbs.plan, "tell what the updater would do now, and why"),
     "recommendations": (asking.recommendations, "compare requests with what is recommended"),
+    "explain": (asking.explain, "tell what a pod or a VPA's pods get, and why"),
     "recommender": (verbs.recommender, "watch usage and recommend requests"),
     "replay": (verbs.replay, "play recorded usage through the recommender"),
     "certs": (verbs.certs, "make a CA and a serving certificate"),
     "manifests": (verbs.manifests, "print documents that are applied to a cluster"),
+    "completion": (
+        lambda words, _: asking.completion({name: verb[1] for name, verb in VERBS.items()}, words),
+        "print what completes command lines in a shell",
+    ),
     "version": (verbs.version, "print the version"),
 }
 _TRACE = "PLUMBLINE_TRACE"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from app.cli.naming import program_name
 from app.cli.showing import show
 from app.cli.verbs import Arguments, Environment, settings_of
+from app.manifests.install import DOCUMENTS
+from app.model.errors import BadSetting
+from app.settings.command_line import asks_for_help
+from app.settings.completion import Shell, Verb, script
 from app.settings.explain import ExplainSettings
+from app.settings.pages import PURPOSES, plain_help
 from app.settings.recommendations import RecommendationsSettings
 
 
@@ -28,3 +36,22 @@ def explain(words: Arguments, environment: Environment) -> int:
     if settings is None:
         return 0
     return show(explained(settings, SystemClock()), settings.showing.output, environment)
+
+
+_WORDS = {"manifests": tuple(DOCUMENTS), "completion": tuple(Shell), "explain": ("pod/", "vpa/")}
+
+
+def completion(summaries: Mapping[str, str], words: Arguments) -> int:
+    """Print a script that completes command lines in a shell."""
+    shells = "|".join(Shell)
+    if asks_for_help(words):
+        print(plain_help("completion", shells, program_name()), end="")
+        return 0
+    if len(words) != 1 or words[0] not in tuple(Shell):
+        raise BadSetting(f"usage: {program_name()} completion {shells}")
+    verbs = tuple(
+        Verb(name, summary, PURPOSES[name][0] if name in PURPOSES else None, _WORDS.get(name, ()))
+        for name, summary in summaries.items()
+    )
+    print(script(Shell(words[0]), verbs), end="")
+    return 0

@@ -13,7 +13,7 @@ from app.manifests.install import DOCUMENTS
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import asks_for_help, parse
-from app.settings.pages import PURPOSES, help_text
+from app.settings.pages import PURPOSES, help_text, plain_help
 from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
@@ -128,9 +128,9 @@ def plan(words: Arguments, environment: Environment) -> int:
 
 def manifests(words: Arguments, _environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
-    usage = f"usage: plumbline manifests {'|'.join(DOCUMENTS)}"
+    usage = f"usage: {program_name()} manifests {'|'.join(DOCUMENTS)}"
     if asks_for_help(words):
-        print(usage)
+        print(plain_help("manifests", "|".join(DOCUMENTS), program_name()), end="")
         return 0
     if list(words) not in [[name] for name in DOCUMENTS]:
         raise BadSetting(usage)
@@ -141,7 +141,7 @@ def manifests(words: Arguments, _environment: Environment) -> int:
 def version(words: Arguments, _environment: Environment) -> int:
     """Print the version."""
     if asks_for_help(words):
-        print("usage: plumbline version")
+        print(plain_help("version", "", program_name()), end="")
         return 0
     if words:
         raise BadSetting(f'unexpected word "{words[0]}"; usage: plumbline version')

@@ -45,6 +45,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (
             "plumbline recommender --recommender-name=second",
             "for VPAs that ask for it in spec.recommenders",
+    "explain": (
+        ("plumbline explain pod/web-0 -n shop", "what becomes of a pod, and why"),
+        ("plumbline explain vpa/web", "what becomes of the pods of a VPA"),
+        ("plumbline explain web-0 --objects cluster.yaml", "by the objects in a file"),
+    ),
         ),
     ),
     "replay": (
@@ -63,3 +68,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "version": (("plumbline version", "the version of this program"),),
 }
+    "completion": (
+        ("source <(plumbline completion bash)", "complete in this shell"),
+        (
+            "plumbline completion fish > ~/.config/fish/completions/plumbline.fish",
+            "complete in every fish",
+        ),
+    ),

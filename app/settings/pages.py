@@ -9,6 +9,7 @@ from typing import Final
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import Group, Schema, schema
 from app.settings.examples import EXAMPLES
+from app.settings.explain import ExplainSettings
 from app.settings.flags import Flag
 from app.settings.plan import PlanSettings
 from app.settings.recommendations import RecommendationsSettings
@@ -45,6 +46,10 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
 }
 
+    "explain": (
+        ExplainSettings,
+        "Tell what a pod or the pods of a VPA get, why, and what is done about them.",
+    ),
 
 def help_text(settings: type, command: str, purpose: str, program: str = "plumbline") -> str:
     """Return what `--help` prints."""
@@ -70,6 +75,12 @@ def _examples(command: str, program: str) -> Iterator[str]:
     if examples := EXAMPLES.get(command, ()):
         yield from ("", "Examples:")
     for words, meaning in examples:
+def plain_help(command: str, words: str, program: str = "plumbline") -> str:
+    """Return the help of a command without flags."""
+    lines = [f"usage: {program} {command} {words}".rstrip(), *_examples(command, program)]
+    return "\n".join(lines) + "\n"
+
+
         yield f"  # {meaning}"
         yield f"  {words.replace('plumbline', program, 1)}"
 
