@@ -40,16 +40,16 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "of a recorded cluster",
         ),
     ),
-    "recommender": (
-        ("plumbline recommender", "in a pod, with its service account"),
-        (
-            "plumbline recommender --recommender-name=second",
-            "for VPAs that ask for it in spec.recommenders",
     "explain": (
         ("plumbline explain pod/web-0 -n shop", "what becomes of a pod, and why"),
         ("plumbline explain vpa/web", "what becomes of the pods of a VPA"),
         ("plumbline explain web-0 --objects cluster.yaml", "by the objects in a file"),
     ),
+    "recommender": (
+        ("plumbline recommender", "in a pod, with its service account"),
+        (
+            "plumbline recommender --recommender-name=second",
+            "for VPAs that ask for it in spec.recommenders",
         ),
     ),
     "replay": (
@@ -66,8 +66,6 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "manifests": (
         ("plumbline manifests crd | kubectl apply -f -", "teach a cluster what VPAs are"),
     ),
-    "version": (("plumbline version", "the version of this program"),),
-}
     "completion": (
         ("source <(plumbline completion bash)", "complete in this shell"),
         (
@@ -75,3 +73,5 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "complete in every fish",
         ),
     ),
+    "version": (("plumbline version", "the version of this program"),),
+}

@@ -42,14 +42,14 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
         RecommendationsSettings,
         "Compare what pods request with what is recommended for them.",
     ),
-    "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
-    "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
-}
-
     "explain": (
         ExplainSettings,
         "Tell what a pod or the pods of a VPA get, why, and what is done about them.",
     ),
+    "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
+    "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
+}
+
 
 def help_text(settings: type, command: str, purpose: str, program: str = "plumbline") -> str:
     """Return what `--help` prints."""
@@ -71,16 +71,16 @@ def help_text(settings: type, command: str, purpose: str, program: str = "plumbl
     return "\n".join(lines) + "\n"
 
 
-def _examples(command: str, program: str) -> Iterator[str]:
-    if examples := EXAMPLES.get(command, ()):
-        yield from ("", "Examples:")
-    for words, meaning in examples:
 def plain_help(command: str, words: str, program: str = "plumbline") -> str:
     """Return the help of a command without flags."""
     lines = [f"usage: {program} {command} {words}".rstrip(), *_examples(command, program)]
     return "\n".join(lines) + "\n"
 
 
+def _examples(command: str, program: str) -> Iterator[str]:
+    if examples := EXAMPLES.get(command, ()):
+        yield from ("", "Examples:")
+    for words, meaning in examples:
         yield f"  # {meaning}"
         yield f"  {words.replace('plumbline', program, 1)}"
 
