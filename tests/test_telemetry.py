@@ -21,7 +21,7 @@ from app.telemetry.admission import AdmissionMetrics, Step
 from app.telemetry.exposition import CONTENT_TYPE, forget_process, new_registry, render
 from app.telemetry.process import CertificateRole, ProcessMetrics
 from app.telemetry.quality import QualityMetrics
-from app.telemetry.recommender import RecommenderMetrics, Source, VpaState
+from app.telemetry.recommender import RecommenderMetrics, Source, VpaState, Written
 from app.telemetry.sizes import size_log2
 from app.telemetry.updater import (
     EvictionFailure,
@@ -92,6 +92,7 @@ def exercise_recommender(registry: CollectorRegistry) -> None:
     metrics.resources_read(Source.SPEC)
     metrics.overlaps({"default": 1})
     metrics.fates({"cpu": 1})
+    metrics.writes_failed(Written.STATUS, 1)
 
 
 def exercise_quality(registry: CollectorRegistry) -> None:
@@ -160,6 +161,7 @@ PUBLISHED: Final = [
             "code method", ANSWER),
         ("recommender_overlapping_pods", "gauge", "namespace", ""),
         ("recommender_samples_total", "counter", "fate", ""),
+        ("recommender_failed_writes_total", "counter", "object", ""),
         ("resources_get_resources_count", "counter", "source", ""),
     ]),
     (exercise_quality, "vpa_quality_", [

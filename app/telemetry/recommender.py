@@ -37,6 +37,13 @@ class Step(StrEnum):
     TOTAL = "total"
 
 
+class Written(StrEnum):
+    """What is written."""
+
+    STATUS = "status"
+    CHECKPOINT = "checkpoint"
+
+
 class Source(StrEnum):
     """Where the resources of a container were read."""
 
@@ -126,6 +133,12 @@ class RecommenderMetrics:
             ["fate"],
             registry=registry,
         )
+        self._failed_writes = Counter(  # ours
+            f"{_PREFIX}_failed_writes",
+            "Statuses and checkpoints that could not be written, and are tried again.",
+            ["object"],
+            registry=registry,
+        )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
@@ -166,6 +179,10 @@ class RecommenderMetrics:
         self._overlapping.clear()
         for namespace, count in pods.items():
             self._overlapping.labels(namespace).set(count)
+
+    def writes_failed(self, kind: Written, times: int) -> None:
+        """Count what could not be written."""
+        self._failed_writes.labels(kind).inc(times)
 
     def fates(self, counts: Mapping[str, int]) -> None:
         """Count samples and kills by what became of them."""

@@ -30,7 +30,7 @@ from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
-from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
+from app.telemetry.recommender import RecommenderMetrics, Step, VpaState, Written
 from app.workers.lookout import Lookout
 from app.workers.pen import Pen
 
@@ -159,6 +159,7 @@ class Recommender:
             return
         due = self.model.checkpoints(now, None)
         failed = self._pen.store(due, seconds, may_write)
+        self._around.metrics.writes_failed(Written.CHECKPOINT, len(failed))
         extra = {"stored": len(due) - len(failed), "not_stored": len(failed)}
         log.info("history flushed", extra=extra)
 
@@ -227,6 +228,7 @@ class Recommender:
     def _publish(self, publications: Sequence[Publication], now: datetime) -> int:
         seconds = self._rules.interval_seconds
         failed = self._pen.publish(publications, seconds, self._may_write)
+        self._around.metrics.writes_failed(Written.STATUS, len(failed))
         for one in failed:
             self.model.not_published(one.namespace, one.name)
         missed = {(one.namespace, one.name) for one in failed}
@@ -249,6 +251,7 @@ class Recommender:
         budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
         due = self.model.checkpoints(now, None if self._parity else budget)
         failed = self._pen.store(due, self._rules.checkpoint_seconds, self._may_write)
+        self._around.metrics.writes_failed(Written.CHECKPOINT, len(failed))
         for one in failed:
             self.model.not_stored(one)
         return len(due) - len(failed)

@@ -133,10 +133,12 @@ def test_what_did_not_change_is_not_written(scene: Scene) -> None:
 
 @pytest.mark.parametrize("error", [Unavailable("500"), TooMany("429"), NotFound("404")])
 def test_a_failed_status_comes_again(scene: Scene, error: ClusterError) -> None:
-    """What could not be published is published by the next round."""
+    """What could not be published is counted, and published by the next round."""
     scene.fail(error, "patch", VPAS, times=1)
     scene.rounds(1)
     assert not scene.recommended()
+    name, labels = "vpa_recommender_failed_writes_total", {"object": "status"}
+    assert scene.registry.get_sample_value(name, labels) == 1
 
     scene.rounds(1)
     assert scene.recommended()
