@@ -1,0 +1,250 @@
+"""What users of the upstream autoscaler rely on, on a whole cluster in memory.
+
+RE, LI and GI are the cases of its own end-to-end and integration suites for the recommender; SX are
+cases that its design papers promise. RE-04 and RE-05 are with the tests of restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from app.model.quantity import Quantity
+from app.ports import PODS, Json, PatchKind
+from app.sandbox.sandbox import Sandbox
+from tests.flows.recommending import Stage, vpa
+from tests.sandbox.worlds import container, deployment
+from tests.workers.stage import Stage as UpdaterStage
+
+LOAD = "cpu: constant 0.1, memory: constant 100Mi, noise: 0"
+BIG = {"cpu": "4", "memory": "8Gi"}
+
+
+def orphan(name: str = "gone-app", namespace: str = "default", owner: str = "gone") -> Json:
+    """Return a checkpoint of a VPA that does not exist."""
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscalerCheckpoint",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"vpaObjectName": owner, "containerName": "app"},
+        "status": {"version": "v3", "cpuHistogram": {}, "memoryHistogram": {}},
+    }
+
+
+def staged(*containers: Json, flags: tuple[str, ...] = (), policies: Sequence[Json] = ()) -> Stage:
+    """Return a cluster with a Deployment and its VPA; a round has read what it uses."""
+    stage = Stage(*flags)
+    stage.apply(deployment("web", *(containers or (container(limits=BIG),)), load=LOAD))
+    stage.apply(vpa(policies=policies))
+    stage.run(65)
+    return stage
+
+
+def test_re_01() -> None:
+    """A checkpoint of a VPA that does not exist is gone within a quarter of an hour."""
+    stage = Stage()
+    stage.apply(orphan())
+    stage.run(15 * 60)
+
+    assert stage.checkpoints() == {}
+
+
+def test_re_02() -> None:
+    """A CronJob whose pods come and go gets a recommendation."""
+    stage = Stage()
+    job = deployment("web", load=f"{LOAD}, exit: 100s")["spec"]["template"]
+    job["spec"]["restartPolicy"] = "Never"
+    stage.apply(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "web"},
+            "spec": {
+                "schedule": "*/5 * * * *",
+                "jobTemplate": {"spec": {"parallelism": 3, "completions": 3, "template": job}},
+            },
+        },
+        vpa(target="CronJob/web"),
+    )
+    stage.run(12 * 60)
+
+    assert stage.amount("cpu") > Quantity.parse("100m")
+    assert "NoPodsMatched" not in stage.conditions()
+
+
+def test_re_03() -> None:
+    """A Deployment gets a recommendation."""
+    assert staged().recommended().keys() == {"app"}
+
+
+def test_re_06() -> None:
+    """A target is raised to minAllowed, the uncapped target is not."""
+    stage = staged(policies=[{"containerName": "app", "minAllowed": {"cpu": "10000"}}])
+
+    assert stage.amount("cpu") == Quantity.parse("10000")
+    assert stage.amount("cpu", "uncappedTarget") < Quantity.parse("10000m")
+
+
+def test_re_07() -> None:
+    """A target is lowered to maxAllowed, the uncapped target is not."""
+    stage = staged(policies=[{"containerName": "app", "maxAllowed": {"cpu": "1m"}}])
+
+    assert stage.amount("cpu") == Quantity.parse("1m")
+    assert stage.amount("cpu", "uncappedTarget") > Quantity.parse("1m")
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        pytest.param([], {"app", "log"}, id="RE-08"),
+        pytest.param([{"containerName": "app", "mode": "Off"}], {"log"}, id="RE-09"),
+    ],
+)
+def test_two_containers(policies: list[Json], expected: set[str]) -> None:
+    """Each container gets a recommendation, unless its policy is off."""
+    stage = staged(container(limits=BIG), container("log", limits=BIG), policies=policies)
+
+    assert stage.recommended().keys() == expected
+
+
+def test_re_10() -> None:
+    """A policy's own ratio decides how much a container gets that ran out of memory."""
+    stage = Stage("--feature-gates=PerVPAConfig=true")
+    tight = {"cpu": "1", "memory": "1Gi"}
+    stage.apply(
+        deployment(
+            "web", container(requests=tight, limits=tight), load="memory: constant 1025Mi, noise: 0"
+        ),
+        vpa(policies=[{"containerName": "app", "oomBumpUpRatio": "3"}]),
+    )
+    stage.run(120)
+
+    assert stage.amount("memory") >= Quantity.parse("3Gi")
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        pytest.param("--vpa-object-namespace=a", id="LI-01"),
+        pytest.param("--ignored-vpa-object-namespaces=b", id="LI-02"),
+    ],
+)
+def test_namespaces(flag: str) -> None:
+    """VPAs of other namespaces are left as they are, without any condition."""
+    stage = Stage(flag)
+    for namespace in ("b", "a"):
+        web = deployment("web", container(limits=BIG), container("log", limits=BIG), load=LOAD)
+        web["metadata"]["namespace"] = namespace
+        off = [{"containerName": "app", "mode": "Off"}]
+        stage.apply(web, vpa(namespace=namespace, policies=off))
+    stage.run(125)
+
+    assert stage.recommended("web", "a").keys() == {"log"}
+    assert stage.status("web", "b") == {}
+
+
+def test_li_03() -> None:
+    """No container gets less than its share of the least memory of a pod."""
+    stage = staged(flags=("--pod-recommendation-min-memory-mb=500",))
+
+    assert stage.amount("memory") >= Quantity.parse("500Mi")
+
+
+def test_gi_01() -> None:
+    """Orphans go as often as the flag says."""
+    stage = Stage("--recommender-interval=1s", "--checkpoints-gc-interval=1s")
+    stage.apply(orphan())
+    stage.run(30)
+
+    assert stage.checkpoints() == {}
+
+
+def test_gi_02() -> None:
+    """A new VPA's status tells which generation was seen."""
+    stage = Stage("--recommender-interval=1s")
+    stage.apply(vpa())
+    stage.run(30)
+
+    assert stage.status()["observedGeneration"] == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "item"),
+    [
+        pytest.param(("--ignored-vpa-object-namespaces=b",), orphan(namespace="b"), id="W105"),
+        pytest.param(("--vpa-object-namespace=a",), orphan(namespace="b"), id="W105: outside"),
+        pytest.param((), orphan("others-app", owner="others"), id="W106"),
+    ],
+)
+def test_checkpoints_that_stay(flags: tuple[str, ...], item: Json) -> None:
+    """Checkpoints that are none of ours are kept, as are those of another recommender's VPAs."""
+    stage = Stage(*flags)
+    stage.apply(vpa("others", recommenders=[{"name": "another"}]), item)
+    stage.run(25 * 60)
+
+    assert item["metadata"]["name"] in stage.checkpoints()
+
+
+def roles() -> list[Json]:
+    """Return a Deployment, and a VPA for its leaders and one for its followers."""
+    web = deployment("web", container(limits=BIG), replicas=3)
+    web["spec"]["template"]["metadata"]["annotations"] = {
+        "sandbox.plumbline/load": "cpu: constant 100m, memory: constant 300Mi, noise: 0;"
+        " role=leader -> cpu: constant 1, memory: constant 2Gi, noise: 0"
+    }
+    return [
+        web,
+        *(
+            vpa(role, selector={"matchLabels": {"role": role}}, updatePolicy=IN_PLACE)
+            for role in ("leader", "follower")
+        ),
+    ]
+
+
+IN_PLACE = {"updateMode": "InPlaceOrRecreate"}
+
+
+def label(sandbox: Sandbox, name: str, role: str) -> None:
+    """Give a pod a role."""
+    body = {"metadata": {"labels": {"role": role}}}
+    sandbox.cluster.patch(PODS, "default", name, body, kind=PatchKind.MERGE)
+
+
+def test_sx_24() -> None:
+    """A pod that is promoted gets in place what the leader learned, before it used it itself."""
+    acting = UpdaterStage("--prove=off")
+    stage = Stage(sandbox=acting.sandbox)
+
+    def run(seconds: int) -> None:
+        for _ in range(seconds):
+            acting.run(1)
+            stage.run(0)
+
+    stage.apply(*roles())
+    run(10)
+    leader, follower, *_ = (pod["metadata"]["name"] for pod in acting.pods())
+    for pod in acting.pods():
+        name = pod["metadata"]["name"]
+        label(acting.sandbox, name, "leader" if name == leader else "follower")
+    run(200)
+    wanted, learned = stage.amount("cpu", name="leader"), stage.amount("cpu", name="follower")
+    uids = acting.uids()
+    acting.sandbox.cluster.delete(PODS, "default", leader)
+    label(acting.sandbox, follower, "leader")
+    run(100)
+
+    found = acting.sandbox.cluster.get(PODS, "default", follower)
+    assert wanted > learned
+    assert found["metadata"]["uid"] in uids
+    assert Quantity.parse(found["spec"]["containers"][0]["resources"]["requests"]["cpu"]) == wanted
+
+
+def test_sx_25() -> None:
+    """A pod that no selector matches teaches nobody anything."""
+    stage = Stage()
+    stage.apply(*roles())
+    stage.run(200)
+    assert stage.recommended("leader") == stage.recommended("follower") == {}
+    assert stage.conditions("leader").keys() == {"NoPodsMatched", "RecommendationProvided"}
+    assert stage.checkpoints() == {}
