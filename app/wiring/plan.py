@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from textwrap import wrap
 from typing import Final
 
 from app.adapters.logs import start_logging
-from app.core.updating.decisions import Decision
+from app.core.updating.decisions import Action, Decision
 from app.core.updating.memory import Memory
+from app.core.updating.summary import counted
 from app.core.updating.telling import decision_json
+from app.model.amounts import amount
 from app.model.errors import BadSetting
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
-from app.output.formats import Output, shown
-from app.output.report import Report, Text
+from app.output.formats import shown
+from app.output.report import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.plan import PlanSettings
 from app.wiring.clock import SystemClock
@@ -26,35 +30,44 @@ from app.workers.pace import PaceRules, within_pace
 
 log = logging.getLogger(__name__)
 
-_COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON", "REQUESTS", "MESSAGE")
+_COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
 _GAP: Final = "  "
+_INDENT: Final = "    "
+_WIDTH: Final = 96  # of what stands below a row, so that a hundred columns are enough
+_TONES: Final = {
+    Action.EVICT: Tone.CAREFUL,
+    Action.RESIZE: Tone.GOOD,
+    Action.UNBOOST: Tone.GOOD,
+    Action.NONE: Tone.FAINT,
+}
 
 
 def lines(settings: PlanSettings) -> Iterator[str]:
     """Yield the plan, line by line; problems are logged."""
     start_logging(settings.logging.verbosity)
-    return told(settings, SystemClock())
+    found = report(settings, SystemClock())
+    for note in found.notes:
+        log.warning(note)
+    return shown(found, settings.showing.output)
 
 
-def told(settings: PlanSettings, clock: Clock) -> Iterator[str]:
-    """Yield the plan, line by line."""
+def report(settings: PlanSettings, clock: Clock) -> Report:
+    """Return the plan."""
     now = settings.asking.at or clock.now()
     reach, offline = settings.cluster, settings.offline
     namespace = settings.scope.namespace or namespace_of(settings.selection, offline, reach)
     place = Place(offline, reach, namespace, lease_rules(settings.admission))
     with gathered(place, clock, now) as seen:
-        for problem in seen.problems:
-            extra = {"place": problem.place, "problem": problem.message}
-            log.warning("object not used as it is", extra=extra)
-        if not seen.webhook.is_healthy:
-            log.warning("the webhook gives no sign", extra={"reason": seen.webhook.message})
-        decisions = decided(settings, seen, namespace, clock, now)
-    if settings.showing.output is Output.TABLE:
-        yield from table(decisions)
-    else:
-        names = [f"pod/{found.pod}" for found in decisions]
-        items = list(map(decision_json, decisions))
-        yield from shown(Report(Text(()), items, names), settings.showing.output)
+        found = decided(settings, seen, namespace, clock, now)
+    notes = [str(problem) for problem in seen.problems]
+    if not seen.webhook.is_healthy:
+        notes.append(f"nobody would be evicted now: {seen.webhook.message}")
+    if not found:
+        where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
+        notes.append(f"no pod under a VPA was found {where}")
+    names = [f"pod/{decision.pod}" for decision in found]
+    text = Text(tuple(page(found)) if found else ())
+    return Report(text, list(map(decision_json, found)), names, notes)
 
 
 def decided(
@@ -97,32 +110,48 @@ def _check_asked(namespace: str, vpas: Sequence[str], snapshot: Snapshot) -> Non
             raise BadSetting(f'there is no VPA "{name}"{where}')
 
 
-def table(decisions: Sequence[Decision]) -> Iterator[str]:
-    """Yield decisions as a table for people."""
-    rows = [_COLUMNS, *map(_row, decisions)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield _GAP.join(cells).rstrip()
+def page(decisions: Sequence[Decision]) -> Iterator[Line]:
+    """Yield decisions for people: a row for each pod, and below it what changes and why."""
+    columns = tuple(Piece(column, Tone.STRONG) for column in _COLUMNS)
+    rows = [columns, *map(_row, decisions)]
+    widths = [max(len(piece.text) for piece in column) for column in zip(*rows, strict=True)]
+    for row, decision in zip(rows, (None, *decisions), strict=True):
+        yield tuple(
+            Piece(piece.text.ljust(width) + _GAP, piece.tone)
+            for piece, width in zip(row, widths, strict=True)
+        )
+        if decision is not None:
+            told = ": ".join(filter(None, (_changes(decision), decision.message)))
+            yield from (line(_INDENT + part, Tone.FAINT) for part in wrap(told, _WIDTH))
+    yield line(_counted(decisions))
 
 
-def _row(decision: Decision) -> tuple[str, ...]:
+def _row(decision: Decision) -> Line:
     return (
-        decision.namespace,
-        decision.pod,
-        decision.vpa or "-",
-        str(decision.action),
-        str(decision.reason),
-        _requests(decision) or "-",
-        decision.message,
+        Piece(decision.namespace),
+        Piece(decision.pod),
+        Piece(decision.vpa or "-"),
+        Piece(str(decision.action), _TONES.get(decision.action, Tone.PLAIN)),
+        Piece(str(decision.reason)),
     )
 
 
-def _requests(decision: Decision) -> str:
+def _changes(decision: Decision) -> str:
     """Return what a pod requests and should, where the two differ."""
     found: dict[str, list[str]] = {}
-    for pair in decision.numbers.pairs if decision.numbers is not None else ():
+    pairs = decision.numbers.pairs if decision.numbers is not None else ()
+    for pair in pairs:
         if pair.current != pair.target:
-            change = f"{pair.resource} {pair.current or 'none'}->{pair.target}"
-            found.setdefault(pair.container, []).append(change)
-    return "; ".join(f"{name} {' '.join(changes)}" for name, changes in found.items())
+            has = "none" if pair.current is None else amount(pair.resource, pair.current)
+            told = f"{pair.resource} {has} -> {amount(pair.resource, pair.target)}"
+            found.setdefault(pair.container, []).append(told)
+    is_one = len({pair.container for pair in pairs}) == 1
+    return "; ".join(
+        ", ".join(told) if is_one else f"{name} {', '.join(told)}" for name, told in found.items()
+    )
+
+
+def _counted(decisions: Sequence[Decision]) -> str:
+    counts = Counter(decision.action for decision in decisions)
+    words = ", ".join(f"{action} {counts[action]}" for action in Action if counts[action])
+    return f"{counted(len(decisions))}: {words}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting, ClusterError
+from app.output.formats import Output, shown
+from app.output.report import Report
 from app.ports import (
     LIMIT_RANGES,
     NODES,
@@ -23,7 +24,7 @@ from app.ports import (
 )
 from app.settings.command_line import parse
 from app.settings.plan import PlanSettings
-from app.wiring.plan import told
+from app.wiring.plan import report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
@@ -56,23 +57,29 @@ def lease(renewed: str) -> Json:
     }
 
 
-def lines(folder: Path, objects: Sequence[Json], *flags: str) -> list[str]:
+def about(folder: Path, objects: Sequence[Json], *flags: str) -> Report:
     """Return what is told about objects in a file."""
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(item) for item in objects))
     words = [f"--objects={path}", f"--at={NOW}", *flags]
-    return list(told(parse(PlanSettings, words, {}), SteppedClock()))
+    return report(parse(PlanSettings, words, {}), SteppedClock())
+
+
+def lines(
+    folder: Path, objects: Sequence[Json], *flags: str, output: Output = Output.TABLE
+) -> list[str]:
+    """Return what is shown about objects in a file."""
+    return list(shown(about(folder, objects, *flags), output))
 
 
 def reasons(folder: Path, objects: Sequence[Json], *flags: str) -> list[str]:
     """Return the reason for each pod."""
-    found = [orjson.loads(line) for line in lines(folder, objects, "-o=json", *flags)]
-    return [item["reason"] for item in found]
+    return [item["reason"] for item in about(folder, objects, *flags).items]
 
 
 def test_a_line_of_json_tells_all_of_a_pod(tmp_path: Path) -> None:
     """Who decides by machine gets the action, the reason and the numbers behind it."""
-    first, second = map(orjson.loads, lines(tmp_path, cluster(), "-o=json"))
+    first, second = map(orjson.loads, lines(tmp_path, cluster(), output=Output.JSON))
     assert first["containers"]["app"]["cpu"] == {
         "current": "100m",
         "target": "200m",
@@ -91,14 +98,40 @@ def test_a_line_of_json_tells_all_of_a_pod(tmp_path: Path) -> None:
 
 
 def test_a_table_is_for_people(tmp_path: Path) -> None:
-    """A row for each pod, in columns that stand below each other."""
-    head, first, second = lines(tmp_path, cluster())
-    assert head.split() == [
-        "NAMESPACE", "POD", "VPA", "ACTION", "REASON", "REQUESTS", "MESSAGE",
-    ]  # fmt: skip
-    assert first.split()[:5] == ["default", "web-0", "web", "Evict", "Evicted"]
-    assert "app cpu 100m->200m memory 100Mi->200Mi" in first
-    assert first.index("outside") == second.index("another") == head.index("MESSAGE")
+    """A row for each pod in columns, below it what changes and why, and a count at the end."""
+    assert lines(tmp_path, cluster()) == [
+        "NAMESPACE  POD    VPA  ACTION  REASON",
+        "default    web-0  web  Evict   Evicted",
+        "    cpu 100m -> 200m, memory 100Mi -> 200Mi: outside of its bounds; differs by 200 %",
+        "default    web-1  web  Wait    ProofPending",
+        "    cpu 100m -> 200m, memory 100Mi -> 200Mi: another pod goes first, to see that it helps",
+        "2 pods: Evict 1, Wait 1",
+    ]
+
+
+def test_containers_are_named_where_there_are_several(tmp_path: Path) -> None:
+    """Only what changes is told; a missing request is none."""
+    pods = [running(container("a", "500m/1Gi"), container("b", "-/1Gi"))]
+    vpa = make.vpa_json(
+        recommendations=[recommended("600m/2Gi = =", "a"), recommended("50m/1Gi = =", "b")]
+    )
+    found = lines(tmp_path, [*pods, make.workload_json(replicas=1), vpa])
+    assert found[2:] == [
+        "    a cpu 500m -> 600m, memory 1Gi -> 2Gi; b cpu none -> 50m: "
+        "StatefulSet/web has 1 pod, and at",
+        "    least 2 are required",
+        "1 pod: Wait 1",
+    ]
+
+
+def test_the_example_fits_a_hundred_columns() -> None:
+    """The cluster of the operators' page, in the order of its pods."""
+    words = ["--objects=docs/examples/shop.yaml", "--at=2026-01-05T10:00:00Z"]
+    found = report(parse(PlanSettings, words, {}), SteppedClock())
+    shown_lines = list(shown(found, Output.TABLE))
+    assert max(map(len, shown_lines)) <= 100
+    assert shown_lines[-1] == "9 pods: Evict 1, Resize 1, Wait 5, None 2"
+    assert found.notes == []
 
 
 @pytest.mark.parametrize(
@@ -239,12 +272,15 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
     [
         ("name", ["pod/web-0", "pod/web-1"]),
         ("yaml", ["---", "namespace: default", "pod: web-0"]),
-        ("csv", ["namespace,pod,uid,vpa,action,reason,message,difference,grossDifference,outsideBounds,"]),
+        (
+            "csv",
+            ["namespace,pod,uid,vpa,action,reason,message,difference,grossDifference,"],
+        ),
     ],
 )
 def test_other_formats(tmp_path: Path, output: str, told: list[str]) -> None:
     """The plan is there for programs of all kinds."""
-    found = lines(tmp_path, cluster(), "-o", output)
+    found = lines(tmp_path, cluster(), output=Output(output))
     assert all(line.startswith(start) for line, start in zip(found, told, strict=False))
 
 
@@ -277,14 +313,25 @@ def test_wrong_questions(tmp_path: Path, flags: list[str], sentence: str) -> Non
         lines(tmp_path, cluster(), *flags)
 
 
-def test_a_bad_object_is_told_and_stops_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What cannot be read is logged with its place; the rest is decided."""
+def test_a_bad_object_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    """What cannot be read is told with its place; the rest is decided."""
     broken = make.with_value(make.vpa_json("broken"), "spec.targetRef", "web")
-    assert reasons(tmp_path, cluster(broken, {"kind": []}))[0] == "Evicted"
-    places = [vars(record)["place"] for record in caplog.records]
-    assert places == [f"{tmp_path}/objects.jsonl:5", f"{tmp_path}/objects.jsonl:6"]
+    found = about(tmp_path, cluster(broken, {"kind": []}))
+    assert found.items[0]["reason"] == "Evicted"
+    first, second = found.notes
+    assert first.startswith(f"{tmp_path}/objects.jsonl:5: ")
+    assert second.startswith(f"{tmp_path}/objects.jsonl:6: ")
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    """Without any pod, or without a webhook, a sentence beside the plan says so."""
+    nothing = about(tmp_path, [make.vpa_json()])
+    assert (list(shown(nothing, Output.TABLE)), nothing.notes) == (
+        [],
+        ["no pod under a VPA was found anywhere"],
+    )
+    (stale,) = about(tmp_path, cluster(lease(STALE))).notes
+    assert stale.startswith("nobody would be evicted now: Lease kube-system/vpa-admission")
 
 
 # --- a cluster
@@ -301,36 +348,32 @@ def server() -> Iterator[ApiServer]:
         yield found
 
 
-def of_server(server: ApiServer, folder: Path, *flags: str) -> list[Json]:
+def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
     """Return what is told about a cluster."""
     path = write(folder / "config", kubeconfig(server.url))
     words = [f"--kubeconfig={path}", f"--at={NOW}", "-o=json", *flags]
-    found = told(parse(PlanSettings, words, {}), SteppedClock())
-    return [orjson.loads(line) for line in found]
+    return report(parse(PlanSettings, words, {}), SteppedClock())
 
 
 def test_a_cluster_is_only_read(server: ApiServer, tmp_path: Path) -> None:
     """A live cluster is listed once, and nothing is written."""
     found = of_server(server, tmp_path, "--use-admission-controller-status=false")
-    assert [item["reason"] for item in found] == ["Evicted", "ProofPending"]
+    assert [item["reason"] for item in found.items] == ["Evicted", "ProofPending"]
     assert {request.method for request in server.requests} == {"GET"}
     assert not any(request.watching for request in server.requests)
 
 
 def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
     """Where no Lease tells of a webhook nobody would be evicted."""
-    assert of_server(server, tmp_path)[0]["reason"] == "LeaseStale"
+    assert of_server(server, tmp_path).items[0]["reason"] == "LeaseStale"
 
 
-def test_what_only_helps_may_be_refused(
-    server: ApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without the right to list budgets the plan is made without them, and that is logged."""
+def test_what_only_helps_may_be_refused(server: ApiServer, tmp_path: Path) -> None:
+    """Without the right to list budgets the plan is made without them, and that is told."""
     server.fail("poddisruptionbudgets", 403)
-    with caplog.at_level(logging.WARNING):
-        found = of_server(server, tmp_path, "--use-admission-controller-status=false")
-    assert found[0]["reason"] == "Evicted"
-    assert "poddisruptionbudgets" in [vars(record).get("place") for record in caplog.records]
+    found = of_server(server, tmp_path, "--use-admission-controller-status=false")
+    assert found.items[0]["reason"] == "Evicted"
+    assert "poddisruptionbudgets" in found.notes[0]
 
 
 def test_what_is_needed_may_not_be_refused(server: ApiServer, tmp_path: Path) -> None:

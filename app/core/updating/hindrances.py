@@ -25,6 +25,7 @@ from app.core.updating.memory import Place
 from app.core.updating.proof import Proof, current_proof, version_of
 from app.core.updating.resizing import may_restart, resize_state
 from app.core.updating.rules import Prove
+from app.core.updating.summary import counted
 from app.core.updating.wishes import Assessment, Terms, Wish
 from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget
@@ -138,7 +139,7 @@ class Desk:
             return None
         return (
             Reason.TOO_FEW_REPLICAS,
-            f"{self.group.key} has {there} pods, and at least {required} are required",
+            f"{self.group.key} has {counted(there)}, and at least {required} are required",
         )
 
     def _rollout(self, assessed: Assessment) -> Why | None:

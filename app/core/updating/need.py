@@ -78,7 +78,7 @@ def need(
     if (quiet := calm(found, rules)) is not None:
         return quiet
     if found.is_outside:
-        return Need(None, f"outside of its bounds by a difference of {difference}")
+        return Need(None, f"outside of its bounds; differs by {difference}")
     if since is None:
         return Need(Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown")
     old_enough = since + rules.lifetime_threshold

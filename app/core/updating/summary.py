@@ -28,7 +28,7 @@ def summary(decisions: Iterable[Decision]) -> Summary:
     if not found:
         return Summary("False", "NoPods", "no pods")
     status = "True" if acting else "False"
-    return Summary(status, _most(acting or waiting or found), f"{_counted(len(found))}: {words}")
+    return Summary(status, _most(acting or waiting or found), f"{counted(len(found))}: {words}")
 
 
 def _most(decisions: list[Decision]) -> str:
@@ -37,5 +37,6 @@ def _most(decisions: list[Decision]) -> str:
     return str(min(counts, key=lambda reason: (-counts[reason], reason)))
 
 
-def _counted(pods: int) -> str:
+def counted(pods: int) -> str:
+    """Write a number of pods for people."""
     return "1 pod" if pods == 1 else f"{pods} pods"

@@ -25,7 +25,7 @@ def outcome(mode: str) -> Outcome:
 
 def test_evictions_are_told_to_pod_and_vpa() -> None:
     """With the reasons that upstream gives."""
-    told = "evicted to apply the recommendation of VPA web: outside of its bounds by a difference"
+    told = "evicted to apply the recommendation of VPA web: outside of its bounds; differs"
     assert list(of_outcome(outcome("Recreate"))) == [
         Notice(
             "Pod",
@@ -34,7 +34,7 @@ def test_evictions_are_told_to_pod_and_vpa() -> None:
             "uid-web-0",
             Severity.NORMAL,
             "EvictedByVPA",
-            f"Pod was {told} of 200 %",
+            f"Pod was {told} by 200 %",
         ),
         Notice(
             "VerticalPodAutoscaler",
@@ -43,7 +43,7 @@ def test_evictions_are_told_to_pod_and_vpa() -> None:
             "",
             Severity.NORMAL,
             "EvictedPod",
-            f"Pod web-0 was {told} of 200 %",
+            f"Pod web-0 was {told} by 200 %",
         ),
     ]
 

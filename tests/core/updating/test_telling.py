@@ -20,7 +20,7 @@ def test_decision_json() -> None:
         "vpa": "web",
         "action": "Resize",
         "reason": "Updated",
-        "message": "outside of its bounds by a difference of 100 %",
+        "message": "outside of its bounds; differs by 100 %",
         "difference": 1.0,
         "grossDifference": 1.0,
         "outsideBounds": True,
