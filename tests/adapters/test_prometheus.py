@@ -40,9 +40,10 @@ def server() -> Iterator[Server]:
 class Client:
     """A client that notes what is counted, closed in the end."""
 
-    def __init__(self, address: str, *, largest: int = 1000, **more: Any) -> None:
+    def __init__(self, address: str, *, largest: int = 1000, **more: object) -> None:
         self.observed: list[tuple[str, str]] = []
-        access = PrometheusAccess(address, **{"timeout_seconds": 5.0, **more})
+        told: dict[str, Any] = {"timeout_seconds": 5.0, **more}
+        access = PrometheusAccess(address, **told)
         self.server = PrometheusServer(access, self._observe, largest_answer=largest)
 
     def _observe(self, code: str, method: str, seconds: float) -> None:
