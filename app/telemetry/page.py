@@ -1,0 +1,63 @@
+"""docs/metrics.md: every number of every process, as a scrape shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from app.telemetry.admission import AdmissionMetrics
+from app.telemetry.exposition import exposed_name
+from app.telemetry.process import ProcessMetrics
+from app.telemetry.quality import QualityMetrics
+from app.telemetry.recommender import RecommenderMetrics
+from app.telemetry.updater import UpdaterMetrics
+
+_HEADER: Final = """\
+# Metrics
+
+Generated from the code. Names and labels are those of the upstream autoscaler where it has them.
+Beside these each process tells of itself as Python programs do: `process_*`, `python_*`.
+"""
+_PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] = {
+    "plumbline admission": (AdmissionMetrics,),
+    "plumbline recommender": (RecommenderMetrics, QualityMetrics),
+    "plumbline updater": (UpdaterMetrics,),
+    "webhook and updater": (lambda registry: ProcessMetrics(registry, ""),),
+}
+
+
+class _Listing(CollectorRegistry):
+    """A registry that remembers the order in which it was filled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collectors: list[Collector] = []
+
+    def register(self, collector: Collector) -> None:
+        """Take another collector."""
+        self.collectors.append(collector)
+        super().register(collector)
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [_HEADER]
+    for title, makers in _PARTS.items():
+        parts.append(f"\n## {title}\n\n| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n")
+        parts += _rows(makers)
+    return "".join(parts)
+
+
+def _rows(makers: tuple[Callable[[CollectorRegistry], object], ...]) -> Iterator[str]:
+    registry = _Listing()
+    for make in makers:
+        make(registry)
+    for collector in registry.collectors:
+        # The library has no other way to the names of labels before there are values.
+        labels = ", ".join(f"`{name}`" for name in vars(collector)["_labelnames"])
+        for family in collector.collect():
+            name = exposed_name(family)
+            yield f"| `{name}` | {family.type} | {labels} | {family.documentation} |\n"
