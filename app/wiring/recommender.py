@@ -12,8 +12,12 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 
 from app.adapters.ledger import Delta
 from app.adapters.logs import start_logging
@@ -26,16 +30,19 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import read_workload
-from app.ports import EVENTS, PODS, VPAS, WORKLOADS
+from app.ports import EVENTS, PODS, VPAS, WORKLOADS, Clock
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.exposition import new_registry, render
+from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
 from app.web.application import probes
 from app.web.server import Server, bound
-from app.wiring.place import Outside, Place
+from app.wiring.place import Connection, Outside, Place
+from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules
 from app.workers.election import Campaign, Election, ElectionRules, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
+from app.workers.showing import Showing
 from app.workers.tenure import Tenure, Terms
 
 log = logging.getLogger(__name__)
@@ -72,17 +79,19 @@ class Process:
 
     def __init__(self, settings: RecommenderSettings, place: Place) -> None:
         clock, namespace = place.clock, settings.scope.namespace
-        # Watches, writes and the Lease do not wait for one another.
-        self._clusters = [place.connect(settings.cluster) for _ in range(3)]
-        watched, written, leased = self._clusters
+        # Watches, writes, the Lease and those who ask do not wait for one another.
+        self._clusters = [place.connect(settings.cluster) for _ in range(4)]
+        watched, written, leased, asked = self._clusters
         self._heard = Heard()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
         self._owners = place.owners(written)
         registry = new_registry()
+        metrics = RecommenderMetrics(registry)
+        self._showing = Showing(metrics, QualityMetrics(registry), self._snapshot)
         self._around = Surroundings(
-            written, self._snapshot, self._owners, clock, RecommenderMetrics(registry)
+            written, self._snapshot, self._owners, clock, metrics, self._showing.show
         )
         self._rules = round_rules(settings)
         told = settings.election
@@ -105,9 +114,30 @@ class Process:
         # The rounds see for themselves who leads.
         campaign = Campaign(self._election, lambda: None, lambda: None)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
-        health = probes(self._tenure.problem, self._unready, lambda: render(registry))
         host, port = settings.loop.address
-        self._health = Server(health, bound(host, port, "--address"))
+        app = self._application(settings, asked, clock, registry)
+        self._health = Server(app, bound(host, port, "--address"))
+
+    def _application(
+        self,
+        settings: RecommenderSettings,
+        cluster: Connection,
+        clock: Clock,
+        registry: CollectorRegistry,
+    ) -> FastAPI:
+        """Return what answers behind the port."""
+        asked = Asked(
+            cluster=cluster.within(ASKED_SECONDS),
+            owners=self._owners,
+            clock=clock,
+            snapshot=self._snapshot,
+            unready=self._unready,
+            is_leading=self._is_leading,
+            showing=self._showing,
+            rules=self._rules.model,
+        )
+        health = probes(self._tenure.problem, self._unready, lambda: render(registry))
+        return recommendation_api(settings, asked, health)
 
     def start(self) -> None:
         """Begin."""
@@ -133,7 +163,11 @@ class Process:
             cluster.close()
         self._health.stop()
 
+    def _is_leading(self) -> bool:
+        return not self._is_elected or self._election.is_leading()
+
     def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+        self._showing.begin()
         return Recommender(self._rules, self._around, self._heard, may_write)
 
     def _snapshot(self) -> Snapshot:
@@ -158,7 +192,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     """Return how rounds go."""
     loop, history, scope = settings.loop, settings.history, settings.scope
     return RoundRules(
-        model=recommender_rules(settings),
+        model=replace(recommender_rules(settings), gathers_quality=True),
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),

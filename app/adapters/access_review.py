@@ -1,0 +1,137 @@
+"""Asks an API server who a token belongs to, and what its owner may do.
+
+Strategy: what was answered counts for some seconds, so that whoever asks often costs little, and
+a right that was taken away is soon gone. Tokens are remembered by their digest alone. Without an
+answer nothing is remembered: the error goes to whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from hashlib import sha256
+from threading import Lock
+from typing import Final, Generic, TypeVar
+
+from app.model.errors import Unavailable
+from app.model.fields import Object
+from app.model.identities import Identity
+from app.ports import Clock, Cluster, Json, Resource
+
+TOKEN_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+)
+ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+
+BELIEVED_SECONDS: Final = 10.0
+_MOST: Final = 2_000  # answers of each kind
+
+_Value = TypeVar("_Value")
+
+
+class AccessReviews:
+    """An API server as the one who knows; any thread may ask."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._identities = _Believed[Identity | None](clock)
+        self._rights = _Believed[bool](clock)
+
+    def who(self, token: str) -> Identity | None:
+        """Return whose token this is, None if it is nobody's.
+
+        Raises:
+            ClusterError: nobody could tell.
+        """
+        key = sha256(token.encode("utf-8", "surrogateescape")).digest()
+        return self._identities.of(key, lambda: self._review_token(token))
+
+    def may(
+        self, identity: Identity, verb: str, resource: Resource, namespace: str, name: str = ""
+    ) -> bool:
+        """Return whether somebody may do something; no namespace means all of them.
+
+        Raises:
+            ClusterError: nobody could tell.
+        """
+        extra = {key: list(values) for key, values in identity.extra.items()}
+        spec = {
+            "user": identity.username,
+            "uid": identity.uid,
+            "groups": list(identity.groups),
+            "extra": extra,
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": verb,
+                "group": resource.group,
+                "version": resource.version,
+                "resource": resource.plural,
+                "name": name,
+            },
+        }
+        told = tuple((key, *values) for key, values in sorted(extra.items()))
+        asked = (verb, resource.group, resource.plural, namespace, name)
+        key = (identity.username, identity.uid, identity.groups, told, asked)
+        return self._rights.of(key, lambda: self._review_access(spec))
+
+    def _review_token(self, token: str) -> Identity | None:
+        status = self._asked(TOKEN_REVIEWS, {"token": token})
+        if status.get("authenticated") is not True:
+            return None
+        user = status.get("user")
+        return _identity(user) if isinstance(user, dict) else None
+
+    def _review_access(self, spec: Json) -> bool:
+        status = self._asked(ACCESS_REVIEWS, spec)
+        return status.get("allowed") is True and status.get("denied") is not True
+
+    def _asked(self, resource: Resource, spec: Json) -> Object:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        status = self._cluster.create(resource, "", body).get("status")
+        if not isinstance(status, dict):
+            raise Unavailable(f"{resource.kind}: the answer has no status")
+        return status
+
+
+class _Believed(Generic[_Value]):
+    """Answers that count for a while; the oldest go first when there are too many."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._answers: OrderedDict[Hashable, tuple[float, _Value]] = OrderedDict()
+
+    def of(self, key: Hashable, ask: Callable[[], _Value]) -> _Value:
+        """Return the answer to a question."""
+        now = self._clock.monotonic()
+        with self._lock:
+            found = self._answers.get(key)
+        if found is not None and now < found[0]:
+            return found[1]
+        answer = ask()
+        with self._lock:
+            self._answers[key] = (now + BELIEVED_SECONDS, answer)
+            self._answers.move_to_end(key)
+            while len(self._answers) > _MOST:
+                self._answers.popitem(last=False)
+        return answer
+
+
+def _identity(user: Object) -> Identity | None:
+    """Read who it is; one without a name is nobody."""
+    name, extra = user.get("username"), user.get("extra")
+    if not isinstance(name, str) or not name:
+        return None
+    uid = user.get("uid")
+    return Identity(
+        name,
+        uid if isinstance(uid, str) else "",
+        _texts(user.get("groups")),
+        {key: _texts(values) for key, values in extra.items()} if isinstance(extra, dict) else {},
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()

@@ -1,0 +1,87 @@
+"""Who may ask: a bearer token that an API server knows, and a right that its owner has.
+
+Strategy: 401 means that we do not know who asks, 403 that we do and that it may not, 503 that
+nobody could tell. Nothing is answered before that is settled, not even that something is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final, Protocol
+
+from app.model.errors import ClusterError, Refused
+from app.model.identities import Identity
+from app.ports import VPAS, Resource
+from app.web.problems import Refusal
+
+log = logging.getLogger(__name__)
+
+_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="plumbline"'}
+_LATER: Final = {"retry-after": "5"}
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")  # nothing else was ever a token
+_HINT: Final = "bind the recommender's service account to the ClusterRole system:auth-delegator"
+
+
+class Access(Protocol):
+    """Who knows."""
+
+    def who(self, token: str, /) -> Identity | None:
+        """Return whose token this is, None if it is nobody's; raises `ClusterError`."""
+        ...
+
+    def may(
+        self, identity: Identity, verb: str, resource: Resource, namespace: str, name: str = ""
+    ) -> bool:
+        """Return whether somebody may do something; raises `ClusterError`."""
+        ...
+
+
+class Guard:
+    """Lets in who may see VPAs; without anybody to ask it lets everybody in."""
+
+    def __init__(self, access: Access | None = None) -> None:
+        self._access = access
+
+    def admit(self, authorization: str, verb: str, namespace: str = "", name: str = "") -> None:
+        """Return if the question may be answered.
+
+        Raises:
+            Refusal: it may not.
+        """
+        if self._access is None:
+            return
+        token = _token(authorization)
+        try:
+            identity = self._access.who(token)
+            if identity is None:
+                raise Refusal(401, "the bearer token is not valid", headers=_CHALLENGE)
+            if self._access.may(identity, verb, VPAS, namespace, name):
+                return
+        except Refused as error:
+            log.warning("access cannot be checked", extra={"error": str(error), "hint": _HINT})
+            message = f"access cannot be checked: {error}; {_HINT}"
+            raise Refusal(503, message, headers=_LATER) from None
+        except ClusterError as error:
+            log.warning("access cannot be checked", extra={"error": str(error)})
+            raise Refusal(503, f"access cannot be checked: {error}", headers=_LATER) from None
+        place = f"in namespace {namespace}" if namespace else "in all namespaces"
+        raise Refusal(
+            403,
+            f"user {identity.username!r} may not {verb} {VPAS.plural}.{VPAS.group} {place}",
+            subject=f"{VPAS.kind} {namespace}/{name}" if name else "",
+            field="namespace" if namespace else "",
+        )
+
+
+def _token(authorization: str) -> str:
+    """Return the token of a header."""
+    scheme, _, token = authorization.strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token:
+        message = "send a token: `Authorization: Bearer TOKEN`"
+        raise Refusal(401, message, field="header.authorization", headers=_CHALLENGE)
+    if not _TOKEN.fullmatch(token):
+        message = "the bearer token is not valid"
+        raise Refusal(401, message, field="header.authorization", headers=_CHALLENGE)
+    return token

@@ -1,0 +1,278 @@
+"""Answers over HTTP what is recommended, and why.
+
+Strategy: who asks is let in first; then the newest snapshot and the newest derivations are taken
+once, so that an answer is of one moment. The amounts are those of the status, which every replica
+knows; how they came about is known to the one that leads. Questions wait for one another in a few
+threads of their own, so that they never keep probes from being answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import orjson
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import ASGIApp
+
+from app.core.recommendation.derivations import Derivation
+from app.core.recommendation.observations import VpaKey
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.telling import Teller
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.ports import VPAS, Json
+from app.web.access import Guard
+from app.web.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
+from app.web.recommendations_pods import Sizer
+from app.web.recommendations_shapes import Page, PodAnswer, Recommendation
+
+_THREADS: Final = 4
+_MOST_WAITING: Final = 100
+_MOST_ITEMS: Final = 100_000
+_LATER: Final = {"retry-after": "1"}
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+Derivations = Mapping[VpaKey, Derivation]
+Place = Annotated[str, Path(pattern=_NAMESPACE, max_length=63)]
+Name = Annotated[str, Path(pattern=_NAME, max_length=253)]
+Explain = Annotated[bool, Query(description="tell every step from usage to the amount")]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where answers come from."""
+
+    snapshot: Callable[[], Snapshot]
+    derivations: Callable[[], Derivations | None]  # None: another replica leads
+    leader: Callable[[], str]  # who that is
+    problem: Callable[[], str]  # why nothing can be answered yet, empty if it can
+    rules: RecommenderRules
+    namespace: str = ""  # the only one that is looked at
+
+
+class Recommendations:
+    """Finds answers; any thread may ask."""
+
+    def __init__(self, sources: Sources, guard: Guard, sizer: Sizer) -> None:
+        self._sources = sources
+        self._guard = guard
+        self._sizer = sizer
+
+    def page(self, token: str, namespace: str, *, explains: bool, limit: int, after: str) -> Json:
+        """Return the recommendations of one namespace or of all."""
+        self._guard.admit(token, "get" if namespace else "list", namespace)
+        seen = self._seen(namespace, explains=explains)
+        found = list(islice(seen.vpas(namespace, after), limit + 1 if limit else None))
+        shown = found[:limit] if limit else found
+        last = shown[-1] if len(found) > len(shown) else None
+        return {
+            "items": [seen.told(vpa) for vpa in shown],
+            "next": f"{last.namespace}/{last.name}" if last is not None else "",
+        }
+
+    def one(self, token: str, namespace: str, name: str, *, explains: bool) -> Json:
+        """Return the recommendation for one VPA."""
+        self._guard.admit(token, "get", namespace, name)
+        seen = self._seen(namespace, explains=explains)
+        vpa = seen.snapshot.of(namespace).vpas.get(name)
+        if vpa is None:
+            subject = f"{VPAS.kind} {namespace}/{name}"
+            raise Refusal(404, f"there is no VPA {namespace}/{name}", subject=subject, field="name")
+        return seen.told(vpa)
+
+    def pod(self, token: str, namespace: str, name: str, *, explains: bool) -> Json:
+        """Return what a pod would get."""
+        self._guard.admit(token, "get", namespace)
+        seen = self._seen(namespace, explains=explains)
+        sized = self._sizer.size(namespace, name, seen.snapshot)
+        told = seen.told(sized.vpa) if sized.vpa is not None else {}
+        entries = {entry["container"]: entry for entry in told.get("containers", ())}
+        answer = sized.told(entries, explains=explains)
+        return {**answer, "computedAt": told.get("computedAt")}
+
+    def _seen(self, namespace: str, *, explains: bool) -> _Seen:
+        """Take what is known at this moment."""
+        sources = self._sources
+        if namespace and sources.namespace not in ("", namespace):
+            message = f"this recommender looks at namespace {sources.namespace} only"
+            raise Refusal(404, message, field="namespace")
+        if problem := sources.problem():
+            raise Refusal(503, problem, headers=_LATER)
+        derivations = sources.derivations()
+        if derivations is None and explains:
+            message = f"only the leader can explain; {sources.leader() or 'nobody'} leads"
+            raise Refusal(503, message, field="query.explain", headers=_LATER)
+        return _Seen(sources.snapshot(), derivations or {}, Teller(sources.rules, explains))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known at one moment."""
+
+    snapshot: Snapshot
+    derivations: Derivations
+    teller: Teller
+
+    def vpas(self, namespace: str, after: str) -> Iterator[Vpa]:
+        """Yield VPAs by namespace and name, those after a place."""
+        first = tuple(after.split("/", 1)) if after else ()
+        namespaces = [namespace] if namespace else sorted(self.snapshot.namespaces)
+        for place in namespaces:
+            found = self.snapshot.of(place).vpas
+            yield from (found[name] for name in sorted(found) if (place, name) > first)
+
+    def told(self, vpa: Vpa) -> Json:
+        """Return what is told of a VPA."""
+        return self.teller.vpa(vpa, self.derivations.get((vpa.namespace, vpa.name)))
+
+
+class _Desk:
+    """Hands questions to threads, and writes the answers."""
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(_THREADS)
+
+    async def answer(self, ask: Callable[[], Json], known: str) -> Response:
+        """Answer; `known` are the tags of the answers that the client has."""
+        if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Refusal(503, "too many questions at once", headers=_LATER)
+        body, tag = await to_thread.run_sync(partial(_written, ask), limiter=self._limiter)
+        headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "authorization"}
+        if _is_known(tag, known):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="application/json")
+
+
+def _written(ask: Callable[[], Json]) -> tuple[bytes, str]:
+    body = orjson.dumps(ask())
+    return body, f'"{blake2b(body, digest_size=16).hexdigest()}"'
+
+
+def _is_known(tag: str, known: str) -> bool:
+    tags = {text.strip().removeprefix("W/") for text in known.split(",")}
+    return tag in tags or "*" in tags
+
+
+def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
+    """Return the application behind the port; what it does not know goes to others."""
+    app = FastAPI(
+        title="Plumbline recommender",
+        summary="What is recommended, on what it rests, and how it came about.",
+        description=_ABOUT,
+        version="1",
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    tell_problems(app)
+    app.include_router(_routes(found, _Desk()))
+    app.mount("/", others)
+    return app
+
+
+_ABOUT: Final = """\
+Amounts are those of the status of the VPA, quantities as Kubernetes writes them. Beside them stands
+when they were computed, from how many samples over what time, and what capped them.
+
+Every answer has an `ETag`; send it back in `If-None-Match` to be told 304 as long as it holds.
+Behind any address but loopback a bearer token is needed that the API server knows, and the right to
+`get verticalpodautoscalers` in the namespace, or to `list` them everywhere.
+"""
+
+
+def _problem(description: str) -> dict[str, Any]:
+    return {"model": Problem, "description": description, "content": {MEDIA_TYPE: {}}}
+
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    304: {"description": "What you have still holds"},
+    401: _problem("No token, or none that the API server knows"),
+    403: _problem("The token's owner may not see these VPAs"),
+    404: _problem("There is no such object"),
+    422: _problem("A part of the request is malformed; `field` names it"),
+    503: _problem("Not known here or now; `detail` says who knows, or what is missing"),
+}
+
+
+_BEARER: Final = HTTPBearer(auto_error=False, description="of a user or a service account")
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Who asks, and what answers they have."""
+
+    token: str
+    known: str
+
+
+def _caller(
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
+    if_none_match: Annotated[str, Header(description="the ETags that you have")] = "",
+) -> _Caller:
+    token = "" if credentials is None else f"{credentials.scheme} {credentials.credentials}"
+    return _Caller(token, if_none_match)
+
+
+Caller = Annotated[_Caller, Depends(_caller)]
+Limit = Annotated[int, Query(ge=0, le=_MOST_ITEMS, description="at most so many; 0: all")]
+After = Annotated[str, Query(max_length=320, description="only those after this NAMESPACE/NAME")]
+
+
+def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
+    """Return the paths; which of them asks for what stands in the documentation they make."""
+    router = APIRouter(prefix="/v1", responses=_ANSWERS, tags=["recommendations"])
+
+    @router.get("/recommendations", response_model=Page)
+    async def all_recommendations(
+        caller: Caller, explain: Explain = False, limit: Limit = 0, after: After = ""
+    ) -> Response:
+        """Recommendations for the VPAs of all namespaces."""
+        asked = partial(found.page, caller.token, "", explains=explain, limit=limit, after=after)
+        return await desk.answer(asked, caller.known)
+
+    @router.get("/namespaces/{namespace}/recommendations", response_model=Page)
+    async def recommendations(
+        caller: Caller,
+        namespace: Place,
+        explain: Explain = False,
+        limit: Limit = 0,
+        after: After = "",
+    ) -> Response:
+        """Recommendations for the VPAs of one namespace."""
+        asked = partial(
+            found.page, caller.token, namespace, explains=explain, limit=limit, after=after
+        )
+        return await desk.answer(asked, caller.known)
+
+    @router.get("/namespaces/{namespace}/recommendations/{name}", response_model=Recommendation)
+    async def recommendation(
+        caller: Caller, namespace: Place, name: Name, explain: Explain = False
+    ) -> Response:
+        """The recommendation for one VPA."""
+        asked = partial(found.one, caller.token, namespace, name, explains=explain)
+        return await desk.answer(asked, caller.known)
+
+    @router.get("/namespaces/{namespace}/pods/{name}", response_model=PodAnswer)
+    async def pod(
+        caller: Caller, namespace: Place, name: Name, explain: Explain = False
+    ) -> Response:
+        """What a running pod would get if it were created now, sized as the webhook does it."""
+        asked = partial(found.pod, caller.token, namespace, name, explains=explain)
+        return await desk.answer(asked, caller.known)
+
+    @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
+    async def nothing(request: Request, rest: str) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
+        raise Refusal(404, f"there is no path /v1/{rest}", field="path")
+
+    return router

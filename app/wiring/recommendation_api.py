@@ -1,0 +1,81 @@
+"""The recommender's answers about recommendations: from what, and who may ask.
+
+Strategy: nobody is asked for a token where only this machine can reach the port. Reading for
+answers and asking about tokens have a connection of their own, so that no question, however
+often it is put, takes from what rounds may ask of the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from app.adapters.access_review import AccessReviews
+from app.core.admission.mutate import PodRules
+from app.core.recommendation.rules import RecommenderRules
+from app.model.errors import ClusterError
+from app.model.snapshot import Snapshot
+from app.ports import LEASES, Clock, Cluster, Owners
+from app.settings.recommender import RecommenderSettings
+from app.web.access import Guard
+from app.web.recommendations import Recommendations, Sources, recommendations_app
+from app.web.recommendations_pods import Sizer
+from app.workers.showing import Showing
+
+ASKED_SECONDS: Final = 5.0  # after which a call for an answer is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What answers are made from."""
+
+    cluster: Cluster
+    owners: Owners
+    clock: Clock
+    snapshot: Callable[[], Snapshot]
+    unready: Callable[[], str]
+    is_leading: Callable[[], bool]
+    showing: Showing
+    rules: RecommenderRules
+
+
+def recommendation_api(settings: RecommenderSettings, asked: Asked, others: ASGIApp) -> FastAPI:
+    """Return the application behind the recommender's port; `others` answers what it does not."""
+    sources = Sources(
+        snapshot=asked.snapshot,
+        derivations=lambda: asked.showing.derivations if asked.is_leading() else None,
+        leader=lambda: _leader(settings, asked.cluster),
+        problem=asked.unready,
+        rules=asked.rules,
+        namespace=settings.scope.namespace,
+    )
+    host, _ = settings.loop.address
+    access = None if is_loopback(host) else AccessReviews(asked.cluster, asked.clock)
+    sizer = Sizer(asked.cluster, asked.owners, asked.clock, PodRules(settings.loop.gates))
+    return recommendations_app(Recommendations(sources, Guard(access), sizer), others)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _leader(settings: RecommenderSettings, cluster: Cluster) -> str:
+    """Return who holds the Lease, empty if nobody does or nobody can tell."""
+    told = settings.election
+    try:
+        lease = cluster.get(LEASES, told.resource_namespace, told.resource_name)
+    except ClusterError:
+        return ""
+    spec = lease.get("spec")
+    return str(spec.get("holderIdentity") or "") if isinstance(spec, dict) else ""
