@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from app.manifests import chart, crd
+from app.manifests import chart, crd, monitoring
 from app.manifests.programs import Program, metadata, roles
 from app.manifests.rendering import render
-from app.manifests.rights import RIGHTS, TRIALS, page
+from app.manifests.rights import RIGHTS, TRIALS
+from app.manifests.rights import page as rights_page
 from app.manifests.webhooks import Registration, mutating, validating
 from app.ports import Json
+from app.telemetry.page import page as metrics_page
 
 _LEADING: Final = ("--leader-elect=true", "--leader-elect-resource-namespace=$(NAMESPACE)")
 _ADMISSION: Final = "admission-controller"
@@ -95,7 +97,9 @@ def files() -> Mapping[str, str]:
         "deploy/overlays/prove-by-trial/trials.yaml": trials(),
         "deploy/chart/files/crd.yaml": crd.text(),
         "deploy/chart/templates/_generated.tpl": chart.templates(),
-        "docs/rights.md": page(),
+        **monitoring.files(PROGRAMS.values()),
+        "docs/metrics.md": metrics_page(),
+        "docs/rights.md": rights_page(),
     }
 
 

@@ -17,6 +17,7 @@ from prometheus_client import (
     CONTENT_TYPE_PLAIN_0_0_4,
     CollectorRegistry,
     GCCollector,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
@@ -60,6 +61,12 @@ def render(source: CollectorRegistry | Path) -> bytes:
         registry = source
     text = _ADDED_TOTAL.sub(rb"\1", generate_latest(registry))
     return _WHOLE_BOUND.sub(rb'\1"', text)
+
+
+def exposed_name(family: Metric) -> str:
+    """Return what a family of series is called in a scrape."""
+    is_total = family.type == "counter" and family.name not in _WITHOUT_TOTAL
+    return f"{family.name}_total" if is_total else family.name
 
 
 def forget_process(folder: Path, pid: int) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+from app.telemetry import recommendations
 from app.telemetry.admission import AdmissionMetrics
 from app.telemetry.exposition import exposed_name
 from app.telemetry.process import ProcessMetrics
@@ -21,6 +22,7 @@ _HEADER: Final = """\
 Generated from the code. Names and labels are those of the upstream autoscaler where it has them.
 Beside these each process tells of itself as Python programs do: `process_*`, `python_*`.
 """
+_HEAD: Final = "| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n"
 _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] = {
     "plumbline admission": (AdmissionMetrics,),
     "plumbline recommender": (RecommenderMetrics, QualityMetrics),
@@ -46,8 +48,13 @@ def page() -> str:
     """Return the page."""
     parts = [_HEADER]
     for title, makers in _PARTS.items():
-        parts.append(f"\n## {title}\n\n| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n")
+        parts.append(f"\n## {title}\n\n{_HEAD}")
         parts += _rows(makers)
+    labels = ", ".join(f"`{name}`" for name in recommendations.LABELS)
+    parts.append(
+        "\nUnder `/metrics/recommendations`, for there may be very many:\n\n"
+        f"{_HEAD}| `{recommendations.NAME}` | gauge | {labels} | {recommendations.MEANING} |\n"
+    )
     return "".join(parts)
 
 

@@ -1,0 +1,157 @@
+"""Alerts under Prometheus' own tool: they load, they fire when they should, and only then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.manifests.alerts import ALERTS, Alert
+from app.manifests.dashboards import FLEET, WORKLOAD
+
+PROMTOOL = shutil.which("promtool")
+RULES = Path(__file__).parents[2] / "deploy/chart/files/alerts.yaml"
+MINUTES = 120
+Series = Mapping[str, str]  # values as promtool writes them
+
+pytestmark = pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not here: install Debian's package prometheus"
+)
+
+# For each alert what makes it fire, and what must not.
+CASES: Mapping[str, tuple[Series, Series]] = {
+    "PlumblineWebhookNotAnswering": (
+        {'vpa_updater_admission_controller_status_invalid_total{reason="stale"}': "0+1x120"},
+        {'vpa_updater_admission_controller_status_invalid_total{reason="stale"}': "7x120"},
+    ),
+    "PlumblineWebhookFailsOpen": (
+        {'apiserver_admission_webhook_fail_open_count{name="vpa.k8s.io"}': "0+1x120"},
+        {'apiserver_admission_webhook_fail_open_count{name="other"}': "0+1x120"},
+    ),
+    "PlumblinePodsLetPass": (
+        {'vpa_admission_controller_failed_open_pods_total{reason="OwnerUnknown"}': "0+1x120"},
+        {'vpa_admission_controller_failed_open_pods_total{reason="OwnerUnknown"}': "3x120"},
+    ),
+    "PlumblineCertificateExpiring": (
+        {'plumbline_certificate_expiry_timestamp_seconds{certificate="serving"}': "86400x120"},
+        {'plumbline_certificate_expiry_timestamp_seconds{certificate="serving"}': "900000x120"},
+    ),
+    "PlumblineClusterNotSeen": (
+        {'plumbline_watch_last_event_age_seconds{resource="pods"}': "400x120"},
+        {'plumbline_watch_last_event_age_seconds{resource="pods"}': "60x120"},
+    ),
+    "PlumblineRecommenderBehind": (
+        {'vpa_recommender_execution_latency_seconds_count{step="total"}': "9x120"},
+        {
+            'vpa_recommender_execution_latency_seconds_count{step="total",pod="a"}': "0+1x120",
+            'vpa_recommender_execution_latency_seconds_count{step="total",pod="b"}': "0x120",
+        },
+    ),
+    "PlumblineUsageNotRead": (
+        {
+            'vpa_recommender_metric_server_responses{is_error="true"}': "0+3x120",
+            'vpa_recommender_metric_server_responses{is_error="false"}': "0+1x120",
+        },
+        {
+            'vpa_recommender_metric_server_responses{is_error="true"}': "0+1x120",
+            'vpa_recommender_metric_server_responses{is_error="false"}': "0+3x120",
+        },
+    ),
+    "PlumblineCheckpointsFailing": (
+        {'vpa_recommender_failed_writes_total{object="checkpoint"}': "0+1x120"},
+        {'vpa_recommender_failed_writes_total{object="status"}': "0+1x120"},
+    ),
+    "PlumblineVpasOverlap": (
+        {'vpa_recommender_overlapping_pods{namespace="shop"}': "2x120"},
+        {'vpa_recommender_overlapping_pods{namespace="shop"}': "0x120"},
+    ),
+    "PlumblineUpdaterBehind": (
+        {'vpa_updater_execution_latency_seconds_count{step="total"}': "9x120"},
+        {'vpa_updater_execution_latency_seconds_count{step="total"}': "0+1x120"},
+    ),
+    "PlumblineEvictionBreakerOpen": (
+        {'vpa_updater_pod_decisions{reason="RecreatedWithoutChange"}': "1x120"},
+        {'vpa_updater_pod_decisions{reason="NoChange"}': "100x120"},
+    ),
+    "PlumblineUnboostStuck": (
+        {'vpa_updater_pod_decisions{reason="UnboostStuck"}': "1x120"},
+        {'vpa_updater_pod_decisions{reason="BoostRunning"}': "1x120"},
+    ),
+}
+
+
+def promtool(*words: str) -> str:
+    """Return what promtool says; it must have nothing against it."""
+    done = subprocess.run(
+        [str(PROMTOOL), *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_rules_load() -> None:
+    """Prometheus takes every rule."""
+    assert f"{len(ALERTS)} rules found" in promtool("check", "rules", str(RULES))
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_alerts_fire(alert: Alert, tmp_path: Path) -> None:
+    """An alert fires for what it is about, after its time, and for nothing else."""
+    fires, quiet = CASES[alert.name]
+    cases = [
+        _case(fires, alert, [MINUTES]),
+        _case(quiet, alert, []),
+    ]
+    file = tmp_path / "alerts.test.yaml"
+    document = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+    promtool("test", "rules", str(file))
+
+
+def _case(series: Series, alert: Alert, firing_at: list[int]) -> dict[str, object]:
+    told = alert.rule()
+    labels = dict(told["labels"])
+    if "by (resource)" in alert.expression:
+        labels["resource"] = "pods"
+    notes = {
+        name: text.replace("{{ $labels.resource }}", "pods")
+        for name, text in told["annotations"].items()
+    }
+    expected = [{"exp_labels": labels, "exp_annotations": notes}] if firing_at else []
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [
+            {"eval_time": f"{MINUTES}m", "alertname": alert.name, "exp_alerts": expected}
+        ],
+    }
+
+
+def test_panels_are_queries(tmp_path: Path) -> None:
+    """Every query of a panel is PromQL: as a recording rule Prometheus takes each."""
+    panels = [panel for page in (FLEET, WORKLOAD) for row in page.rows for panel in row.panels]
+    queries = [query.expression for panel in panels for query in panel.queries]
+    rules = [
+        {"record": f"panel:{number}", "expr": text.replace("$__rate_interval", "5m")}
+        for number, text in enumerate(queries)
+    ]
+    file = tmp_path / "panels.json"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
+
+    assert f"{len(queries)} rules found" in promtool("check", "rules", str(file))
+
+
+def test_an_invalid_query_is_found(tmp_path: Path) -> None:
+    """The tool does complain: a query with a mistake does not pass."""
+    rules = [{"record": "panel:0", "expr": "sum(rate(vpa_updater_evicted_pods_total[5m])"}]
+    file = tmp_path / "panels.json"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
+
+    with pytest.raises(AssertionError, match="parse error"):
+        promtool("check", "rules", str(file))
