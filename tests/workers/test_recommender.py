@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -156,6 +157,21 @@ def test_without_metrics_nothing_is_lost(scene: Scene) -> None:
     labels = {"is_error": "true", "client_name": "default-metrics-client"}
     name = "vpa_recommender_metric_server_responses_total"
     assert scene.registry.get_sample_value(name, labels) == 2
+
+
+@pytest.mark.parametrize("hours", [1, 30 * 24])
+def test_time_that_runs_backwards(scene: Scene, hours: int) -> None:
+    """While the clock shows a past day nothing is lost, and it goes on when it is right again."""
+    scene.rounds(2)
+    before = scene.recommended()[0]["target"]
+    for _ in range(3):
+        scene.recommender.round(scene.sandbox.clock.now() - timedelta(hours=hours))
+        scene.sandbox.advance(60)
+    assert scene.recommended()[0]["target"] == before
+
+    scene.rounds(1)
+    assert scene.recommended()[0]["target"] == before
+    assert scene.recommender.model.tally.cpu >= 3
 
 
 def test_history_survives_a_restart(scene: Scene) -> None:

@@ -1,0 +1,176 @@
+"""Whatever fails or is broken costs itself alone: the rest goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import (
+    ClusterError,
+    Conflict,
+    Gone,
+    Invalid,
+    NotFound,
+    Refused,
+    TooMany,
+    Unavailable,
+)
+from app.ports import CHECKPOINTS, VPAS, Json
+from app.sandbox.faults import Fault
+from tests.flows.recommending import Stage, vpa
+from tests.flows.test_recommender_rows import orphan
+from tests.sandbox.worlds import container, deployment
+from tests.workers.stage import Call
+
+LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
+BIG = {"cpu": "4", "memory": "8Gi"}
+ERRORS = [
+    Refused("403"),
+    NotFound("404"),
+    Conflict("409"),
+    Gone("410"),
+    Invalid("422"),
+    TooMany("429"),
+    Unavailable("503"),
+]
+
+
+def workload(name: str, count: int = 1) -> list[Json]:
+    """Return a Deployment and its VPA."""
+    found = deployment(name, container(limits=BIG), load=LOAD, replicas=count)
+    return [found, vpa(name, target=f"Deployment/{name}")]
+
+
+def staged() -> Stage:
+    """Return a cluster with two Deployments and their VPAs, known for a while."""
+    stage = Stage()
+    stage.apply(*workload("web"), *workload("shop"))
+    stage.run(305)
+    return stage
+
+
+@pytest.mark.parametrize("verb", ["list", "patch", "create", "delete", ""])
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_calls_that_fail(error: ClusterError, verb: str) -> None:
+    """Ten minutes of errors wipe nothing out; afterwards everything is as if there were none."""
+    stage = staged()
+    before = {name: stage.recommended(name)["app"]["target"] for name in ("web", "shop")}
+    counts = {
+        name: item["status"]["totalSamplesCount"] for name, item in stage.checkpoints().items()
+    }
+    stage.apply(orphan())
+    stage.replica.fail(error, verb)
+    stage.run(600)
+    told = {name: stage.recommended(name)["app"]["target"] for name in ("web", "shop")}
+    assert told == before
+
+    stage.apply(*workload("late"))
+    stage.replica.faults.clear()
+    stage.run(1200)
+    assert stage.recommended("late")
+    assert stage.checkpoints().keys() == {"web-app", "shop-app", "late-app"}
+    for name, count in counts.items():
+        assert stage.checkpoints()[name]["status"]["totalSamplesCount"] > count
+
+
+def test_one_call_that_fails() -> None:
+    """A status that cannot be written is no reason not to write the others."""
+    stage = Stage()
+    stage.replica.faults.order(Fault(Unavailable("503"), "patch", VPAS, "web", times=10**9))
+    stage.apply(*workload("web"), *workload("shop"))
+    stage.run(65)
+
+    assert stage.status("web") == {}
+    assert stage.recommended("shop")
+
+
+@pytest.mark.parametrize("seconds", [30, 400])
+def test_an_api_server_that_restarts(seconds: int) -> None:
+    """While nothing can be reached nothing is forgotten; then it goes on with the next round."""
+    stage = staged()
+    model = stage.replica.begun[0].model
+    counted = model.tally.cpu
+    stage.replica.fail(Unavailable("connection refused"))
+    stage.run(seconds)
+    stage.replica.faults.clear()
+    stage.run(61)
+
+    assert len(stage.replica.begun) == 1
+    assert model.tally.cpu > counted
+
+
+GARBAGE = [
+    pytest.param({"version": "v2"}, id="another version"),
+    pytest.param({}, id="no version"),
+    pytest.param({"version": "v3", "cpuHistogram": {"bucketWeights": {"999": 1}}}, id="bucket 999"),
+    pytest.param({"version": "v3", "cpuHistogram": {"bucketWeights": {"1": -1}}}, id="weight -1"),
+    pytest.param({"version": "v3", "cpuHistogram": {"totalWeight": -1}}, id="total -1"),
+    pytest.param({"version": "v3", "cpuHistogram": {"totalWeight": 1e300}}, id="total 1e300"),
+    pytest.param({"version": "v3", "totalSamplesCount": -5}, id="count -5"),
+    pytest.param({"version": "v3", "firstSampleStart": "2999-01-01T00:00:00Z"}, id="from 2999"),
+    pytest.param(
+        {
+            "version": "v3",
+            "cpuHistogram": {
+                "referenceTimestamp": "2999-01-01T00:00:00Z",
+                "bucketWeights": {"1": 10000},
+                "totalWeight": 1,
+            },
+        },
+        id="a reference of 2999",
+    ),
+]
+
+
+@pytest.mark.parametrize("status", GARBAGE)
+def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> None:
+    """A checkpoint that cannot be is told of once, and stops neither its VPA nor the others."""
+    stage = Stage(replicas=0)
+    stage.apply(*workload("web"), *workload("shop"))
+    stage.run(305)
+    broken = orphan("web-app", owner="web")
+    broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
+    stage.sandbox.cluster.create(CHECKPOINTS, "default", broken)
+    stage.begin()
+    stage.run(305)
+    stage.replica.stop()
+
+    problems = [record for record in caplog.records if record.message == "checkpoint not used"]
+    assert len(problems) == 1
+    assert stage.recommended("web") == stage.recommended("shop") != {}
+    assert stage.checkpoints()["web-app"]["status"]["totalSamplesCount"] == 6
+    assert stage.checkpoints()["shop-app"]["status"]["totalSamplesCount"] == 6
+
+
+def test_a_vpa_that_goes_in_the_middle_of_a_round() -> None:
+    """A VPA that is deleted just before its status is written disturbs nobody."""
+    stage = Stage()
+    stage.apply(*workload("web"), *workload("shop"))
+
+    def delete(call: Call) -> None:
+        if (call.verb, call.name) == ("patch", "web"):
+            stage.replica.watched.before = lambda _call: None
+            stage.sandbox.cluster.delete(VPAS, "default", "web")
+
+    stage.replica.watched.before = delete
+    stage.run(125)
+
+    assert stage.recommended("shop")
+    assert stage.checkpoints().keys() == {"shop-app"}
+
+
+def test_long_names() -> None:
+    """A VPA whose name leaves no room for its checkpoints' has them all the same, over restarts."""
+    name = "v" * 253
+    stage = Stage()
+    stage.apply(deployment("web", container(limits=BIG), load=LOAD), vpa(name))
+    stage.run(125)
+    stage.replica.stop()
+    stage.begin()
+    stage.run(60.5)
+    stage.replica.stop()
+
+    (checkpoint,) = stage.checkpoints().values()
+    assert stage.recommended(name)
+    assert len(checkpoint["metadata"]["name"]) <= 253
+    assert checkpoint["spec"] == {"vpaObjectName": name, "containerName": "app"}
+    assert checkpoint["status"]["totalSamplesCount"] == 4
