@@ -36,6 +36,7 @@ from app.telemetry.exposition import new_registry, render
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
 from app.web.application import probes
+from app.web.recommended import add_recommended
 from app.web.server import Server, bound
 from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
@@ -137,7 +138,12 @@ class Process:
             rules=self._rules.model,
         )
         health = probes(self._tenure.problem, self._unready, lambda: render(registry))
+        add_recommended(health, self._vpas)
         return recommendation_api(settings, asked, health)
+
+    def _vpas(self) -> Iterator[Vpa]:
+        for view in self._snapshot().namespaces.values():
+            yield from view.vpas.values()
 
     def start(self) -> None:
         """Begin."""
