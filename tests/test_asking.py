@@ -1,0 +1,167 @@
+"""The verbs that ask, as they are typed: formats, colours, exit codes, and as a plugin."""
+
+from __future__ import annotations
+
+import os
+import pty
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from app.cli import VERBS, main
+from app.cli.naming import PLUGIN
+from tests import make
+from tests.adapters.connecting import kubeconfig, write
+
+Json = dict[str, Any]
+ROOT = Path(__file__).parents[1]
+SECONDS = 60
+OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json(), make.pod_json(cpu="100m")]
+
+
+def plumbline(*words: str, **environment: str) -> tuple[int, str, str]:
+    """Run the program to its end; return exit code, output and what it complains about."""
+    kept = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+    done = subprocess.run(
+        [sys.executable, "-m", "app", *words],
+        cwd=ROOT,
+        env=kept | environment,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> str:
+    """Return the path of a file with objects."""
+    path = tmp_path / "objects.jsonl"
+    path.write_bytes(b"\n".join(orjson.dumps(item) for item in OBJECTS))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (["recommendations", "-o", "name"], "verticalpodautoscaler.autoscaling.k8s.io/web\n"),
+        (["recommendations", "-ocsv"], "namespace,vpa,mode,workload,pods,container,resource,"),
+        (["recommendations", "-A", "--output=json"], '{"namespace":"default","vpa":"web"'),
+        (["explain", "web-0", "-o=yaml"], "---\nkind: Pod\nnamespace: default\n"),
+        (["explain", "vpa/web"], "VPA default/web\n"),
+        (["plan", "-o", "name"], "pod/web-0\n"),
+    ],
+)
+def test_formats(objects: str, words: list[str], start: str) -> None:
+    """Every verb that asks shows what it found in the format that was asked for."""
+    code, output, errors = plumbline(*words, "--objects", objects)
+    assert (code, errors) == (0, "")
+    assert output.startswith(start)
+
+
+def on_terminal(*words: str, **environment: str) -> bytes:
+    """Return what the program shows on a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "app", *words],
+        cwd=ROOT,
+        env=os.environ | {"TERM": "xterm"} | environment,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 65536):
+                shown += part
+        except OSError:  # which is how a terminal ends
+            pass
+        process.wait(SECONDS)
+    os.close(ours)
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_colours(objects: str, environment: Mapping[str, str], is_coloured: bool) -> None:
+    """There are colours on a terminal alone, and only if nobody said no."""
+    shown = on_terminal("recommendations", "--objects", objects, **environment)
+    assert (b"\033[" in shown) is is_coloured
+    assert b"\033" not in plumbline("recommendations", "--objects", objects)[1].encode()
+
+
+def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
+    """Exit code 3 and a sentence that says what to look at; KUBECONFIG names the cluster."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    path = write(tmp_path / "config", kubeconfig(f"http://127.0.0.1:{port}"))
+    for verb in ("recommendations", "plan"):
+        code, output, errors = plumbline(verb, "-A", KUBECONFIG=str(path))
+        assert (code, output) == (3, "")
+        assert errors.startswith("plumbline: the cluster cannot be reached: ")
+        assert errors.endswith("or choose another --kubeconfig or --context\n")
+        assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["explain"], "say what to explain: the name of a pod or of a VPA"),
+        (
+            ["recommendations", "-o", "xml"],
+            '--output takes table, json, yaml, csv or name, not "xml"',
+        ),
+        (["recommendations", "-l", "a b"], "--selector takes a label selector such as"),
+        (["recommendations", "-x"], "unknown flag -x"),
+        (["recommendations", "--context=none", "--kubeconfig=/none"], "kubeconfig /none"),
+    ],
+)
+def test_wrong_usage(words: list[str], sentence: str, objects: str) -> None:
+    """What is wrong is one sentence, and exit code 2."""
+    more = [] if "--kubeconfig=/none" in words else ["--objects", objects]
+    code, output, errors = plumbline(*words, *more)
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith(f"plumbline: {sentence}")
+
+
+def test_a_mistake_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Even what nobody foresaw is a sentence, unless its traceback is asked for."""
+
+    def broken(_words: object, _environment: object) -> int:
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setitem(VERBS, "version", (broken, ""))
+    assert main(["version"]) == 1
+    told = "this is a mistake of the program: RuntimeError: nobody foresaw this"
+    assert capsys.readouterr().err.startswith(f"plumbline: {told}")
+    monkeypatch.setenv("PLUMBLINE_TRACE", "1")
+    with pytest.raises(RuntimeError):
+        main(["version"])
+
+
+def test_a_plugin_of_kubectl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The script that kubectl looks for is this program, and calls itself as people call it."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    module, _, name = scripts[PLUGIN].partition(":")
+    assert scripts[PLUGIN] == scripts["plumbline"]
+    assert getattr(import_module(module), name) is main
+    monkeypatch.setattr(sys, "argv", [f"/usr/local/bin/{PLUGIN}", "explain", "--help"])
+    assert main() == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: kubectl plumbline explain ")
+    assert "\n  kubectl plumbline explain vpa/web\n" in shown
