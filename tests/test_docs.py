@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
@@ -22,16 +22,19 @@ from app.core.admission import mutate
 from app.core.admission.validate import VpaReason
 from app.core.matching import MatchReason
 from app.core.recommendation.rules import Departures
+from app.core.updating.decisions import Reason
 from app.core.updating.rules import Upstream
 from app.settings.command_line import schema
 from app.settings.pages import PURPOSES
 from app.telemetry.admission import AdmissionMetrics
 from app.telemetry.process import ProcessMetrics
+from app.telemetry.updater import UpdaterMetrics
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
 WEBHOOK: Final = ROOT / "docs/webhook.md"
+UPDATING: Final = ROOT / "docs/updating.md"
 DIFFERENCES: Final = ROOT / "docs/differences.md"
 LONGEST_RECORD: Final = 40  # lines
 
@@ -124,16 +127,32 @@ def test_reasons_are_explained(reason: str) -> None:
     assert re.search(rf"^\| (`\w+`, )?`{reason}`", text(WEBHOOK), re.MULTILINE)
 
 
-def test_metrics_are_listed() -> None:
-    """The operators' page has a row for every number of the webhook."""
-    registry = CollectorRegistry()
+@pytest.mark.parametrize("reason", sorted(Reason))
+def test_reasons_of_the_updater_are_explained(reason: str) -> None:
+    """Every reason of a decision has a row, with what to do."""
+    assert re.search(rf"^\| `{reason}` \| [^|]+ \| [^|]+ \|$", text(UPDATING), re.MULTILINE)
+
+
+def admission(registry: CollectorRegistry) -> None:
+    """Register what the webhook tells."""
     AdmissionMetrics(registry)
     ProcessMetrics(registry, "")
+
+
+@pytest.mark.parametrize(
+    ("page", "register"),
+    [(WEBHOOK, admission), (UPDATING, UpdaterMetrics)],
+    ids=["webhook", "updater"],
+)
+def test_metrics_are_listed(page: Path, register: Callable[[CollectorRegistry], object]) -> None:
+    """The operators' page has a row for every number of the process."""
+    registry = CollectorRegistry()
+    register(registry)
     names = {
         f"{metric.name}_total" if metric.type == "counter" else metric.name
         for metric in registry.collect()
     }
-    assert {name for name in names if f"\n| `{name}` |" not in text(WEBHOOK)} == set()
+    assert {name for name in names if f"\n| `{name}` |" not in text(page)} == set()
 
 
 @pytest.mark.parametrize(
@@ -171,6 +190,17 @@ def answers() -> list[dict[str, Any]]:
         check=True,
     )
     return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_updaters_page_shows_a_plan() -> None:
+    """The plan of the operators' page is the one that a reader gets."""
+    shown = next(block for block in blocks(UPDATING, "console") if "plumbline plan" in block)
+    command, plan = shown.split("\n", 1)
+    words = command.removeprefix("$ plumbline ").split()
+    done = subprocess.run(
+        [sys.executable, "-m", "app", *words], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    assert done.stdout == plan
 
 
 def test_readme_shows_the_patch(answers: list[dict[str, Any]]) -> None:
