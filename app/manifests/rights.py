@@ -108,6 +108,8 @@ _RECOMMENDER: Final = (
         "keep history over restarts",
     ),
     Right("", ("pods",), _WATCH, "know whose usage it is, and see OOM kills"),
+    Right("", ("pods",), ("get",), "say what a pod would get, when somebody asks"),
+    Right("", ("limitranges",), ("list",), "say what a pod would get, when somebody asks"),
     Right("", ("events",), _WATCH, "see evictions by a node that ran out of memory"),
     *_owners(*_READ),
     Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),

@@ -146,6 +146,18 @@
 - apiGroups:
   - ''
   resources:
+  - pods
+  verbs:
+  - get
+- apiGroups:
+  - ''
+  resources:
+  - limitranges
+  verbs:
+  - list
+- apiGroups:
+  - ''
+  resources:
   - events
   verbs:
   - list
