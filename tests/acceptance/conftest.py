@@ -19,8 +19,9 @@ from app.wiring.clock import SystemClock
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.logs import Logs
+from tests.acceptance.rights import prepare
 from tests.acceptance.space import Space
-from tests.acceptance.webhook import Webhook, clean, prepare
+from tests.acceptance.webhook import Webhook, clean
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.given import given

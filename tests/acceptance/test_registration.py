@@ -11,9 +11,9 @@ import pytest
 
 from app.model.certificates import fingerprints
 from app.ports import EVENTS, SECRETS, VALIDATING_WEBHOOKS
+from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, template
 from tests.acceptance.webhook import (
-    NAMESPACE,
     SECRET,
     Webhook,
     configurations,

@@ -11,10 +11,10 @@ from app.ports import LEASES, MUTATING_WEBHOOKS, REPLICA_SETS
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
+from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, annotation
 from tests.acceptance.webhook import (
     ELECTION,
-    NAMESPACE,
     Webhook,
     clean,
     configurations,

@@ -29,10 +29,10 @@ from app.workers.rotator import Rotator
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
+from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, workload
 from tests.acceptance.webhook import (
     ELECTION,
-    NAMESPACE,
     SECRET,
     Webhook,
     clean,

@@ -14,39 +14,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import yaml
 
 from app.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.logs import Logs
+from tests.acceptance.rights import NAMESPACE, account_token
 from tests.cluster.api import Api, Json, Refusal, place
 from tests.cluster.control_plane import Access
 from tests.cluster.numbers import total
 from tests.cluster.programs import Program, eventually, free_port
 
-NAMESPACE: Final = "kube-system"
-ACCOUNT: Final = "vpa-admission-controller"
 HEARTBEAT: Final = "vpa-admission-controller"
 ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
 _ROOT: Final = Path(__file__).parents[2]
-_ROLES: Final = Path(__file__).with_name("roles.yaml")
 _HOST: Final = "PLUMBLINE_WEBHOOK_HOST"  # under which a cluster elsewhere reaches this machine
-_TOKEN_SECONDS: Final = 7200
-
-
-def prepare(admin: Api) -> None:
-    """Give the account its rights."""
-    for document in yaml.safe_load_all(_ROLES.read_text("utf-8")):
-        admin.apply(document)
-
-
-def account_token(admin: Api, account: str = ACCOUNT) -> str:
-    """Return a token of a service account, as a pod would get one."""
-    body = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    token: str = admin.call("POST", path, body).body["status"]["token"]
-    return token
 
 
 def clean(admin: Api) -> None:
@@ -75,7 +57,9 @@ class Webhook:
         self.port = free_port()
         self._health_port = free_port()
         self._admin = admin
-        kubeconfig = access.kubeconfig(folder / f"{name}.kubeconfig", account_token(admin))
+        kubeconfig = access.kubeconfig(
+            folder / f"{name}.kubeconfig", account_token(admin, "admission")
+        )
         command = [
             *(sys.executable, "-m", "app", "admission"),
             f"--kubeconfig={kubeconfig}",

@@ -27,7 +27,7 @@ def build() -> str:
     """Build what is missing."""
     if os.environ.get("KUBECONFIG"):
         return "KUBECONFIG names a cluster, so there is nothing to build"
-    return f"programs are in {parts().folder}"
+    return "\n".join(map(str, parts().paths.values()))
 
 
 def up() -> str:

@@ -24,6 +24,7 @@ _KNOWN = (
     Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Resource(_RBAC, "v1", "roles", "Role"),
     Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
+    Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False),
 )
 _BY_KIND = {resource.kind: resource for resource in _KNOWN}
 _SECONDS = 30.0

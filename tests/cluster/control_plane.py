@@ -1,6 +1,6 @@
-"""etcd, API server and controller manager on free ports of loopback, with a folder of their own.
+"""A cluster on free ports of loopback, with a folder of its own: control plane, nodes, metrics.
 
-Strategy: everything a control plane writes lies in one folder, so that taking it down leaves
+Strategy: everything that it writes lies in one folder, so that taking it down leaves
 nothing. The API server alone can be killed and started again, on the same port and state.
 """
 
@@ -19,6 +19,9 @@ import httpx
 
 from app.adapters.certificates import issue
 from tests.cluster.api import SERVICE_ACCOUNTS, Api, Refusal
+from tests.cluster.front_proxy import NAME as FRONT_PROXY
+from tests.cluster.front_proxy import certificate as front_proxy
+from tests.cluster.nodes import Nodes
 from tests.cluster.parts import Parts
 from tests.cluster.programs import Program, eventually, free_port
 
@@ -91,11 +94,14 @@ class ControlPlane:
         self.etcd = self._program("etcd", self._etcd_flags())
         self.api_server = self._program("kube-apiserver", self._api_server_flags())
         self.controllers = self._program("kube-controller-manager", self._controller_flags())
+        self.scheduler = self._program("kube-scheduler", self._client_flags())
+        self.nodes = Nodes(parts, folder, self.kubeconfig)
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """All of them, in the order in which they start."""
-        return self.etcd, self.api_server, self.controllers
+        control = self.etcd, self.api_server, self.controllers, self.scheduler
+        return *control, *self.nodes.programs
 
     def start(self) -> None:
         """Begin; return when pods can be created."""
@@ -103,12 +109,14 @@ class ControlPlane:
         self.etcd.wait_until(lambda: _answers(f"{self._etcd_url}/health"))
         self.start_api_server()
         self.controllers.start()
+        self.scheduler.start()
         api = self.access.api(self.admin_token)
         try:
             eventually(
                 lambda: api.find(SERVICE_ACCOUNTS, "default", "default"),
                 "controllers make service accounts",
             )
+            self.nodes.start(api)
         finally:
             api.close()
 
@@ -138,9 +146,9 @@ class ControlPlane:
             ).raise_for_status()
 
     def stop(self) -> None:
-        """End all programs."""
+        """End all programs; what is left in the folder serves nobody, so nobody needs manners."""
         for program in reversed(self.programs):
-            program.stop()
+            program.kill()
 
     def _program(self, name: str, flags: dict[str, str]) -> Program:
         command = [self._parts.path(name), *(f"--{key}={text}" for key, text in flags.items())]
@@ -150,12 +158,15 @@ class ControlPlane:
     def _write_keys(self, now: datetime) -> None:
         serving = issue((HOST, "localhost", "kubernetes.default.svc"), now, _DAYS)
         signing = issue(("service-accounts",), now, _DAYS)
+        proxy_pem, proxy_key_pem = front_proxy(now)
         texts = {
             "ca.crt": serving.ca_pem,
             "server.crt": serving.cert_pem,
             "server.key": serving.key_pem,
             "accounts.key": signing.key_pem,
             "accounts.crt": signing.cert_pem,
+            "proxy.crt": proxy_pem,
+            "proxy.key": proxy_key_pem,
             "audit.json": json.dumps(_AUDITED),
             "tokens.csv": f'{self.admin_token},admin,admin,"system:masters"\n',
         }
@@ -196,13 +207,25 @@ class ControlPlane:
             "audit-log-path": str(self.audit_log),
             "allow-privileged": "true",
             "endpoint-reconciler-type": "none",
+            "requestheader-client-ca-file": self._in_folder("proxy.crt"),
+            "requestheader-allowed-names": FRONT_PROXY,
+            "requestheader-username-headers": "X-Remote-User",
+            "requestheader-group-headers": "X-Remote-Group",
+            "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+            "proxy-client-cert-file": self._in_folder("proxy.crt"),
+            "proxy-client-key-file": self._in_folder("proxy.key"),
         }
 
     def _controller_flags(self) -> dict[str, str]:
         return {
-            "kubeconfig": str(self.kubeconfig),
+            **self._client_flags(),
             "service-account-private-key-file": self._in_folder("accounts.key"),
             "root-ca-file": self._in_folder("ca.crt"),
+        }
+
+    def _client_flags(self) -> dict[str, str]:
+        return {
+            "kubeconfig": str(self.kubeconfig),
             "leader-elect": "false",
             "secure-port": "0",
             "kube-api-qps": "300",

@@ -1,7 +1,8 @@
-"""The programs of a control plane: found where somebody says, else built from Go modules.
+"""The programs of a cluster: found where somebody says, else built from Go modules.
 
 Strategy: go.mod pins the versions and nothing else does. What is built lies in a folder outside
-the work tree that is named after the version, so a second run finds it there.
+the work tree that is named after the version, so a second run finds it there. Our own program for
+nodes is named after its sources, so that a change of them is built.
 """
 
 from __future__ import annotations
@@ -13,17 +14,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-MODULE: Final = Path(__file__).parent / "go"
+HERE: Final = Path(__file__).parent
+MODULE: Final = HERE / "go"
 KUBERNETES: Final = "k8s.io/kubernetes"
-PROGRAMS: Final[Mapping[str, str]] = {  # by their packages
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": f"{KUBERNETES}/cmd/kube-apiserver",
-    "kube-controller-manager": f"{KUBERNETES}/cmd/kube-controller-manager",
-    "kubectl": f"{KUBERNETES}/cmd/kubectl",
-}
+METRICS_SERVER: Final = "sigs.k8s.io/metrics-server"
 _BUILD: Final = ("nice", "-n", "10", "go", "build", "-p", "2", "-trimpath", "-buildvcs=false")
 
 
@@ -32,22 +30,41 @@ class Unavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """A folder that holds every program."""
+class Origin:
+    """What a program is built from."""
 
-    folder: Path
+    package: str
+    module: Path = MODULE
+
+
+PROGRAMS: Final[Mapping[str, Origin]] = {
+    "etcd": Origin("go.etcd.io/etcd/server/v3"),
+    "kube-apiserver": Origin(f"{KUBERNETES}/cmd/kube-apiserver"),
+    "kube-controller-manager": Origin(f"{KUBERNETES}/cmd/kube-controller-manager"),
+    "kube-scheduler": Origin(f"{KUBERNETES}/cmd/kube-scheduler"),
+    "kubectl": Origin(f"{KUBERNETES}/cmd/kubectl"),
+    "node": Origin("./node"),
+    "metrics-server": Origin(f"{METRICS_SERVER}/cmd/metrics-server", MODULE / "metrics"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where every program lies."""
+
+    paths: Mapping[str, Path]
 
     def path(self, program: str) -> str:
         """Return where a program lies."""
-        return str(self.folder / program)
+        return str(self.paths[program])
 
 
-def pinned(module: str) -> str:
+def pinned(module: str, folder: Path = MODULE) -> str:
     """Return the version of a module in go.mod, such as `v1.30.1`."""
-    text = (MODULE / "go.mod").read_text("utf-8")
+    text = (folder / "go.mod").read_text("utf-8")
     found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", text, re.MULTILINE)
     if found is None:
-        raise Unavailable(f"{MODULE / 'go.mod'} does not name {module}")
+        raise Unavailable(f"{folder / 'go.mod'} does not name {module}")
     return found[1]
 
 
@@ -57,51 +74,68 @@ def parts(environment: Mapping[str, str] = os.environ) -> Parts:
     Raises:
         Unavailable: they are not where somebody says, or cannot be built.
     """
+    paths = planned(environment)
+    if missing := [name for name, path in paths.items() if not os.access(path, os.X_OK)]:
+        _build({name: paths[name] for name in missing}, environment)
+    return Parts(paths)
+
+
+def planned(environment: Mapping[str, str]) -> Mapping[str, Path]:
+    """Return where each program lies, or will lie when it is built."""
+    return {name: _place(name, environment) for name in PROGRAMS}
+
+
+def _place(name: str, environment: Mapping[str, str]) -> Path:
+    """Return where a program lies, or is to lie: somebody's folder goes first."""
     if given := environment.get("KUBEBUILDER_ASSETS"):
-        missing = _missing(Path(given))
-        if missing:
-            raise Unavailable(f"KUBEBUILDER_ASSETS={given} lacks {', '.join(missing)}")
-        return Parts(Path(given))
-    folder = _cache(environment) / pinned(KUBERNETES).removeprefix("v") / "bin"
-    if missing := _missing(folder):
-        _build(missing, folder, environment)
-    return Parts(folder)
-
-
-def _cache(environment: Mapping[str, str]) -> Path:
+        path = Path(given) / name
+        if path.exists():
+            return path
     home = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "plumbline"
+    folder = Path(home) / "plumbline" / pinned(KUBERNETES).removeprefix("v") / "bin"
+    return folder / f"{name}{_mark(PROGRAMS[name])}"
 
 
-def _missing(folder: Path) -> list[str]:
-    return [name for name in PROGRAMS if not os.access(folder / name, os.X_OK)]
+def _mark(origin: Origin) -> str:
+    """Return what tells one state of a program from others that go with the same Kubernetes."""
+    if origin.module != MODULE:
+        return f"-{pinned(METRICS_SERVER, origin.module)}"
+    if not origin.package.startswith("."):
+        return ""
+    sources = sorted((MODULE / origin.package).glob("*.go"))
+    return f"-{sha256(b''.join(path.read_bytes() for path in sources)).hexdigest()[:12]}"
 
 
-def _build(programs: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+def _build(missing: Mapping[str, Path], environment: Mapping[str, str]) -> None:
     if shutil.which("go", path=environment.get("PATH")) is None:
         raise Unavailable(
             "the control plane is built with Go: install Go 1.26 or newer, or let KUBECONFIG name "
-            "a cluster, or KUBEBUILDER_ASSETS a folder with " + ", ".join(PROGRAMS)
+            "a cluster, or KUBEBUILDER_ASSETS a folder with " + ", ".join(missing)
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in programs:
-        package = PROGRAMS[name]
+    for name, path in missing.items():
+        origin = PROGRAMS[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
         sys.stderr.write(f"building {name}, once; the API server takes minutes ...\n")
-        unfinished = folder / f"{name}.{os.getpid()}"
-        command = [*_BUILD, "-ldflags", _linked(package), "-o", str(unfinished), package]
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+        command = [*_BUILD, "-ldflags", _linked(origin), "-o", str(unfinished), origin.package]
         try:
-            subprocess.run(command, cwd=MODULE, check=True, env={**environment, "CGO_ENABLED": "0"})
-            unfinished.rename(folder / name)
+            subprocess.run(
+                command, cwd=origin.module, check=True, env={**environment, "CGO_ENABLED": "0"}
+            )
+            unfinished.rename(path)
         except subprocess.CalledProcessError as error:
             raise Unavailable(f"{name} was not built: go ended with {error.returncode}") from error
         finally:
             unfinished.unlink(missing_ok=True)
 
 
-def _linked(package: str) -> str:
+def _linked(origin: Origin) -> str:
     """Return linker flags: no symbols, and the version that the programs call themselves."""
     flags = ["-s", "-w"]
-    if package.startswith(KUBERNETES):
+    if origin.module != MODULE:
+        version = pinned(METRICS_SERVER, origin.module)
+        flags.append(f"-X {METRICS_SERVER}/pkg/version.gitVersion={version}")
+    elif not origin.package.startswith("go."):
         version = pinned(KUBERNETES)
         major, minor, *_ = version.removeprefix("v").split(".")
         told = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.numbers import total
-from tests.cluster.parts import PROGRAMS, Unavailable, parts, pinned
+from tests.cluster.parts import PROGRAMS, Unavailable, parts, pinned, planned
 
 
 def put(folder: Path, *names: str) -> str:
@@ -20,21 +20,30 @@ def put(folder: Path, *names: str) -> str:
 
 
 def test_given_folder(tmp_path: Path) -> None:
-    """A folder that somebody names is used as it is, or what it lacks is told."""
-    whole = put(tmp_path / "whole", *PROGRAMS)
+    """A folder that somebody names goes first; what it lacks comes from elsewhere."""
     half = put(tmp_path / "half", "etcd", "kubectl")
+    environment = {"KUBEBUILDER_ASSETS": half, "PATH": "/nowhere"}
 
-    assert parts({"KUBEBUILDER_ASSETS": whole}).path("etcd") == f"{whole}/etcd"
-    with pytest.raises(Unavailable, match=r"lacks kube-apiserver, kube-controller-manager$"):
-        parts({"KUBEBUILDER_ASSETS": half})
+    assert parts({"KUBEBUILDER_ASSETS": put(tmp_path / "whole", *PROGRAMS)}).paths == {
+        name: tmp_path / "whole" / name for name in PROGRAMS
+    }
+    with pytest.raises(Unavailable, match=r"a folder with kube-apiserver, .*metrics-server$"):
+        parts({"XDG_CACHE_HOME": str(tmp_path), **environment})
 
 
 def test_cache(tmp_path: Path) -> None:
     """What was built once for a version lies in a folder of that version."""
     version = pinned("k8s.io/kubernetes").removeprefix("v")
-    folder = put(tmp_path / "plumbline" / version / "bin", *PROGRAMS)
+    folder = tmp_path / "plumbline" / version / "bin"
+    marked = {"node": "node-", "metrics-server": "metrics-server-v"}
+    with pytest.raises(Unavailable):
+        parts({"XDG_CACHE_HOME": str(tmp_path), "PATH": "/nowhere"})
+    names = [path.name for path in planned({"XDG_CACHE_HOME": str(tmp_path)}).values()]
+    put(folder, *names)
 
-    assert str(parts({"XDG_CACHE_HOME": str(tmp_path)}).folder) == folder
+    found = parts({"XDG_CACHE_HOME": str(tmp_path), "PATH": "/nowhere"})
+    for name in PROGRAMS:
+        assert found.path(name).startswith(str(folder / marked.get(name, name)))
 
 
 @pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}], ids=["no Go"])

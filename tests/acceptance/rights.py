@@ -1,0 +1,48 @@
+"""Accounts and roles for our processes: those that are shipped, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+import yaml
+
+from app.manifests.install import PROGRAMS, program
+from tests.cluster.api import Api, Json
+
+NAMESPACE: Final = "kube-system"
+_KINDS: Final = {
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+}
+_TOKEN_SECONDS: Final = 7200
+
+
+@cache
+def _documents(verb: str) -> tuple[Json, ...]:
+    return tuple(yaml.safe_load_all(program(verb)))
+
+
+def rights() -> Iterator[Json]:
+    """Yield what is shipped about who may do what."""
+    for verb in PROGRAMS:
+        yield from (item for item in _documents(verb) if item["kind"] in _KINDS)
+
+
+def prepare(admin: Api) -> None:
+    """Give all accounts their rights."""
+    for item in rights():
+        admin.apply(item)
+
+
+def account_token(admin: Api, verb: str) -> str:
+    """Return a token of a process's account, as its pod would get one."""
+    body = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
+    account = PROGRAMS[verb].name
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    token: str = admin.call("POST", path, body).body["status"]["token"]
+    return token

@@ -1,0 +1,100 @@
+"""`plumbline recommender` and `plumbline updater` as programs, each with its own account."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+import orjson
+
+from tests.acceptance.logs import Logs
+from tests.acceptance.rights import account_token
+from tests.cluster.api import Api, Json
+from tests.cluster.control_plane import Access
+from tests.cluster.numbers import total
+from tests.cluster.programs import Program, eventually, free_port
+
+_ROOT: Final = Path(__file__).parents[2]
+_ROUNDS: Final = {
+    "updater": ("vpa_updater_execution_latency_seconds_count", "total"),
+    "recommender": ("vpa_recommender_execution_latency_seconds_count", "total"),
+}
+QUIET_ROUNDS: Final = 20  # of an updater in which nothing happened: it does not want to
+
+
+class Worker:
+    """One process."""
+
+    def __init__(
+        self,
+        verb: str,
+        access: Access,
+        admin: Api,
+        folder: Path,
+        flags: Iterable[str] = (),
+        *,
+        name: str = "",
+    ) -> None:
+        self.verb = verb
+        self._port = free_port()
+        name = name or verb
+        kubeconfig = access.kubeconfig(folder / f"{name}.kubeconfig", account_token(admin, verb))
+        command = [
+            *(sys.executable, "-m", "app", verb),
+            f"--kubeconfig={kubeconfig}",
+            f"--address=127.0.0.1:{self._port}",
+            f"--{verb}-interval=1s",
+            *flags,
+        ]
+        environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_ROOT)}
+        self.program = Program(name, command, folder / f"{name}.log", environment)
+
+    def start(self, logs: Logs) -> None:
+        """Begin; return when it knows the cluster."""
+        logs.add(self.program.name, self.program.log)
+        self.program.start()
+        self.program.wait_until(lambda: self.problem() == "OK")
+
+    def stop(self, seconds: float = 60.0) -> int:
+        """End it; return its exit code."""
+        return self.program.stop(seconds)
+
+    def problem(self) -> str:
+        """Return why it is not ready; OK when it is."""
+        try:
+            return self._page("/readyz")
+        except OSError as error:
+            return repr(error)
+
+    def number(self, name: str, **labels: str) -> float:
+        """Return a number it publishes."""
+        return total(self._page("/metrics"), name, **labels)
+
+    def rounds(self) -> float:
+        """Return how often it has looked at the cluster."""
+        name, step = _ROUNDS[self.verb]
+        return self.number(name, step=step)
+
+    def wait_rounds(self, count: int = QUIET_ROUNDS) -> None:
+        """Return after so many more rounds, the one that is under way not counted."""
+        until = self.rounds() + 1 + count
+        eventually(
+            lambda: self.rounds() >= until, f"{count} rounds", seconds=60 + 6 * count, every=1
+        )
+
+    def decisions(self, namespace: str) -> Sequence[Json]:
+        """Return what an updater decided in its last round."""
+        page = self._page(f"/v1/decisions?{urlencode({'namespace': namespace})}")
+        found: Sequence[Json] = orjson.loads(page)["decisions"]
+        return found
+
+    def _page(self, path: str) -> str:
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=10)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()

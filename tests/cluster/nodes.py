@@ -1,0 +1,161 @@
+"""The nodes of a cluster, and what measures the pods on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from app.ports import NODES
+from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.parts import Parts
+from tests.cluster.programs import Program, eventually, free_port
+
+LABEL: Final = "tests.plumbline.dev/for"  # of a node that is kept for those who ask for it
+_NAMESPACE: Final = "kube-system"
+_METRICS: Final = "metrics-server"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSize:
+    """A node: its name and size, and whom it is kept for."""
+
+    name: str
+    cpu: str = "200"  # more than 256 do not fit into a cgroup
+    memory: str = "800Gi"
+    kept_for: str = ""
+
+
+# All rows share the two large ones; on the small ones pods stand in one another's way.
+USUAL: Final = (
+    NodeSize("node-1"),
+    NodeSize("node-2"),
+    NodeSize("small-1", "4", "16Gi", kept_for="crowds"),
+)
+
+
+class Nodes:
+    """Some nodes and their metrics-server, each a program."""
+
+    def __init__(
+        self, parts: Parts, folder: Path, kubeconfig: Path, sizes: tuple[NodeSize, ...] = USUAL
+    ) -> None:
+        self._sizes = sizes
+        self.metrics_ports = {size.name: free_port() for size in sizes}
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder)}
+        self.nodes = [
+            Program(
+                size.name,
+                [
+                    parts.path("node"),
+                    f"--kubeconfig={kubeconfig}",
+                    f"--name={size.name}",
+                    f"--folder={folder}",
+                    f"--network={number + 1}",
+                    f"--port={free_port()}",
+                    f"--metrics-port={self.metrics_ports[size.name]}",
+                    f"--cpu={size.cpu}",
+                    f"--memory={size.memory}",
+                    "--max-pods=3000",
+                ],
+                folder / f"{size.name}.log",
+                environment,
+            )
+            for number, size in enumerate(sizes)
+        ]
+        self._metrics_port = free_port()
+        flags = _metrics_flags(kubeconfig, folder, self._metrics_port)
+        command = [parts.path(_METRICS), *(f"--{key}={text}" for key, text in flags.items())]
+        self.metrics = Program(_METRICS, command, folder / f"{_METRICS}.log", environment)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All of them."""
+        return *self.nodes, self.metrics
+
+    def start(self, api: Api) -> None:
+        """Begin; return when pods can run."""
+        for program in self.programs:
+            program.start()
+        _announce_metrics(api, self._metrics_port)
+        for program, size in zip(self.nodes, self._sizes, strict=True):
+            program.wait_until(partial(_is_ready, api, size.name))
+            if size.kept_for:
+                _keep(api, size)
+
+
+def _is_ready(api: Api, name: str) -> bool:
+    found = api.find(NODES, "", name)
+    conditions = found["status"].get("conditions") or () if found else ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _keep(api: Api, size: NodeSize) -> None:
+    """Keep a node for pods that ask for it, and tolerate that nobody else may."""
+    taint = {"key": LABEL, "value": size.kept_for, "effect": "NoSchedule"}
+    change = {"metadata": {"labels": {LABEL: size.kept_for}}, "spec": {"taints": [taint]}}
+    api.merge(NODES, "", size.name, change)
+
+
+def placed(item: Json, whom: str) -> Json:
+    """Let a pod, or a template of pods, go to the nodes that are kept for somebody."""
+    item["spec"] |= {
+        "nodeSelector": {LABEL: whom},
+        "tolerations": [{"key": LABEL, "operator": "Exists"}],
+    }
+    return item
+
+
+def _metrics_flags(kubeconfig: Path, folder: Path, port: int) -> Mapping[str, str]:
+    return {
+        "kubeconfig": str(kubeconfig),
+        "authentication-kubeconfig": str(kubeconfig),
+        "authorization-kubeconfig": str(kubeconfig),
+        "bind-address": "127.0.0.1",
+        "secure-port": str(port),
+        "cert-dir": str(folder / "metrics-certificates"),
+        "kubelet-insecure-tls": "true",
+        "kubelet-use-node-status-port": "true",
+        "kubelet-preferred-address-types": "InternalIP",
+        "metric-resolution": "10s",  # the shortest that it takes
+        "kubelet-request-timeout": "5s",
+    }
+
+
+def _announce_metrics(api: Api, port: int) -> None:
+    """Tell the API server who answers for metrics.k8s.io.
+
+    Endpoints must not be on loopback, but a service may have a name that is.
+    """
+    place = {"name": _METRICS, "namespace": _NAMESPACE}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": place,
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+    }
+    answers = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": "v1beta1.metrics.k8s.io"},
+        "spec": {
+            "group": "metrics.k8s.io",
+            "version": "v1beta1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "insecureSkipTLSVerify": True,
+            "service": {**place, "port": port},
+        },
+    }
+    for item in (service, answers):
+        eventually(partial(_is_applied, api, item), f"{item['kind']} is there")
+
+
+def _is_applied(api: Api, item: Json) -> bool:
+    try:
+        return api.apply(item).status < 300
+    except Refusal:  # the namespace may not be there yet
+        return False
