@@ -256,7 +256,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _create(self, resource: Resource) -> Json:
         body = self._asked.json
-        name = body["metadata"]["name"]
+        name = body["metadata"].get("name") or f"{body['metadata']['generateName']}x"
         if (body["metadata"].get("namespace", ""), name) in self.api.objects[resource]:
             message = f'{resource.plural} "{name}" already exists'
             raise Refusal(409, "AlreadyExists", message)

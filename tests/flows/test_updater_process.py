@@ -154,6 +154,52 @@ def test_the_leader_lets_go(server: ApiServer, tmp_path: Path) -> None:
     assert lease["spec"]["holderIdentity"] == ""
 
 
+def asked(server: ApiServer, method: str, part: str) -> list[str]:
+    """Return the paths of the requests of a kind."""
+    return [item.path for item in server.requests if item.method == method and part in item.path]
+
+
+def test_a_boost_ends_by_the_pods_own_event(server: ApiServer, tmp_path: Path) -> None:
+    """A pod that gets ready is brought back at once, not in the next round; in any mode."""
+    marks = {"vpaCpuStartupBoost/app": '{"requests":{"cpu":"100m"},"limits":{}}'}
+    starting = running(container("app", "300m/100Mi"), annotations=marks, ready=False)
+    boost = {"cpu": {"type": "Factor", "factor": 3}}
+    server.store(VPAS, make.vpa_json(mode="Off", boost=boost, recommendations=[]))
+    server.store(PODS, starting)
+    flags = ["--feature-gates=CPUStartupBoost=true", "--updater-interval=1h"]
+    with updating(server, tmp_path, *flags) as found:
+        assert eventually(lambda: len(found.decisions("?reason=BoostRunning")) == 1)
+        assert asked(server, "PATCH", "/resize") == []
+        server.store(PODS, running(container("app", "300m/100Mi"), annotations=marks))
+        assert eventually(lambda: bool(asked(server, "PATCH", "/web-0/resize")), 5), (
+            found.log.read_text()
+        )
+    assert len(asked(server, "POST", "/eviction")) == 0
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_pod_is_created_on_trial(server: ApiServer, tmp_path: Path, works: bool) -> None:
+    """With --prove=dry-run nobody goes before a pod on trial has come back with its size."""
+    size = "200m/200Mi" if works else "100m/100Mi"
+    template = {
+        "metadata": {"labels": make.LABELS},
+        "spec": {"containers": [container("app", size)]},
+    }
+    stateful_set = make.workload_json(replicas=3)
+    stateful_set["spec"]["template"] = template
+    server.store(STATEFUL_SETS, stateful_set)
+    with updating(server, tmp_path, "--prove=dry-run") as found:
+        told = "?action=Evict" if works else "?reason=RecreatedWithoutChange"
+        assert eventually(lambda: len(found.decisions(told)) >= 1), found.log.read_text()
+    trials = [
+        item.query.get("dryRun")
+        for item in server.requests
+        if item.path.endswith("/pods") and item.method == "POST"
+    ]
+    assert set(trials) == {"All"}
+    assert bool(asked(server, "POST", "/eviction")) is works
+
+
 def test_without_rights_that_only_help(server: ApiServer, tmp_path: Path) -> None:
     """Upstream's rights do not include budgets: it works without them, and says so."""
     server.fail("/poddisruptionbudgets", 403, times=1000)
