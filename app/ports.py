@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -208,6 +208,18 @@ class Cluster(Protocol):
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Send a plain request, for paths that are no resource (discovery, version)."""
+        ...
+
+
+class Prometheus(Protocol):
+    """A Prometheus; every call raises `app.model.errors.ClusterError` and nothing else."""
+
+    def query(self, query: str, at: datetime) -> Json:
+        """Return the answer to a query at a time."""
+        ...
+
+    def query_range(self, query: str, start: datetime, end: datetime, step: timedelta) -> Json:
+        """Return the answer to a query over a time, both ends included."""
         ...
 
 

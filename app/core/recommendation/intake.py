@@ -47,6 +47,8 @@ class Tally:
     memory_late: int = 0
     memory_refused: int = 0
     memory_grace: int = 0  # too soon after a move
+    past_series_refused: int = 0  # of history from elsewhere
+    past_points_refused: int = 0
     kills: int = 0
     kills_repeated: int = 0
     kills_late: int = 0  # too long ago, or in the future

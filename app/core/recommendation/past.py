@@ -22,3 +22,5 @@ class PastUsage:
     memory_bytes: Amounts  # likewise
     window_ns: int = 0  # over how long CPU usage is averaged; 0 if not known
     stands_for: float = 1.0  # so many samples of live usage as each amount takes the place of
+    refused_series: int = 0  # could not be read
+    refused_points: int = 0

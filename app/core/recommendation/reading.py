@@ -72,6 +72,11 @@ class Reading:
         self._labels: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
         self._used: dict[ContainerKey, dict[Stage, Amounts]] = {}
 
+    @property
+    def stage(self) -> Stage:
+        """What is asked for."""
+        return self._stage
+
     def question(self) -> Question | None:
         """Return what to ask next, None if everything is known."""
         if self._stage is Stage.DONE:
@@ -141,6 +146,8 @@ class Reading:
             table(Stage.MEMORY),
             window_ns,
             self._step / self._rules.sampling,
+            self.flaws.series,
+            self.flaws.points,
         )
 
     # --- inside

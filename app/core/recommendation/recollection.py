@@ -77,6 +77,8 @@ class Recollection:
 
     def learn(self, past: PastUsage, now_ns: int, only: Collection[VpaKey] | None = None) -> None:
         """Take the past in, for all VPAs or for some only; nothing may be told twice to a VPA."""
+        self._tally.past_series_refused += past.refused_series
+        self._tally.past_points_refused += past.refused_points
         feeds = _Feeds.of(list(self._feeds(past, now_ns, only)))
         if not len(feeds.lines):
             return

@@ -200,7 +200,7 @@ def test_flaws_are_counted() -> None:
     )
 
     assert reading.usage().cpu_millicores.tolist() == [[ABSENT, ABSENT, 3000, ABSENT]]
-    assert (reading.flaws.series, reading.flaws.points) == (3, 3)
+    assert (reading.usage().refused_series, reading.usage().refused_points) == (3, 3)
     assert reading.flaws.told[0] == "labels: a series has no label namespace: pod=x"
     assert reading.flaws.told[-1] == "cpu: default/web-0/app has amounts that cannot be"
 

@@ -352,6 +352,16 @@ def test_nothing_is_told() -> None:
     assert scene.model.tally.counts() == Scene().model.tally.counts()
 
 
+def test_flaws_of_the_past() -> None:
+    """What could not be read is counted, whoever it would have fed."""
+    scene = Scene()
+    told = replace(past({"web-0/app": USED}, START), refused_series=2, refused_points=3)
+    scene.model.learn_past(told, START)
+
+    tally = scene.model.tally
+    assert (tally.past_series_refused, tally.past_points_refused) == (2, 3)
+
+
 def test_boosted_containers() -> None:
     """What a container used before its boost ended is not learned."""
     rules = replace(RecommenderRules(), cpu_startup_boost=True)
