@@ -18,14 +18,7 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import read_workload
-from app.ports import (
-    LIMIT_RANGES,
-    NODES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    VPAS,
-    WORKLOADS,
-)
+from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS
 from app.wiring.place import Connection, Place
 from app.workers.boosts import Change
 

@@ -19,11 +19,7 @@ from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Action, Decision
 from app.core.updating.memory import Place
 from app.core.updating.plan import Plan
-from app.core.updating.unboost import (
-    boosted_containers,
-    pending_containers,
-    ready_condition,
-)
+from app.core.updating.unboost import boosted_containers, pending_containers, ready_condition
 from app.core.updating.unboost_queue import Next, look, pause_after, starts_anew
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.core.updating.decisions import Action, Reason
-from app.core.updating.infeasible import (
-    Infeasible,
-    is_remembered,
-)
+from app.core.updating.infeasible import Infeasible, is_remembered
 from app.core.updating.resize_wishes import (
     Urge,
     assessment,
@@ -20,9 +17,7 @@ from app.core.updating.resize_wishes import (
     waiting,
     wanted_of,
 )
-from app.core.updating.resizing import (
-    Stage,
-)
+from app.core.updating.resizing import Stage
 from app.core.updating.under_way import under_way
 from app.core.updating.wishes import Assessment, Case
 

@@ -6,20 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.updating.decisions import Action, ContainerChange, Pair, PodChange, Reason
-from app.core.updating.infeasible import (
-    Wanted,
-    is_remembered,
-    raw_targets,
-    targets,
-)
+from app.core.updating.infeasible import Wanted, is_remembered, raw_targets, targets
 from app.core.updating.need import Priority
 from app.core.updating.patching import updated_marks
-from app.core.updating.resizing import (
-    ResizeState,
-    Stage,
-    changes_qos,
-    is_disruptive,
-)
+from app.core.updating.resizing import ResizeState, Stage, changes_qos, is_disruptive
 from app.core.updating.shapes import Shape
 from app.core.updating.wishes import Assessment, Case, Wish
 from app.model.pods import Pod

@@ -12,10 +12,7 @@ from datetime import datetime
 
 from app.core.scaling import SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
-from app.core.updating.infeasible import (
-    Infeasible,
-    blamed_resources,
-)
+from app.core.updating.infeasible import Infeasible, blamed_resources
 from app.core.updating.numbers import measure
 from app.core.updating.patching import last_updated, updated_marks
 from app.core.updating.resize_wishes import (
@@ -29,12 +26,7 @@ from app.core.updating.resize_wishes import (
     resize,
     waiting,
 )
-from app.core.updating.resizing import (
-    ResizeState,
-    Stage,
-    are_same,
-    is_stuck,
-)
+from app.core.updating.resizing import ResizeState, Stage, are_same, is_stuck
 from app.core.updating.shapes import Shape
 from app.core.updating.wishes import Assessment, Case, Wish
 from app.model.pods import Pod, Quantities

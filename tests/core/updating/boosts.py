@@ -11,9 +11,7 @@ import pytest
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.rules import UpdateRules
-from app.core.updating.unboost import (
-    MARK,
-)
+from app.core.updating.unboost import MARK
 from tests import make
 from tests.core.updating.scenes import (
     UNPROVEN,

@@ -13,9 +13,7 @@ from app.core.updating.memory import Memory, PodMemory, Resized
 from app.core.updating.patching import annotation_patch, resize_patch
 from app.core.updating.plan import Around
 from app.core.updating.rules import UpdateRules
-from app.core.updating.unboost import (
-    MARK,
-)
+from app.core.updating.unboost import MARK
 from app.model.gates import NO_GATES
 from tests import make
 from tests.core.updating.boosts import (

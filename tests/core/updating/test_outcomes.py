@@ -13,14 +13,7 @@ from app.core.updating.failures import Pause
 from app.core.updating.memory import Memory, PodMemory, Resized
 from app.core.updating.outcomes import Outcome, learn
 from app.core.updating.rules import UpdateRules
-from app.model.errors import (
-    ClusterError,
-    Conflict,
-    NotFound,
-    Refused,
-    TooMany,
-    Unavailable,
-)
+from app.model.errors import ClusterError, Conflict, NotFound, Refused, TooMany, Unavailable
 from app.model.kinds import ObjectKey
 from tests import make
 from tests.core.updating import boosts
