@@ -40,7 +40,7 @@ _PAGE: Final = 500
 _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000
 _LEAST_PER_MINUTE: Final = 300  # checkpoints
-_ROW_MINUTES: Final = 40  # in which every row may be written once
+_ROW_MINUTES: Final = 60  # in which every row may be written once
 _MOST_TOLD: Final = 5  # sentences about one list
 
 

@@ -49,11 +49,13 @@ class _Loop:
 class Replica:
     """One recommender process; with a name it takes part in an election."""
 
-    def __init__(self, sandbox: Sandbox, flags: Sequence[str], name: str = "") -> None:
+    def __init__(
+        self, sandbox: Sandbox, flags: Sequence[str], name: str = "", cluster: Cluster | None = None
+    ) -> None:
         self.clock = sandbox.clock
         self.faults = Faults()
         self.registry = CollectorRegistry()
-        self.watched = Watched(self.faults.before(sandbox.cluster))
+        self.watched = Watched(self.faults.before(cluster or sandbox.cluster))
         self.rules = round_rules(parse(RecommenderSettings, flags, {}))
         self.begun: list[Recommender] = []  # one for each term
         self._written: list[tuple[Call, float]] = []
@@ -171,9 +173,9 @@ class Stage:
         """The replica that began last."""
         return self.replicas[-1]
 
-    def begin(self, name: str = "", *flags: str) -> Replica:
+    def begin(self, name: str = "", *, cluster: Cluster | None = None) -> Replica:
         """Start another process."""
-        self.replicas.append(Replica(self.sandbox, (*self.flags, *flags), name))
+        self.replicas.append(Replica(self.sandbox, self.flags, name, cluster))
         return self.replica
 
     def apply(self, *items: Json) -> None:
