@@ -12,6 +12,7 @@ import sys
 from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import orjson
@@ -241,8 +242,19 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
         ),
         pytest.param(
             ["run", "--objects", "/dev/null"],
-            "/dev/null: several processes have to read it, so it must be a file",
-            id="a pipe to serve",
+            "--objects: there are no objects to apply in /dev/null",
+            id="nothing to run",
+        ),
+        pytest.param(
+            ["run", "--kubeconfig=config"],
+            "--kubeconfig: on a real cluster run only looks on; add --dry-run, "
+            "or start admission, recommender and updater",
+            id="a real cluster to run on",
+        ),
+        pytest.param(
+            ["run", "--speed=0"],
+            '--speed takes a number above zero, or max, not "0"',
+            id="time that stands",
         ),
         pytest.param(
             ["admit", "/proc/self/mem"],
@@ -290,13 +302,22 @@ def test_documents() -> None:
     assert plumbline("--version")[1].startswith(b"plumbline ")
 
 
-@pytest.mark.parametrize("verb", ["run", "admission"])
-def test_a_taken_port(tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize("flag", ["port", "admission-port", "recommender-port", "updater-port"])
+def test_a_taken_port_of_run(flag: str) -> None:
+    """Each port of the whole is told with its own flag."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        code, output, errors = plumbline("run", *free_ports(), f"--{flag}={port}")
+    sentence = f"plumbline: --{flag}: cannot listen on localhost:{port}: Address already in use\n"
+    assert (code, output, errors) == (2, b"", sentence)
+
+
+def test_a_taken_port(tmp_path: Path) -> None:
     """A port that somebody else has is told with its flag, and nothing is left running."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         code, output, errors = plumbline(
-            verb, f"--objects={tmp_path}", f"--certs-dir={tmp_path}", "--workers=1",
+            "admission", f"--objects={tmp_path}", f"--certs-dir={tmp_path}", "--workers=1",
             "--host=127.0.0.1", f"--port={port}", "--address=127.0.0.1:0",
         )  # fmt: skip
     sentence = f"plumbline: --port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
@@ -387,40 +408,45 @@ def free_port() -> int:
         return port
 
 
-def pasted(process: subprocess.Popen[bytes]) -> list[bytes]:
-    """Run the commands that a process prints, as they are printed."""
+def free_ports() -> list[str]:
+    """Return flags with a free port for each port of the whole."""
+    flags = ("port", "admission-port", "recommender-port", "updater-port")
+    return [f"--{flag}={free_port()}" for flag in flags]
+
+
+def commands(process: subprocess.Popen[bytes]) -> dict[str, str]:
+    """Return the commands that a process prints, by the comment above each."""
     assert process.stdout is not None
-    commands: list[str] = []
-    while len(commands) < 2:
-        line = process.stdout.readline().decode()
-        assert line, "it ended"
-        commands += [line] if line.startswith("curl ") else []
-    return [
-        subprocess.run(
-            ["sh", "-c", command], capture_output=True, timeout=SECONDS, check=True
-        ).stdout
-        for command in commands
-    ]
+    lines = (line.decode() for line in iter(process.stdout.readline, b""))
+    found: dict[str, str] = {}
+    comment = ""
+    for line in takewhile(str.strip, dropwhile(lambda line: not line.startswith("# "), lines)):
+        if line.startswith("# "):
+            comment = line
+        else:
+            found[comment] = found.get(comment, "") + line
+    return found
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_what_run_says_can_be_pasted(tmp_path: Path) -> None:
-    """The webhook on built-in objects tells how to ask it, and the answer shows what it does."""
-    with start(
-        "run",
-        f"--port={free_port()}",
-        f"--address=127.0.0.1:{free_port()}",
-        f"--certs-dir={tmp_path}/my certs",
-        "--workers=1",
-        "--v=0",
-    ) as process:
+def test_what_run_says_can_be_pasted() -> None:
+    """Every command that is printed works in a shell as it is printed, and shows what it says."""
+    with start("run", *free_ports()) as process:
         try:
-            shown = pasted(process)
+            shown = {
+                comment: subprocess.run(
+                    ["sh", "-c", command], capture_output=True, timeout=SECONDS, check=True
+                ).stdout
+                for comment, command in commands(process).items()
+            }
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=SECONDS)
+            output, errors = process.communicate(timeout=SECONDS)
         finally:
             process.terminate()
-    patch = {operation["path"]: operation["value"] for operation in orjson.loads(shown[0])}
-    assert patch["/spec/containers/0/resources/requests/cpu"] == "350m"
-    assert b"spec.updatePolicy.updateMode: Unsupported value" in shown[1]
+    told = dict(zip(("new pod", "recommended", "mistakes", "decided"), shown.values(), strict=True))
+    assert b'"path": "/metadata/annotations/vpaObservedContainers"' in told["new pod"]
+    assert b"spec.updatePolicy.updateMode: Unsupported value" in told["mistakes"]
+    assert orjson.loads(told["recommended"])["name"] == "billing"
+    assert "decisions" in orjson.loads(told["decided"])
     assert (process.returncode, errors) == (0, b"")
+    assert b"of the cluster's time:" in output

@@ -19,7 +19,7 @@ from app.model.words import nearest
 Verb = Callable[[Sequence[str], Mapping[str, str]], int]
 
 VERBS: Mapping[str, tuple[Verb, str]] = {
-    "run": (verbs.run, "start the webhook here on a small built-in set of objects"),
+    "run": (verbs.run, "run all of it here, on a cluster in memory"),
     "admission": (verbs.admission, "serve the admission webhook"),
     "admit": (verbs.admit, "answer admission reviews without a server"),
     "updater": (verbs.updater, "bring running pods to what is recommended for them"),

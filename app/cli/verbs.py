@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version as installed_version
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from app.settings.pages import PURPOSES, help_text, plain_help
 from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
-from app.settings.shared import Offline
+from app.settings.run import RunSettings
 from app.settings.updater import UpdaterSettings
 from app.wiring.numbers import shared_numbers
 
@@ -80,20 +80,14 @@ def admission(words: Arguments, environment: Environment) -> int:
 
 
 def run(words: Arguments, environment: Environment) -> int:
-    """Serve the webhook here on built-in objects, or on others that are named."""
-    settings = settings_of(AdmissionSettings, "run", words, environment)
+    """Run everything in one process."""
+    settings = settings_of(RunSettings, "run", words, environment)
     if settings is None:
         return 0
-    with shared_numbers():
-        from app.wiring.knowledge import check_files  # only now: see shared_numbers
-        from app.wiring.run import demo_objects, try_out
+    from app.wiring.run import run as run_all  # the other verbs start faster without it
 
-        check_files(settings.offline.objects)
-        if not settings.offline.objects:
-            settings = replace(settings, offline=Offline((demo_objects(),)))
-        if not settings.serving.host:  # a try-out is nobody else's business
-            settings = replace(settings, serving=replace(settings.serving, host="localhost"))
-        return try_out(settings)
+    with open(os.devnull, "w", encoding="ascii") as nowhere:
+        return run_all(settings, sys.stdout or nowhere, environment)
 
 
 def certs(words: Arguments, environment: Environment) -> int:

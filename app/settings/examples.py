@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    "run": (("plumbline run", "try it out here, without a cluster"),),
+    "run": (
+        ("plumbline run", "a minute of the built-in shop a second, until Ctrl-C"),
+        ("plumbline run --speed max --for 24h", "a day of it, as fast as can be"),
+        ("plumbline run --objects manifests/", "with your own workloads and VPAs"),
+        ("plumbline run --kubeconfig config --dry-run", "beside a real cluster, writing nothing"),
+    ),
     "admission": (
         ("plumbline admission", "in a pod, with its service account"),
         (

@@ -15,6 +15,7 @@ from app.settings.plan import PlanSettings
 from app.settings.recommendations import RecommendationsSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
+from app.settings.run import RunSettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings
 
@@ -33,7 +34,10 @@ variable."""
 
 PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "admission": (AdmissionSettings, "Serve the admission webhook."),
-    "run": (AdmissionSettings, "Try the webhook out on a small built-in cluster."),
+    "run": (
+        RunSettings,
+        "Run webhook, recommender and updater in one process, on a cluster in memory.",
+    ),
     "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
     "certs": (CertsSettings, "Make a CA and a serving certificate, unless good ones are there."),
     "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),

@@ -1,77 +1,184 @@
-"""The webhook on a small built-in cluster, for trying it out."""
+"""The whole autoscaler in one process, and what it does on the screen.
+
+Strategy: the main thread moves the time of a cluster in memory, frame by frame, and draws; so one
+signal ends it between two frames. When the machine is too slow for the speed that was asked for,
+the cluster's time goes slower, and nothing is left out.
+"""
 
 from __future__ import annotations
 
-import shlex
+import logging
+import math
 import signal
-import sys
 import threading
-from importlib.resources import files
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Final, TextIO
 
-import orjson
+from app.settings.run import Pace, RunSettings, Serving
+from app.web.server import bound
+from app.wiring.commands import Commands, Doors
+from app.wiring.onlooker import Onlooker
+from app.wiring.scenes import InMemory, Listeners, Observed, Scene, manifests
+from app.wiring.screen.picture import summary
+from app.wiring.screen.shows import Show, shown_on
+from app.wiring.screen.view import What
 
-from app.adapters.logs import start_logging
-from app.settings.admission import AdmissionSettings
-from app.wiring.admission import Keeper
-
-_DEMO = files("app.wiring.demo")
-_LOOK_SECONDS = 0.1
-_SHOW_PATCH = (
-    "python3 -c 'import base64, json, sys; "
-    'print(base64.b64decode(json.load(sys.stdin)["response"]["patch"]).decode())\''
-)
-_SHOW_REFUSAL = (
-    'python3 -c \'import json, sys; print(json.load(sys.stdin)["response"]["status"]["message"])\''
-)
-
-
-def demo_objects() -> Path:
-    """Return the file with the built-in objects."""
-    return Path(str(_DEMO.joinpath("objects.yaml")))
+_FRAME_SECONDS: Final = 0.1
+_STEP_SECONDS: Final = 10.0  # of the cluster's time, after which it is looked at again
+_OPENING_SECONDS: Final = 10.0  # until there are pods, and a certificate
 
 
-def try_out(settings: AdmissionSettings) -> int:
-    """Serve until a signal, and tell how to ask."""
-    start_logging(settings.logging.verbosity)
+def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -> int:
+    """Run until a signal, or until the time is over; return the exit code.
+
+    Raises:
+        BadSetting: a port is taken, or there is nothing to run on.
+    """
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    keeper = Keeper(settings)
-    keeper.start()
-    while keeper.problem() and not stopping.wait(_LOOK_SECONDS):
-        pass
-    if not stopping.is_set():
-        sys.stdout.write(_invitation(settings))
-        sys.stdout.flush()
-    stopping.wait()
-    keeper.stop()
+    with TemporaryDirectory(prefix="pl-") as name, _signals(stopping):
+        scene = _scene(settings, Path(name))
+        commands = Commands(Path(name), _doors(settings.serving))
+        show = shown_on(stream, environment, is_plain=settings.pace.plain)
+        with _troubles(scene.onlooker), _running(scene, show):
+            lines = _opened(scene, commands, settings, stopping)
+            with show.entered(lines):
+                _drive(scene, settings.pace, show, stopping)
     return 0
 
 
-def _invitation(settings: AdmissionSettings) -> str:
-    ca = shlex.quote(f"{settings.certificates.own_dir.absolute()}/caCert.pem")
-    ask = f"curl -s --cacert {ca} -H 'Content-Type: application/json'"
-    url = f"https://localhost:{settings.serving.port}"
-    lines = ["", "The webhook answers."]
-    if settings.offline.objects == (demo_objects(),):
-        lines += [
-            "What a pod of Deployment shop/web gets when it is created:",
-            "",
-            f"{ask} {url}/mutate -d {_compact('pod.json')} | {_SHOW_PATCH}",
-            "",
-        ]
-    lines += [
-        "What a VPA with mistakes is told:",
-        "",
-        f"{ask} {url}/validate -d {_compact('vpa.json')} | {_SHOW_REFUSAL}",
-        "",
-        f"Metrics: curl -s http://localhost:{settings.serving.address.port}/metrics",
-        "Ctrl-C ends.",
-        "",
-    ]
-    return "\n".join(lines) + "\n"
+@contextmanager
+def _running(scene: Scene, show: Show) -> Iterator[None]:
+    """Start a scene; end it, however the block is left, and sum up what it was."""
+    scene.start()
+    try:
+        yield
+    finally:
+        last = scene.onlooker.view(scene.title, "")
+        scene.stop()
+        show.told(summary(last))
 
 
-def _compact(name: str) -> str:
-    return shlex.quote(orjson.dumps(orjson.loads(_DEMO.joinpath(name).read_bytes())).decode())
+def _scene(settings: RunSettings, folder: Path) -> Scene:
+    if settings.real.dry_run:
+        return Observed(settings, _listeners(settings.serving), folder)
+    paths = settings.offline.objects
+    objects = manifests(paths) if paths else ()
+    return InMemory(settings, objects, _listeners(settings.serving))
+
+
+def _opened(
+    scene: Scene, commands: Commands, settings: RunSettings, stopping: threading.Event
+) -> list[str]:
+    """Go on until there are pods, and return the commands that can be pasted from then on."""
+    scene.advance(_OPENING_SECONDS)
+    until = monotonic() + _OPENING_SECONDS
+    while not scene.ca_pem() and monotonic() < until and not stopping.is_set():
+        stopping.wait(_FRAME_SECONDS)
+    commands.prepare(scene.ca_pem())
+    return commands.lines(scene.cluster, settings.real.namespace)
+
+
+def _drive(scene: Scene, pace: Pace, show: Show, stopping: threading.Event) -> None:
+    """Let time pass, and show what happens in it."""
+    clock = _Pacer(scene, pace.speed)
+    speed = "as fast as can be" if math.isinf(pace.speed) else f"{pace.speed:g}x"
+    while not stopping.is_set():
+        is_late = clock.step(_left(scene.onlooker, pace.lasts))
+        for happening in scene.onlooker.news():
+            show.happened(happening)
+        if show.wants_view():
+            show.draw(scene.onlooker.view(scene.title, speed))
+        if _left(scene.onlooker, pace.lasts) <= 0:
+            return
+        if not is_late:
+            stopping.wait(_FRAME_SECONDS)
+
+
+class _Pacer:
+    """Moves the time of a scene so that it keeps up with ours, times its speed."""
+
+    def __init__(self, scene: Scene, speed: float) -> None:
+        self._scene = scene
+        self._speed = speed
+        self._moved_at = monotonic()
+
+    def step(self, most_seconds: float) -> bool:
+        """Move by what is due, but not far; tell whether more is due."""
+        now = monotonic()
+        due = math.inf if math.isinf(self._speed) else (now - self._moved_at) * self._speed
+        step = min(due, _STEP_SECONDS, most_seconds)
+        self._scene.advance(step)
+        # What could not be caught up within a frame is let go: time goes slower then.
+        behind = min((due - step) / self._speed, _FRAME_SECONDS) if math.isfinite(due) else 0.0
+        self._moved_at = now - behind
+        return math.isinf(due) or behind > 0
+
+
+def _left(onlooker: Onlooker, lasts: timedelta | None) -> float:
+    return math.inf if lasts is None else (lasts - onlooker.lasted).total_seconds()
+
+
+@contextmanager
+def _signals(stopping: threading.Event) -> Iterator[None]:
+    """Let signals end it; the former handlers come back."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: stopping.set()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _troubles(onlooker: Onlooker) -> Iterator[None]:
+    """Show errors that are logged among what happens; the screen has no place for lines."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = [_Troubles(onlooker)]
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+class _Troubles(logging.Handler):
+    """Hands errors on."""
+
+    def __init__(self, onlooker: Onlooker) -> None:
+        super().__init__(logging.ERROR)
+        self._onlooker = onlooker
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell of one."""
+        error = record.exc_info[1] if record.exc_info else ""
+        told = f"{record.getMessage()} {error!r}" if error else record.getMessage()
+        self._onlooker.note(What.TROUBLE, record.name, told)
+
+
+def _listeners(serving: Serving) -> Listeners:
+    """Bind the webhook's ports, and see whether the others are free.
+
+    Raises:
+        BadSetting: one is taken.
+    """
+    for port, flag in (
+        (serving.recommender, "--recommender-port"),
+        (serving.updater, "--updater-port"),
+    ):
+        bound(serving.host, port, flag).close()
+    return (
+        bound(serving.host, serving.port, "--port"),
+        bound(serving.host, serving.admission, "--admission-port"),
+    )
+
+
+def _doors(serving: Serving) -> Doors:
+    return Doors(serving.host, serving.port, serving.recommender, serving.updater)

@@ -1,0 +1,165 @@
+"""Commands to be pasted while everything runs, and the files that they need."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from app.model.errors import ClusterError, NotFound
+from app.ports import PODS, VPAS, WORKLOADS, Cluster, Json
+
+_CONTENT: Final = "Content-Type: application/json\n"
+# Shows what a webhook answered: the operations of its patch, or why it refused.
+_SHOW: Final = """\
+import base64, json, sys
+
+response = json.load(sys.stdin)["response"]
+if "patch" in response:
+    for operation in json.loads(base64.b64decode(response["patch"])):
+        print(json.dumps(operation))
+else:
+    print(response.get("status", {}).get("message", "allowed, as it is"))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where the three answer."""
+
+    host: str
+    webhook: int
+    recommender: int
+    updater: int
+
+
+class Commands:
+    """Writes the files into a folder, and says what to paste."""
+
+    def __init__(self, folder: Path, doors: Doors) -> None:
+        self._folder = folder
+        self._doors = doors
+
+    def prepare(self, ca_pem: str) -> None:
+        """Write what is needed from the start."""
+        vpa = files("app.wiring.demo").joinpath("vpa.json").read_bytes()
+        for name, text in (
+            ("ca.pem", ca_pem),
+            ("json", _CONTENT),
+            ("show.py", _SHOW),
+            ("vpa.json", orjson.dumps(orjson.loads(vpa)).decode()),
+        ):
+            self._folder.joinpath(name).write_text(text)
+
+    def lines(self, cluster: Cluster, namespace: str = "") -> list[str]:
+        """Return the commands, in lines that a shell takes as they are.
+
+        As long as no VPA has pods there is nothing to be created, and nothing to be read of it.
+        """
+        doors, folder = self._doors, self._folder
+        post = f"curl -s --cacert {_quoted(folder / 'ca.pem')} -H @{_quoted(folder / 'json')}"
+        webhook = f"https://{doors.host}:{doors.webhook}"
+        show = f"python3 {_quoted(folder / 'show.py')}"
+        found: list[str] = []
+        subject = _subject(cluster, namespace)
+        if subject is not None:
+            vpa, review = subject
+            folder.joinpath("pod.json").write_bytes(orjson.dumps(review))
+            place = vpa["metadata"]
+            path = f"v1/namespaces/{place['namespace']}/recommendations/{place['name']}"
+            found += [
+                f"# what a new pod gets of VPA {place['namespace']}/{place['name']}",
+                f"{post} \\",
+                f"  -d @{_quoted(folder / 'pod.json')} {webhook}/mutate | {show}",
+                "# what is recommended, and how that came about",
+                f"curl -s '{_http(doors.host, doors.recommender)}/{path}?explain=true'",
+            ]
+        found += [
+            "# what a VPA with mistakes is told",
+            f"{post} \\",
+            f"  -d @{_quoted(folder / 'vpa.json')} {webhook}/validate | {show}",
+            "# what was decided about pods, and why",
+            f"curl -s '{_http(doors.host, doors.updater)}/v1/decisions?limit=3'",
+        ]
+        return found
+
+
+def _subject(cluster: Cluster, namespace: str) -> tuple[Json, Json] | None:
+    """Return a VPA, and the review of another pod like the first that its target has."""
+    for vpa in cluster.list(VPAS, namespace).items:
+        try:
+            review = _review(cluster, vpa)
+        except (ClusterError, KeyError):
+            continue
+        if review is not None:
+            return vpa, review
+    return None
+
+
+def _review(cluster: Cluster, vpa: Json) -> Json | None:
+    namespace = vpa["metadata"]["namespace"]
+    for pod in cluster.list(PODS, namespace).items:
+        owners = pod["metadata"].get("ownerReferences") or ()
+        owner = next((one for one in owners if one.get("controller")), None)
+        if owner is not None and vpa["spec"]["targetRef"]["name"] in _chain(
+            cluster, namespace, owner
+        ):
+            return _created(pod, owner, _owning(cluster, namespace, owner))
+    return None
+
+
+def _chain(cluster: Cluster, namespace: str, owner: Json) -> Iterable[str]:
+    """Return the names of an owner and of its owner."""
+    above = _owning(cluster, namespace, owner)["metadata"].get("ownerReferences") or ()
+    return (owner["name"], *(one["name"] for one in above))
+
+
+def _owning(cluster: Cluster, namespace: str, owner: Json) -> Json:
+    for resource in WORKLOADS:
+        if resource.kind == owner["kind"]:
+            return cluster.get(resource, namespace, owner["name"])
+    raise NotFound(f"no {owner['kind']} is known")
+
+
+def _created(pod: Json, owner: Json, controller: Json) -> Json:
+    """Return the review of a pod as its controller would create it."""
+    template: Mapping[str, Json] = controller["spec"]["template"]
+    annotations = template["metadata"].get("annotations") or {}
+    namespace = pod["metadata"]["namespace"]
+    item = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{owner['name']}-",
+            "namespace": namespace,
+            "labels": pod["metadata"].get("labels") or {},
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"],
+    }
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "operation": "CREATE",
+            "namespace": namespace,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "object": item,
+        },
+    }
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
+def _http(host: str, port: int) -> str:
+    return f"http://{host}:{port}"

@@ -1,0 +1,175 @@
+"""The webhook inside a process that does other things too.
+
+Strategy: the parts are those of `plumbline admission`, but one server in a thread answers, for
+who asks is in the same process or at its keyboard. Certificates live in real time, as TLS does;
+the heartbeat in the time of the place.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry
+
+from app.adapters.tls import ServerTls
+from app.model.certificates import CertificateSet
+from app.settings.admission import AdmissionSettings
+from app.telemetry.admission import AdmissionMetrics
+from app.telemetry.exposition import render
+from app.telemetry.process import ProcessMetrics
+from app.web.application import probes, webhook
+from app.web.reviews import Numbers, Reviewer
+from app.web.server import Server
+from app.wiring.certification import Certification
+from app.wiring.clock import SystemClock
+from app.wiring.knowledge import LiveKnowledge
+from app.wiring.place import Place, Task
+from app.wiring.rules import review_rules
+from app.workers.heartbeat import Heartbeat, HeartbeatRules
+from app.workers.loop import Loop
+from app.workers.reloader import Reloader, ReloadRules
+
+_HOLDER = "plumbline-run"
+_JOIN_SECONDS = 1.0
+
+Certify = Callable[[Callable[[], str]], Certification]  # gets why reviews are not answered
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What was answered so far."""
+
+    reviews: int = 0
+    pods_sized: int = 0
+    vpas_refused: int = 0
+
+
+class Lodge:
+    """Starts the webhook, and ends it."""
+
+    def __init__(
+        self,
+        settings: AdmissionSettings,
+        place: Place,
+        certify: Certify,
+        listeners: tuple[socket.socket, socket.socket],  # of reviews, and of health and metrics
+        *,
+        beats: bool,
+    ) -> None:
+        self._settings = settings
+        self._listener, health = listeners
+        self._known = LiveKnowledge(partial(place.connect, settings.cluster), settings.scope, place)
+        self._registry = CollectorRegistry()
+        self._metrics = AdmissionMetrics(self._registry)
+        ProcessMetrics(self._registry, version("plumbline"))
+        # However fast the place's time runs, a review takes real time.
+        sources = replace(self._known.sources, clock=SystemClock())
+        numbers: Numbers = self._metrics
+        self._reviewer = Reviewer(sources, review_rules(settings.decisions), numbers)
+        self._tls: ServerTls | None = None
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+        self._certification = certify(self.problem)
+        self._reloader = Reloader(
+            self._certification.poll, self._serve, self._certification.trusts, ReloadRules()
+        )
+        self._loops: list[Task] = [
+            Loop("certificates", self._reload, SystemClock()),
+            *self._certification.loops,
+        ]
+        if beats:
+            self._loops.append(self._heartbeat(place))
+        self._health = Server(probes(lambda: "", self.problem, self._scraped), health)
+        self._tended: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._tended = self._health.start("webhook health")
+        for loop in self._loops:
+            loop.start()
+
+    def stop(self) -> None:
+        """End; reviews that are open are answered first."""
+        with ThreadPoolExecutor(len(self._loops)) as pool:  # each may be in the middle of a wait
+            for loop in self._loops:
+                pool.submit(loop.stop, _JOIN_SECONDS)
+        self._known.close()
+        servers = [
+            (server, thread)
+            for server, thread in ((self._server, self._thread), (self._health, self._tended))
+            if server is not None and thread is not None
+        ]
+        for server, _ in servers:
+            server.stop()
+        for _, thread in servers:
+            thread.join(_JOIN_SECONDS)
+
+    def problem(self) -> str:
+        """Say why reviews cannot be answered as they should; empty if they can."""
+        if self._server is None:
+            return "there is no certificate yet"
+        return self._known.problem()
+
+    def ca_pem(self) -> str:
+        """Return the CA that callers have to trust; empty as long as there is none."""
+        served = self._reloader.served
+        return served.certificates.ca_pem if served is not None else ""
+
+    def reachable(self) -> str:
+        """Say why API servers do not get answers from us; empty if they do."""
+        problem, served = self.problem(), self._reloader.served
+        if problem or served is None:
+            return problem
+        return self._certification.trouble(served.certificates)
+
+    def reviewed(self) -> Reviewed:
+        """Say what was answered so far."""
+        self._metrics.settle()
+        return Reviewed(
+            self._count("admission_latency_seconds_count"),
+            self._count("admission_pods_total", applied="true"),
+            self._count("refused_vpas_total"),
+        )
+
+    def _count(self, name: str, **labels: str) -> int:
+        return int(
+            sum(
+                sample.value
+                for family in self._registry.collect()
+                for sample in family.samples
+                if sample.name == f"vpa_admission_controller_{name}"
+                and labels.items() <= sample.labels.items()
+            )
+        )
+
+    def _heartbeat(self, place: Place) -> Task:
+        beat = self._settings.heartbeat
+        seconds = beat.interval.total_seconds()
+        rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, _HOLDER, seconds)
+        cluster = place.connect(self._settings.cluster)
+        heartbeat = Heartbeat(cluster, rules, self.reachable, place.clock)
+        return place.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
+
+    def _reload(self, now: object) -> float:
+        del now
+        wait = self._reloader.tick(SystemClock().now())
+        return wait if self._reloader.served is not None else 0.1
+
+    def _serve(self, certificates: CertificateSet) -> None:
+        if self._tls is not None:
+            self._tls.swap(certificates.cert_pem, certificates.key_pem)
+            return
+        self._tls = ServerTls(certificates.cert_pem, certificates.key_pem)
+        server = Server(webhook(self._reviewer), self._listener, self._tls.context)
+        self._thread = server.start("reviews")
+        self._server = server
+
+    def _scraped(self) -> bytes:
+        self._metrics.settle()
+        return render(self._registry)

@@ -1,0 +1,251 @@
+"""What the whole autoscaler runs on: a cluster in memory, or a real one that is only looked at."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Final, Protocol
+
+from app.adapters.files import Document, documents
+from app.model.errors import BadSetting
+from app.ports import Cluster, Json, Resource
+from app.sandbox.nodes import NodeSize
+from app.settings.admission import AdmissionSettings
+from app.settings.command_line import parse
+from app.settings.recommender import RecommenderSettings
+from app.settings.run import RunSettings
+from app.settings.shared import Cluster as Reach
+from app.settings.updater import UpdaterSettings
+from app.wiring import recommender, updater
+from app.wiring.certification import Certification, local
+from app.wiring.clock import SystemClock
+from app.wiring.demo.story import Story
+from app.wiring.lodge import Lodge
+from app.wiring.onlooker import Onlooker, Sights
+from app.wiring.place import Connection, Outside
+from app.wiring.screen.view import What
+from app.wiring.stage import Stage
+from app.wiring.unwritten import Unwritten
+from app.wiring.world import Cast, World
+
+_NODES: Final = tuple(NodeSize(f"node-{number}", "16", "64Gi") for number in (1, 2, 3))
+_MADE_BY_OTHERS: Final = ("Event", "Node", "Lease", "Namespace", "PodMetrics")
+
+Listeners = tuple[socket.socket, socket.socket]
+
+
+class Scene(Protocol):
+    """The three, at work on something."""
+
+    title: str
+    onlooker: Onlooker
+    cluster: Cluster
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time of the scene pass, if it does not pass by itself."""
+        ...
+
+    def ca_pem(self) -> str:
+        """Return the CA of the webhook's certificate."""
+        ...
+
+    def stop(self) -> None:
+        """End everything."""
+        ...
+
+
+class InMemory:
+    """On a cluster in memory, with the built-in shop or with somebody's manifests."""
+
+    title = "Plumbline on a cluster in memory"
+
+    def __init__(
+        self, settings: RunSettings, objects: Sequence[str | Json], listeners: Listeners
+    ) -> None:
+        cast = cast_of(settings)
+        acting = replace(cast.updater.acting, concurrency=1, boost_workers=1)
+        # Everything is done in the thread that moves the time, else it could not move.
+        cast = replace(cast, updater=replace(cast.updater, acting=acting))
+        self._objects = objects
+        self._world = World(cast, listeners, seed=settings.pace.seed, nodes=_NODES)
+        self.cluster: Cluster = self._world.sandbox.cluster
+        place = Stage(self._world.sandbox)
+        self.onlooker = Onlooker(
+            Sights(
+                place,
+                self.cluster,
+                self._world.updater.archive,
+                self._world.webhook.reviewed,
+            )
+        )
+
+        def tell(who: str, why: str) -> None:
+            self.onlooker.note(What.STORY, who, why)
+
+        self._story = Story(self.cluster, place, tell)
+
+    def start(self) -> None:
+        """Start the three, and bring the objects in."""
+        self._world.start()
+        self.onlooker.start()
+        for refused in self._world.apply(self._objects or [_shop()]):
+            self.onlooker.note(What.REFUSE, f"{refused.kind} {refused.name}", refused.why)
+        if not self._objects:
+            self._story.start()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._world.advance(seconds)
+
+    def ca_pem(self) -> str:
+        """Return the CA of the webhook's certificate."""
+        return self._world.webhook.ca_pem()
+
+    def stop(self) -> None:
+        """End everything."""
+        self._story.stop()
+        self.onlooker.stop()
+        self._world.stop()
+
+
+def _shop() -> str:
+    return files("app.wiring.demo").joinpath("shop.yaml").read_text("utf-8")
+
+
+def manifests(paths: tuple[Path, ...]) -> list[Json]:
+    """Return the objects of files and folders that people would apply.
+
+    What controllers made of others is left out, for it will be made anew; so is what only a
+    running cluster has.
+
+    Raises:
+        BadSetting: a file cannot be read, or there is nothing in it.
+    """
+    found: list[Json] = []
+    for document in chain.from_iterable(documents(str(path)) for path in paths):
+        if not isinstance(document, Document):
+            raise BadSetting(f"{document.place}: {document.message}")
+        item = document.item
+        metadata = item.get("metadata")
+        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+        if not owners and item.get("kind") not in _MADE_BY_OTHERS:
+            found.append(item)
+    if not found:
+        raise BadSetting(f"--objects: there are no objects to apply in {_listed(paths)}")
+    return found
+
+
+class Observed:
+    """On a real cluster, which is only read."""
+
+    def __init__(self, settings: RunSettings, listeners: Listeners, folder: Path) -> None:
+        self.title = f"Plumbline looks at {settings.real.context or settings.real.kubeconfig}"
+        cast = cast_of(settings)
+        place = Onlooking(self._told)
+        self.cluster: Cluster = place.connect(cast.updater.cluster)
+        self._recommender = recommender.Process(cast.recommender, place)
+        self._updater = updater.Process(cast.updater, place)
+        certificates = replace(cast.admission.certificates, own_dir=folder / "certs")
+        admission = replace(cast.admission, certificates=certificates)
+
+        def certify(_problem: Callable[[], str]) -> Certification:
+            return local(admission, SystemClock())
+
+        self._webhook = Lodge(admission, place, certify, listeners, beats=False)
+        self.onlooker = Onlooker(
+            Sights(
+                place,
+                self.cluster,
+                self._updater.archive,
+                self._webhook.reviewed,
+                settings.real.namespace,
+                is_dry=True,
+            )
+        )
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._webhook.start()
+        self._recommender.start()
+        self._updater.start()
+        self.onlooker.start()
+
+    def advance(self, seconds: float) -> None:
+        """Do nothing: here time passes by itself."""
+
+    def ca_pem(self) -> str:
+        """Return the CA of the webhook's certificate."""
+        return self._webhook.ca_pem()
+
+    def stop(self) -> None:
+        """End everything."""
+        self.onlooker.stop()
+        self._updater.stop()
+        self._recommender.stop()
+        self._webhook.stop()
+
+    def _told(self, verb: str, resource: Resource, namespace: str, name: str) -> None:
+        self.onlooker.note(
+            What.WRITE, f"{resource.kind} {name}", f"not sent: {verb} in {namespace}"
+        )
+
+
+class Onlooking(Outside):
+    """The real world, in which nothing is written."""
+
+    def __init__(self, told: Callable[[str, Resource, str, str], None]) -> None:
+        super().__init__()
+        self._told = told
+
+    def connect(self, reach: Reach, /) -> Connection:
+        """Connect to the API server; what would be written is told."""
+        return Unwritten(super().connect(reach), self._told)
+
+
+def cast_of(settings: RunSettings) -> Cast:
+    """Return how the three are told to work."""
+    serving, real, gates = settings.serving, settings.real, settings.features.gates
+    admission = parse(AdmissionSettings, [], {})
+    recommending = parse(
+        RecommenderSettings, [f"--address={_address(serving.host, serving.recommender)}"], {}
+    )
+    updating = parse(UpdaterSettings, [f"--address={_address(serving.host, serving.updater)}"], {})
+    scope = replace(updating.scope, namespace=real.namespace)
+    reach = replace(updating.cluster, kubeconfig=real.kubeconfig, context=real.context)
+    return Cast(
+        replace(
+            admission,
+            decisions=replace(admission.decisions, gates=gates),
+            scope=scope,
+            cluster=reach,
+        ),
+        replace(
+            recommending,
+            loop=replace(recommending.loop, gates=gates, update_workers=1),
+            scope=scope,
+            cluster=reach,
+        ),
+        replace(
+            updating,
+            deciding=replace(updating.deciding, gates=gates),
+            loop=replace(updating.loop, dry_run=real.dry_run),
+            scope=scope,
+            cluster=reach,
+        ),
+    )
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listed(paths: tuple[Path, ...]) -> str:
+    return ", ".join(map(str, paths))

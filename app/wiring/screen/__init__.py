@@ -1,0 +1,1 @@
+"""What a person sees while everything runs: values, their picture, and the terminal."""

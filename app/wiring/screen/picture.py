@@ -1,0 +1,196 @@
+"""Draws a view: as many lines as there is room for, none wider than the terminal.
+
+Strategy: a value in, lines out. Columns are as wide as their widest text ever is, so nothing
+jumps; what does not fit is left out from the right, and the latest happenings stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.model.amounts import cores, size, span
+from app.output.report import Line, Piece, Tone, line
+from app.wiring.screen.view import TONES, Amounts, Happening, Row, Totals, View
+
+_NAME: Final = 16
+_LEAST_HAPPENINGS: Final = 4
+_WHO: Final = 26
+_WHAT: Final = 9
+_UNKNOWN: Final = "-"
+
+
+def picture(view: View, commands: Sequence[str], width: int, height: int) -> list[Line]:
+    """Return the lines of a screen of this size; commands are shown where there is room."""
+    head = [*_head(view), line("")]
+    table = [_columns(), *map(_row, view.rows)]
+    below = [line(""), *map(_command, commands)] if _fit(commands, width) else []
+    room = height - len(head) - 2 - _LEAST_HAPPENINGS
+    if len(table) + len(below) > room:
+        below = []
+    if len(table) > room:
+        left_out = len(table) - room + 1
+        table = [*table[: max(room - 1, 1)], line(f"and {left_out} more", Tone.FAINT)]
+    used = len(head) + len(table) + len(below) + 1
+    happened = [_happening(one) for one in view.happenings[-max(height - used, 0) :]]
+    blank = [line("")] * max(height - used - len(happened), 0)
+    found = [*head, *table, line(""), *happened, *blank, *below]
+    return [_cut(each, width) for each in found[:height]]
+
+
+def _head(view: View) -> Iterator[Line]:
+    yield (
+        Piece(view.title, Tone.STRONG),
+        Piece(f"   {view.now:%H:%M:%S}, {span(view.lasted)} in   {view.speed}", Tone.PLAIN),
+        Piece(
+            f"   webhook {view.totals.reviews} reviews, {view.reviews_per_minute:.1f}/min",
+            Tone.PLAIN,
+        ),
+    )
+    yield line(f"{savings(view.totals)} requested   {deeds(view.totals)}")
+
+
+def savings(totals: Totals) -> str:
+    """Say how much is requested, and how much would be without us."""
+    before, after = totals.before, totals.after
+    return (
+        f"{cores(before.cpu_millicores)} → {cores(after.cpu_millicores)} CPU, "
+        f"{size(before.memory_bytes)} → {size(after.memory_bytes)}"
+    )
+
+
+def deeds(totals: Totals) -> str:
+    """Say what was done."""
+    held_back = sum(totals.refusals.values())
+    return (
+        f"evicted {totals.evictions}, resized {totals.resizes}, unboosted {totals.unboosts}, "
+        f"held back {held_back}, OOMs {totals.kills}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How the amounts of one resource are written, and how wide."""
+
+    word: str
+    shown: Callable[[int], str]
+    width: int
+    bounds_width: int
+
+    def head(self) -> str:
+        width = self.width
+        return (
+            f"{self.word:>{width}} {'used':>{width}} {'target':>6} {'bounds':<{self.bounds_width}}"
+        )
+
+    def pieces(self, found: Amounts) -> tuple[Piece, ...]:
+        width = self.width
+        bounds = _UNKNOWN
+        if found.lower is not None and found.upper is not None:
+            bounds = f"{self.shown(found.lower)}-{self.shown(found.upper)}"
+        return (
+            Piece(f"{self._told(found.request):>{width}} ", _tone(found)),
+            Piece(f"{self._told(found.usage):>{width}} {self._told(found.target):>6} "),
+            Piece(f"{_fitted(bounds, self.bounds_width)} ", Tone.FAINT),
+        )
+
+    def _told(self, amount: int | None) -> str:
+        return _UNKNOWN if amount is None else self.shown(amount)
+
+
+_CPU: Final = _Columns("CPU", cores, 5, 10)
+_MEMORY: Final = _Columns("MEMORY", size, 6, 12)
+
+
+def _columns() -> Line:
+    cells = (f"{'VPA':<{_NAME}} PODS", _CPU.head(), _MEMORY.head(), "STANDING")
+    return line(" ".join(cells), Tone.STRONG)
+
+
+def _row(row: Row) -> Line:
+    return (
+        Piece(f"{_fitted(row.vpa, _NAME)} {row.pods:>4} "),
+        *_CPU.pieces(row.cpu),
+        *_MEMORY.pieces(row.memory),
+        Piece(row.standing, Tone.FAINT),
+    )
+
+
+def _tone(found: Amounts) -> Tone:
+    """Tell requests outside of their bounds from others."""
+    if found.request is None or found.lower is None or found.upper is None:
+        return Tone.PLAIN
+    return Tone.GOOD if found.lower <= found.request <= found.upper else Tone.BAD
+
+
+def _happening(found: Happening) -> Line:
+    return (
+        Piece(f"{found.at:%H:%M:%S} ", Tone.FAINT),
+        Piece(f"{found.what:<{_WHAT}} ", TONES[found.what]),
+        Piece(f"{_fitted(found.who, _WHO)} "),
+        Piece(found.why),
+    )
+
+
+def _fit(commands: Sequence[str], width: int) -> bool:
+    """Whether commands can be read, and so be copied, as a whole."""
+    return bool(commands) and max(map(len, commands)) <= width
+
+
+def _command(text: str) -> Line:
+    return line(text, Tone.FAINT if text.startswith("#") else Tone.PLAIN)
+
+
+def told(found: Happening) -> str:
+    """Return a happening as one plain line."""
+    return f"{found.at:%H:%M:%S} {found.what:<{_WHAT}} {found.who}: {found.why}"
+
+
+def summary(view: View) -> Iterator[str]:
+    """Yield the last words."""
+    totals = view.totals
+    yield f"After {span(view.lasted)} of the cluster's time:"
+    yield f"  requests of all pods under VPAs  {savings(totals)}  ({_saved(totals)})"
+    yield f"  reviews answered                 {totals.reviews}, {totals.pods_sized} pods sized"
+    if totals.vpas_refused:
+        yield f"  VPAs refused                     {totals.vpas_refused}"
+    yield (
+        f"  pods evicted, resized in place   {totals.evictions}, {totals.resizes}"
+        f", and {totals.unboosts} start-up boosts ended"
+    )
+    yield f"  containers killed for memory     {totals.kills}"
+    yield f"  pods held back                   {_held_back(totals)}"
+    if totals.troubles:
+        yield f"  errors of ours                   {totals.troubles}"
+
+
+def _saved(totals: Totals) -> str:
+    cpu = totals.before.cpu_millicores - totals.after.cpu_millicores
+    memory = totals.before.memory_bytes - totals.after.memory_bytes
+    return ", ".join((
+        f"{cores(abs(cpu))} CPU {'saved' if cpu >= 0 else 'added'}",
+        f"{size(abs(memory))} {'saved' if memory >= 0 else 'added'}",
+    ))  # fmt: skip
+
+
+def _held_back(totals: Totals) -> str:
+    found = [f"{count} {reason}" for reason, count in sorted(totals.refusals.items())]
+    return ", ".join(found) or "none"
+
+
+def _fitted(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _cut(found: Line, width: int) -> Line:
+    """Return a line no wider than the screen."""
+    pieces: list[Piece] = []
+    left = width
+    for text, tone in found:
+        if left <= 0:
+            break
+        shown = text if len(text) <= left else f"{text[: left - 1]}…"
+        pieces.append(Piece(shown, tone))
+        left -= len(shown)
+    return tuple(pieces)

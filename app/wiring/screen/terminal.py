@@ -1,0 +1,110 @@
+"""A terminal that is rewritten in place, and given back as it was.
+
+Strategy: on the alternate screen, without cursor, only lines that changed are written, all of them
+at once. What is typed meanwhile is not shown. Leaving the block restores everything, however it is
+left.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, TextIO
+
+from app.output.formats import Output, shown
+from app.output.report import Line, Report, Text
+
+try:
+    import termios
+except ImportError:  # not every system has it
+    termios = None  # type: ignore[assignment]  # asked for before use
+
+_ENTER: Final = "\033[?1049h\033[?25l\033[?7l\033[2J"
+_LEAVE: Final = "\033[?7h\033[?25h\033[?1049l"
+_CLEAR: Final = "\033[2J"
+_TO_END: Final = "\033[K"
+_USUAL_SIZE: Final = (100, 30)
+
+
+def is_terminal(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether a stream leads to a terminal that can be rewritten in place."""
+    return stream.isatty() and environment.get("TERM", "dumb") != "dumb"
+
+
+class Terminal:
+    """Draws on a stream; `entered` takes it over."""
+
+    def __init__(self, stream: TextIO, environment: Mapping[str, str]) -> None:
+        self._stream = stream
+        self._is_coloured = not environment.get("NO_COLOR")
+        self._drawn: list[str] = []
+        self._size = (0, 0)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Take the terminal over, and give it back at the end."""
+        with _unechoed():
+            self._write(_ENTER)
+            try:
+                yield
+            finally:
+                self._write(_LEAVE)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        try:
+            columns, rows = os.get_terminal_size(self._stream.fileno())
+        except OSError:
+            return _USUAL_SIZE
+        return columns, rows
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        """Show these lines, and nothing else."""
+        self._write(self.changes(lines, self.size))
+
+    def changes(self, lines: Sequence[Line], size: tuple[int, int]) -> str:
+        """Return what has to be written so that a terminal of a size shows these lines."""
+        found = list(shown(_report(lines), Output.TABLE, is_coloured=self._is_coloured))
+        start = ""
+        if size != self._size:
+            self._size, self._drawn, start = size, [], _CLEAR
+        before = self._drawn + [""] * max(len(found) - len(self._drawn), 0)
+        found += [""] * (len(before) - len(found))
+        parts = [
+            f"\033[{row};1H{new}{_TO_END}"
+            for row, (old, new) in enumerate(zip(before, found, strict=True), 1)
+            if old != new
+        ]
+        self._drawn = found
+        return start + "".join(parts)
+
+    def _write(self, text: str) -> None:
+        if text:
+            with suppress(OSError, ValueError):  # a terminal that is gone shows nothing
+                self._stream.write(text)
+                self._stream.flush()
+
+
+def _report(lines: Sequence[Line]) -> Report:
+    return Report(Text(lines), (), ())
+
+
+@contextmanager
+def _unechoed() -> Iterator[None]:
+    """Keep what is typed from being shown."""
+    if termios is None or sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(number, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(number, termios.TCSANOW, before)
+            termios.tcflush(number, termios.TCIFLUSH)

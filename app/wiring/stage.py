@@ -1,0 +1,250 @@
+"""A place on a cluster in memory whose time is stepped: everything happens in one thread.
+
+Strategy: tasks are entries in the agenda of the cluster's clock, and mirrors are told instead of
+reading watches. So a day passes as fast as it can be worked out, and equal beginnings come to
+equal ends. What talks over sockets keeps its own threads, as outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from app.adapters.ledger import Delta
+from app.adapters.mirror import Source, Standing, Transition
+from app.adapters.owners import REFRESH_SECONDS, LiveOwners
+from app.adapters.reflector import Sink
+from app.model.errors import BadObject
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.ports import Cluster, Json, Resource
+from app.sandbox.clock import SandboxClock
+from app.sandbox.followers import Told
+from app.sandbox.sandbox import Sandbox
+from app.settings.shared import Cluster as Reach
+from app.wiring.place import LONGEST_RETRY_SECONDS, Connection, LookedUp, Mirrored, Running, Task
+from app.workers.loop import Loop, Tick
+
+log = logging.getLogger(__name__)
+
+
+class Stage:
+    """The place of processes that work on a sandbox; `cluster` is how they reach it."""
+
+    def __init__(self, sandbox: Sandbox, cluster: Cluster | None = None) -> None:
+        self.clock = sandbox.clock
+        self._sandbox = sandbox
+        self._cluster = cluster or sandbox.cluster
+
+    def connect(self, _reach: Reach, /) -> Connection:
+        """Return the cluster."""
+        return Reached(self._cluster)
+
+    def mirror(self, _cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+        """Return a snapshot that is told what happens."""
+        return ToldMirror(self._sandbox, sources)
+
+    def follow(
+        self, _cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
+    ) -> Running:
+        """Tell a sink what happens."""
+
+        def tell(news: Sequence[Told]) -> None:
+            sink([Delta(*found.key, found.object) for found in news], whole=True)
+
+        return self._sandbox.follow(resource, namespace, fields, tell)
+
+    def owners(self, cluster: Cluster, /) -> LookedUp:
+        """Look owners up; they are looked up again by the stepped clock."""
+        return SteppedOwners(cluster, self.clock)
+
+    def loop(
+        self,
+        name: str,
+        tick: Tick,
+        *,
+        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
+        at_end: Callable[[datetime], None] = lambda _now: None,
+    ) -> Task:
+        """Return a task of the clock's agenda."""
+        return SteppedLoop(
+            name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
+        )
+
+
+class Reached:
+    """A cluster in memory as processes hold it: calls take no time, and closing ends nothing."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.list, self.watch, self.get = cluster.list, cluster.watch, cluster.get
+        self.create, self.replace, self.patch = cluster.create, cluster.replace, cluster.patch
+        self.delete, self.evict, self.request = cluster.delete, cluster.evict, cluster.request
+
+    def within(self, _seconds: float, /) -> Connection:
+        """Return the same."""
+        return self
+
+    def close(self) -> None:
+        """Do nothing: others use the cluster too."""
+
+
+class SteppedLoop(Loop):
+    """A loop that is called when it is due, by whoever moves the clock."""
+
+    def __init__(
+        self,
+        name: str,
+        tick: Tick,
+        clock: SandboxClock,
+        *,
+        longest_retry_seconds: float,
+        at_end: Callable[[datetime], None],
+    ) -> None:
+        super().__init__(
+            name, tick, clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
+        )
+        self._agenda = clock
+
+    def start(self) -> None:
+        """Begin, as soon as the clock moves."""
+        self._agenda.call_later(0, self._turn)
+
+    def stop(self, timeout_seconds: float = 5.0) -> None:
+        """End at once, and do what is to be done at the end."""
+        del timeout_seconds  # nothing is under way while the clock stands
+        if not self._over.is_set():
+            self._over.set()
+            self._guarded(self._at_end)
+
+    def _turn(self) -> None:
+        if not self._over.is_set():
+            self._agenda.call_later(self._once(), self._turn)
+
+
+class SteppedOwners(LiveOwners):
+    """Owners that are looked up in threads, and again by the stepped clock."""
+
+    def __init__(self, cluster: Cluster, clock: SandboxClock) -> None:
+        super().__init__(cluster, clock)
+        self._task = SteppedLoop(
+            "owners",
+            self._again,
+            clock,
+            longest_retry_seconds=LONGEST_RETRY_SECONDS,
+            at_end=lambda _now: None,
+        )
+
+    def start(self) -> None:
+        """Begin to read owners again before their time is over."""
+        self._task.start()
+
+    def close(self) -> None:
+        """End."""
+        self._task.stop()
+        super().close()
+
+    def _again(self, _now: datetime) -> float:
+        self.refresh()
+        return REFRESH_SECONDS
+
+
+class ToldMirror:
+    """The newest snapshot of some resources, told by the sandbox."""
+
+    def __init__(self, sandbox: Sandbox, sources: Iterable[Source]) -> None:
+        self._sources = tuple(sources)
+        self._snapshot = Snapshot()
+        self._listeners: list[Callable[[Sequence[Transition]], None]] = []
+        self._is_on = False
+        self._followers = [
+            sandbox.follow(one.resource, one.namespace, one.field_selector, self._listener(one))
+            for one in self._sources
+        ]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+        return self._snapshot
+
+    @property
+    def synced(self) -> bool:
+        """Whether it was started: all is read at once."""
+        return self._is_on
+
+    def listen(self, listener: Callable[[Sequence[Transition]], None], /) -> None:
+        """Have changes told, in order."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Read all, and go on from there."""
+        for follower in self._followers:
+            follower.start()
+        self._is_on = True
+
+    def stop(self) -> None:
+        """Read no more."""
+        for follower in self._followers:
+            follower.stop()
+
+    def join(self, _seconds: float, /) -> bool:
+        """There is nothing to wait for."""
+        return True
+
+    def standings(self, _now: datetime, /) -> Sequence[Standing]:
+        """All is known as long as it runs."""
+        return [
+            Standing(
+                resource=one.resource,
+                synced=self._is_on,
+                missing=False,
+                objects=0,
+                left_out=0,
+                left_out_total=0,
+                resource_version="",
+                stale_seconds=0.0,
+                lists=1,
+                problem="",
+            )
+            for one in self._sources
+        ]
+
+    def _listener(self, source: Source) -> Callable[[Sequence[Told]], None]:
+        return lambda told: self._swap(source, told)
+
+    def _swap(self, source: Source, told: Sequence[Told]) -> None:
+        places: dict[tuple[str, Any], Any] = {}
+        transitions = []
+        for (namespace, name), item in told:
+            value = None if item is None else _read(source, item)
+            place = (namespace, source.key(name))
+            if place in places:
+                before = places[place]
+            else:
+                before = _at(self._snapshot, source.collection, *place)
+            if before != value:
+                places[place] = value
+                transitions.append(Transition(source.resource, namespace, name, before, value))
+        if places:
+            self._snapshot = self._snapshot.changed(
+                Replacement(source.collection, *place, value) for place, value in places.items()
+            )
+        if transitions:
+            for listener in self._listeners:
+                listener(transitions)
+
+
+def _read(source: Source, item: Json) -> object | None:
+    try:
+        return source.read(item)
+    except BadObject as error:
+        metadata = item["metadata"]
+        name = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        extra = {"kind": source.resource.kind, "object": name, "reason": str(error)}
+        log.warning("object left out", extra=extra)
+        return None
+
+
+def _at(snapshot: Snapshot, collection: Collection, namespace: str, key: Hashable) -> object:
+    found = snapshot if collection is Collection.NODES else snapshot.of(namespace)
+    return getattr(found, collection.value).get(key)
