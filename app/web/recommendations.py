@@ -8,7 +8,7 @@ threads of their own, so that they never keep probes from being answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -75,7 +75,7 @@ class Recommendations:
         shown = found[:limit] if limit else found
         last = shown[-1] if len(found) > len(shown) else None
         return {
-            "items": [seen.told(vpa) for vpa in shown],
+            "items": seen.told(shown),
             "next": f"{last.namespace}/{last.name}" if last is not None else "",
         }
 
@@ -87,14 +87,14 @@ class Recommendations:
         if vpa is None:
             subject = f"{VPAS.kind} {namespace}/{name}"
             raise Refusal(404, f"there is no VPA {namespace}/{name}", subject=subject, field="name")
-        return seen.told(vpa)
+        return seen.told([vpa])[0]
 
     def pod(self, token: str, namespace: str, name: str, *, explains: bool) -> Json:
         """Return what a pod would get."""
         self._guard.admit(token, "get", namespace)
         seen = self._seen(namespace, explains=explains)
         sized = self._sizer.size(namespace, name, seen.snapshot)
-        told = seen.told(sized.vpa) if sized.vpa is not None else {}
+        told = seen.told([sized.vpa])[0] if sized.vpa is not None else {}
         entries = {entry["container"]: entry for entry in told.get("containers", ())}
         answer = sized.told(entries, explains=explains)
         return {**answer, "computedAt": told.get("computedAt")}
@@ -130,9 +130,10 @@ class _Seen:
             found = self.snapshot.of(place).vpas
             yield from (found[name] for name in sorted(found) if (place, name) > first)
 
-    def told(self, vpa: Vpa) -> Json:
-        """Return what is told of a VPA."""
-        return self.teller.vpa(vpa, self.derivations.get((vpa.namespace, vpa.name)))
+    def told(self, vpas: Sequence[Vpa]) -> list[Json]:
+        """Return what is told of VPAs."""
+        known = self.derivations
+        return self.teller.vpas([(vpa, known.get((vpa.namespace, vpa.name))) for vpa in vpas])
 
 
 class _Desk:

@@ -32,7 +32,7 @@ _OF_RESOURCE: Final = np.dtype([
     ("weight", np.float64),
     ("reference", np.int64),
 ])  # fmt: skip
-_BASIS: Final = np.dtype([
+BASIS: Final = np.dtype([
     (CPU, _OF_RESOURCE),
     (MEMORY, _OF_RESOURCE),
     ("first", np.int64),
@@ -83,7 +83,7 @@ class Derivations:
 
 def _basis(table: RowTable, appraisal: Appraisal, lines: Rows) -> Basis:
     rows = appraisal.rows[lines]
-    basis = np.empty(len(lines), dtype=_BASIS)
+    basis = np.empty(len(lines), dtype=BASIS)
 
     def take(resource: str, bank: Bank, found: Estimates, confidence: Factors) -> None:
         of = basis[resource]

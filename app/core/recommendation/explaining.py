@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 from typing import Final
 
 import numpy as np
 
 from app.core.recommendation.appraisal import SHOWS_CPU, SHOWS_ENTRY, SHOWS_MEMORY, appraise
 from app.core.recommendation.bank import EMPTY
-from app.core.recommendation.derivations import Basis, Derivation, Derivations
-from app.core.recommendation.estimators import Estimates, estimate
+from app.core.recommendation.derivations import BASIS, Basis, Derivation, Derivations
+from app.core.recommendation.estimators import estimate
 from app.core.recommendation.grid import CPU as CPU_GRID
 from app.core.recommendation.grid import MEMORY as MEMORY_GRID
 from app.core.recommendation.grid import Amounts, Grid
@@ -41,7 +40,11 @@ from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation
 
 _WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
-_CAPPED: Final = {Bound.NOTHING: "", Bound.LEAST: "minAllowed", Bound.MOST: "maxAllowed"}
+_CAPPED: Final[Mapping[int, str]] = {
+    Bound.NOTHING: "",
+    Bound.LEAST: "minAllowed",
+    Bound.MOST: "maxAllowed",
+}
 
 
 class Absence(StrEnum):
@@ -125,135 +128,153 @@ def explain(
     appraisal = appraise(table, np.array(rows, dtype=np.intp), nanoseconds(now), rules)
     every = np.ones(len(rows), dtype=np.bool_)
     derivation = Derivations(table, appraisal, every, now).of(int(table.vpa[rows[0]]))
-    return explanations(derivation, rules)[container]
+    return explanations([derivation], rules)[0][container]
 
 
-def explanations(derivation: Derivation, rules: RecommenderRules) -> Mapping[str, Explanation]:
-    """Explain what was recommended for each container of a VPA."""
-    cpu, memory = _cpu(derivation, rules), _memory(derivation, rules)
-    found = {}
-    for line, container in enumerate(derivation.containers):
-        own, told = derivation.rules[line], derivation.basis[line]
-        shows = int(told["shows"])
-        found[container] = Explanation(
-            container=container,
-            at=derivation.at,
-            absence=_absence(told, own),
-            first_sample=moment_or_none(int(told["first"])),
-            last_sample=moment_or_none(int(told["last"])),
-            samples=int(told["samples"]),
-            living=int(told["living"]),
-            is_whole_cores=own.whole_cores,
-            resources=(
-                cpu.explained(line, own.cpu, is_shown=bool(shows & SHOWS_CPU)),
-                memory.explained(line, own.memory, is_shown=bool(shows & SHOWS_MEMORY)),
-            ),
+def explanations(
+    derivations: Sequence[Derivation], rules: RecommenderRules
+) -> list[Mapping[str, Explanation]]:
+    """Explain what was recommended for each container of some VPAs, of all of them at once."""
+    joined = b"".join(found.basis.tobytes() for found in derivations)  # fast also for thousands
+    basis = np.frombuffer(joined, dtype=BASIS)
+    own = [one for found in derivations for one in found.rules]
+    ways = _Ways(basis, own, rules)
+    lines = iter(range(len(own)))
+    return [
+        {name: ways.explained(name, derivation.at, next(lines)) for name in derivation.containers}
+        for derivation in derivations
+    ]
+
+
+class _Ways:
+    """The ways of both resources of some containers, one line for each."""
+
+    def __init__(
+        self, basis: Basis, own: Sequence[ContainerRules], rules: RecommenderRules
+    ) -> None:
+        self._own = own
+        margin = rules.estimator.margin_fraction
+        self._cpu = _Way(_of_cpu(own, rules), basis[CPU], margin)
+        self._memory = _Way(_of_memory(own, rules), basis[MEMORY], margin)
+        self._first, self._last, self._samples, self._living, self._shows = (
+            basis[name].tolist() for name in ("first", "last", "samples", "living", "shows")
         )
-    return found
+
+    def explained(self, container: str, at: datetime, line: int) -> Explanation:
+        """Return the way of one container."""
+        own, shows = self._own[line], self._shows[line]
+        cpu = self._cpu.explained(line, own.cpu, is_shown=bool(shows & SHOWS_CPU))
+        memory = self._memory.explained(line, own.memory, is_shown=bool(shows & SHOWS_MEMORY))
+        absence = Absence.NONE
+        if not shows & SHOWS_ENTRY:
+            absence = _absence(own, is_known=cpu.weight > 0 or memory.weight > 0)
+        return Explanation(
+            container=container,
+            at=at,
+            absence=absence,
+            first_sample=moment_or_none(self._first[line]),
+            last_sample=moment_or_none(self._last[line]),
+            samples=self._samples[line],
+            living=self._living[line],
+            is_whole_cores=own.whole_cores,
+            resources=(cpu, memory),
+        )
 
 
-@dataclass(frozen=True, slots=True)
+def _absence(own: ContainerRules, *, is_known: bool) -> Absence:
+    if own.is_off:
+        return Absence.OFF
+    return Absence.STALE if is_known else Absence.NO_SAMPLES
+
+
 class _Way:
-    """The way of one resource of all containers of a VPA, from percentile to quantity."""
+    """The way of one resource of some containers, from percentile to quantity, as columns."""
 
-    resource: str
-    grid: Grid
-    asked: ResourceRules
-    basis: Basis
-    estimates: Estimates
-    unfloored: Amounts
-    rounded: Amounts  # thousandths of a core or of a byte
-    capped: Shaped
-    quantity: Callable[[int, int, Cap], Quantity]
+    def __init__(self, made: _Made, basis: Basis, margin_fraction: float) -> None:
+        buckets, bases = basis["buckets"].astype(np.intp), basis["bases"]
+        floors, confidences = basis["floor"], basis["confidence"]
+        found = estimate(buckets, bases, confidences, floors, margin_fraction)
+        free = estimate(buckets, bases, confidences, np.zeros_like(floors), margin_fraction)
+        rounded = made.shape(found.amounts, Caps.none(len(basis)))
+        capped = made.shape(found.amounts, made.caps)
+        self._made = made
+        self._buckets, self._bases = buckets.tolist(), bases.tolist()
+        self._with_margin, self._multipliers = (
+            found.with_margin.tolist(),
+            found.multipliers.tolist(),
+        )
+        self._with_confidence, self._estimates = free.amounts.tolist(), found.amounts.tolist()
+        self._rounded = rounded.amounts.tolist()
+        self._capped, self._bounds = capped.amounts.tolist(), capped.bounds.tolist()
+        self._floors, self._confidences, self._weights, self._references = (
+            basis[name].tolist() for name in ("floor", "confidence", "weight", "reference")
+        )
 
     def explained(self, line: int, cap: Cap, *, is_shown: bool) -> ResourceExplanation:
         """Return the way of one container."""
         return ResourceExplanation(
-            resource=self.resource,
+            resource=self._made.resource,
             is_shown=is_shown,
-            confidence=float(self.basis["confidence"][line]),
-            weight=float(self.basis["weight"][line]),
-            reference=moment_or_none(int(self.basis["reference"][line])),
+            confidence=self._confidences[line],
+            weight=self._weights[line],
+            reference=moment_or_none(self._references[line]),
             steps=tuple(self._steps(line, column, cap) for column in range(len(_WORDS))),
-            uncapped=self.quantity(int(self.capped.amounts[line, UNCAPPED]), Bound.NOTHING, cap),
+            uncapped=self._made.quantity(self._capped[line][UNCAPPED], Bound.NOTHING, cap),
         )
 
     def _steps(self, line: int, column: int, cap: Cap) -> Steps:
-        found = self.estimates
-        bucket: int | None = int(found.buckets[line, column])
-        if bucket == EMPTY:
-            bucket = None
-        capped = int(self.capped.amounts[line, column])
-        bound = Bound(int(self.capped.bounds[line, column]))
+        made, bucket = self._made, self._buckets[line][column]
+        capped, bound = self._capped[line][column], self._bounds[line][column]
         return Steps(
             word=_WORDS[column],
-            fraction=self.asked.fractions[column],
-            bucket=bucket,
-            bucket_start=None if bucket is None else float(self.grid.exact_starts[bucket]),
-            percentile=int(found.bases[line, column]),
-            with_margin=int(found.with_margin[line, column]),
-            multiplier=float(found.multipliers[line, column]),
-            with_confidence=int(self.unfloored[line, column]),
-            floor=int(found.floors[line]),
-            estimate=int(found.amounts[line, column]),
-            rounded=int(self.rounded[line, column]),
+            fraction=made.asked.fractions[column],
+            bucket=None if bucket == EMPTY else bucket,
+            bucket_start=None if bucket == EMPTY else float(made.grid.exact_starts[bucket]),
+            percentile=self._bases[line][column],
+            with_margin=self._with_margin[line][column],
+            multiplier=self._multipliers[line][column],
+            with_confidence=self._with_confidence[line][column],
+            floor=self._floors[line],
+            estimate=self._estimates[line][column],
+            rounded=self._rounded[line][column],
             capped=capped,
             capped_by=_CAPPED[bound],
-            quantity=self.quantity(capped, bound, cap),
+            quantity=made.quantity(capped, bound, cap),
         )
 
 
-def _cpu(derivation: Derivation, rules: RecommenderRules) -> _Way:
-    basis, step = derivation.basis[CPU], rules.format.round_cpu_millicores
-    found, unfloored = _estimates(basis, rules.estimator.margin_fraction)
-    whole = np.array([own.whole_cores for own in derivation.rules], dtype=np.bool_)
-    caps = Caps.of([own.cpu for own in derivation.rules])
-    return _Way(
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """How amounts of one resource are made."""
+
+    resource: str
+    grid: Grid
+    asked: ResourceRules
+    caps: Caps
+    shape: Callable[[Amounts, Caps], Shaped]
+    quantity: Callable[[int, int, Cap], Quantity]
+
+
+def _of_cpu(own: Sequence[ContainerRules], rules: RecommenderRules) -> _Made:
+    step = rules.format.round_cpu_millicores
+    whole = np.array([one.whole_cores for one in own], dtype=np.bool_)
+    return _Made(
         resource=CPU,
         grid=CPU_GRID,
         asked=rules.estimator.cpu,
-        basis=basis,
-        estimates=found,
-        unfloored=unfloored,
-        rounded=shape_cpu(found.amounts, step, whole, Caps.none(len(basis))).amounts,
-        capped=shape_cpu(found.amounts, step, whole, caps),
+        caps=Caps.of([one.cpu for one in own]),
+        shape=lambda amounts, caps: shape_cpu(amounts, step, whole, caps),
         quantity=cpu_quantity,
     )
 
 
-def _memory(derivation: Derivation, rules: RecommenderRules) -> _Way:
-    basis, asked = derivation.basis[MEMORY], rules.format
-    found, unfloored = _estimates(basis, rules.estimator.margin_fraction)
-    caps = Caps.of([own.memory for own in derivation.rules])
-    shape = partial(
-        shape_memory, found.amounts, asked.round_memory_bytes, humanize=asked.humanize_memory
-    )
-    return _Way(
+def _of_memory(own: Sequence[ContainerRules], rules: RecommenderRules) -> _Made:
+    step, humanize = rules.format.round_memory_bytes, rules.format.humanize_memory
+    return _Made(
         resource=MEMORY,
         grid=MEMORY_GRID,
         asked=rules.estimator.memory,
-        basis=basis,
-        estimates=found,
-        unfloored=unfloored,
-        rounded=shape(Caps.none(len(basis))).amounts,
-        capped=shape(caps),
+        caps=Caps.of([one.memory for one in own]),
+        shape=lambda amounts, caps: shape_memory(amounts, step, caps, humanize=humanize),
         quantity=memory_quantity,
     )
-
-
-def _estimates(basis: Basis, margin_fraction: float) -> tuple[Estimates, Amounts]:
-    """Return the estimates, and their amounts as they would be without a floor."""
-    buckets, bases = basis["buckets"].astype(np.intp), basis["bases"]
-    floor, confidence = basis["floor"], basis["confidence"]
-    found = estimate(buckets, bases, confidence, floor, margin_fraction)
-    free = estimate(buckets, bases, confidence, np.zeros_like(floor), margin_fraction)
-    return found, free.amounts
-
-
-def _absence(told: np.void, own: ContainerRules) -> Absence:
-    if told["shows"] & SHOWS_ENTRY:
-        return Absence.NONE
-    if own.is_off:
-        return Absence.OFF
-    known = told[CPU]["weight"] or told[MEMORY]["weight"]
-    return Absence.STALE if known else Absence.NO_SAMPLES

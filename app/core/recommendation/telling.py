@@ -8,7 +8,7 @@ told to be `kept`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
@@ -41,9 +41,17 @@ class Teller:
     rules: RecommenderRules
     explains: bool = False
 
-    def vpa(self, vpa: Vpa, derivation: Derivation | None) -> Json:
-        """Return what is recommended for a VPA, and on what it rests where that is known."""
-        known = explanations(derivation, self.rules) if derivation is not None else {}
+    def vpas(self, found: Sequence[tuple[Vpa, Derivation | None]]) -> list[Json]:
+        """Return what is recommended for VPAs, and on what it rests where that is known."""
+        known = iter(explanations([one for _, one in found if one is not None], self.rules))
+        return [
+            self._vpa(vpa, derivation, next(known) if derivation is not None else {})
+            for vpa, derivation in found
+        ]
+
+    def _vpa(
+        self, vpa: Vpa, derivation: Derivation | None, known: Mapping[str, Explanation]
+    ) -> Json:
         standing = {found.container: found for found in vpa.recommendation or ()}
         target = vpa.target
         return {

@@ -23,7 +23,7 @@ WEB = ("default", "web")
 
 def derived(scene: Scene, container: str = "app") -> dict[str, str]:
     """Return what the derivation of a container ends in, as `Scene.shown` does."""
-    found = explanations(scene.model.derivations()[WEB], scene.rules)[container]
+    found = explanations([scene.model.derivations()[WEB]], scene.rules)[0][container]
     cpu, memory = found.resources
     both = zip(cpu.steps, memory.steps, strict=True)
     told = {of_cpu.word: f"{of_cpu.quantity} {of_memory.quantity}" for of_cpu, of_memory in both}
@@ -71,7 +71,7 @@ def test_slight_moves_leave_them_alone() -> None:
         scene.tick()
     found = scene.model.derivations()[WEB]
 
-    told = explanations(found, scene.rules)["app"]
+    told = explanations([found], scene.rules)[0]["app"]
     now = scene.model.explain("default", "web", "app", scene.now)
     assert now is not None
     assert told.at == found.at < scene.now
@@ -103,13 +103,13 @@ def test_what_is_held_stays() -> None:
     scene.use(100, GI)
     scene.tick()
     held = scene.model.derivations()
-    before = explanations(held[WEB], scene.rules)
+    before = explanations([held[WEB]], scene.rules)[0]
     scene.go(1)
     scene.use(9000, 8 * GI)
     scene.tick()
 
-    assert explanations(held[WEB], scene.rules) == before
-    assert explanations(scene.model.derivations()[WEB], scene.rules) != before
+    assert explanations([held[WEB]], scene.rules)[0] == before
+    assert explanations([scene.model.derivations()[WEB]], scene.rules)[0] != before
     with pytest.raises(ValueError, match="read-only"):
         held[WEB].basis["samples"] = 0
 
@@ -136,5 +136,5 @@ def test_without_containers() -> None:
     scene.tick()
     found = scene.model.derivations()[WEB]
 
-    assert (found.containers, explanations(found, scene.rules)) == ((), {})
+    assert (found.containers, explanations([found], scene.rules)[0]) == ((), {})
     assert Scene(as_upstream(RecommenderRules())).model.derivations() == {}

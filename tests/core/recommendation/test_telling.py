@@ -35,7 +35,7 @@ WORDS = ("target", "lowerBound", "upperBound")
 def told(scene: Scene, *, explains: bool = True) -> Json:
     """Return what is told of the VPA, as it comes out of JSON."""
     derivation = scene.model.derivations().get(("default", "web"))
-    found = Teller(scene.rules, explains).vpa(scene.vpas["web"].vpa, derivation)
+    found = Teller(scene.rules, explains).vpas([(scene.vpas["web"].vpa, derivation)])[0]
     read: Json = orjson.loads(orjson.dumps(found))
     return read
 
@@ -158,7 +158,7 @@ def test_what_was_kept() -> None:
 def test_without_a_derivation() -> None:
     """Whoever only has the status tells that."""
     scene = used()
-    found = Teller(scene.rules, explains=True).vpa(scene.vpas["web"].vpa, None)
+    found = Teller(scene.rules, explains=True).vpas([(scene.vpas["web"].vpa, None)])[0]
 
     assert found["computedAt"] is None
     assert found["containers"][0]["target"]["cpu"] == "1168m"

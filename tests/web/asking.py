@@ -1,0 +1,90 @@
+"""A cluster in memory, a recommender, and its answers over HTTP, for tests that ask."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, cast
+
+import httpx
+from fastapi import FastAPI
+
+from app.adapters.access_review import AccessReviews
+from app.core.admission.mutate import PodRules
+from app.core.recommendation.rules import RecommenderRules
+from app.model.gates import parse_gates
+from app.ports import Cluster
+from app.telemetry.quality import QualityMetrics
+from app.web.access import Guard
+from app.web.application import probes
+from app.web.recommendations import Derivations, Recommendations, Sources, recommendations_app
+from app.web.recommendations_pods import Sizer
+from app.workers.recommender import Recommender, RoundRules
+from app.workers.showing import Showing
+from tests.web.authorities import Authorities
+from tests.workers.test_recommender import Scene
+
+Json = dict[str, Any]
+
+
+class Desk(Scene):
+    """One Deployment with its VPA, a recommender, and the application that answers."""
+
+    def __init__(self, *, is_guarded: bool = False, namespace: str = "") -> None:
+        self.is_guarded = is_guarded
+        self.is_leading = True
+        self.leader = "recommender-1"
+        self.problem = ""
+        self.namespace = namespace
+        super().__init__()
+        self.authorities = Authorities(self.around.cluster)
+        self.app = self._application()
+
+    def started(self, *_: object) -> Recommender:
+        """Return a recommender that shows how its numbers came about."""
+        around = self.around
+        self.showing = Showing(around.metrics, QualityMetrics(self.registry), around.snapshot)
+        shown = replace(around, show=self.showing.show)
+        return Recommender(RoundRules(RecommenderRules()), shown, self.heard)
+
+    def _derivations(self) -> Derivations | None:
+        return self.showing.derivations if self.is_leading else None
+
+    def _application(self) -> FastAPI:
+        cluster = cast("Cluster", self.authorities)
+        clock = self.sandbox.clock
+        sources = Sources(
+            snapshot=self.sandbox.snapshot,
+            derivations=self._derivations,
+            leader=lambda: self.leader,
+            problem=lambda: self.problem,
+            rules=RecommenderRules(),
+            namespace=self.namespace,
+        )
+        guard = Guard(AccessReviews(cluster, clock) if self.is_guarded else None)
+        rules = PodRules(parse_gates(["CPUStartupBoost=true"]))
+        sizer = Sizer(cluster, self.around.owners, clock, rules)
+        others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
+        return recommendations_app(Recommendations(sources, guard, sizer), others)
+
+    def ask(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
+        """Ask a question; underscores in headers stand for dashes."""
+        (found,) = self.ask_all(path, method=method, **headers)
+        return found
+
+    def ask_all(self, *paths: str, method: str = "GET", **headers: str) -> list[httpx.Response]:
+        """Ask several questions at once."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+
+        async def exchange() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://vpa") as client:
+                asked = (client.request(method, path, headers=named) for path in paths)
+                return await asyncio.gather(*asked)
+
+        return asyncio.run(exchange())
+
+    def answer(self, path: str) -> Json:
+        """Return a good answer."""
+        found: Json = self.ask(path).raise_for_status().json()
+        return found
