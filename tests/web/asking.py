@@ -74,7 +74,10 @@ class Desk(Scene):
 
     def ask_all(self, *paths: str, method: str = "GET", **headers: str) -> list[httpx.Response]:
         """Ask several questions at once."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = {
+            name.replace("_", "-").encode(): value.encode("latin-1")
+            for name, value in headers.items()
+        }
 
         async def exchange() -> list[httpx.Response]:
             transport = httpx.ASGITransport(self.app)

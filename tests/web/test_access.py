@@ -1,0 +1,131 @@
+"""Only who may see VPAs is answered; who it is, and what is missing, are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.errors import ClusterError, Refused, TooMany, Unavailable
+from app.web.problems import MEDIA_TYPE
+from tests.web.asking import Desk
+
+ALL = "/v1/recommendations"
+HERE = "/v1/namespaces/default/recommendations"
+WEB = f"{HERE}/web"
+GHOST = f"{HERE}/ghost"
+POD = "/v1/namespaces/default/pods/ghost"
+OTHER = "/v1/namespaces/other/recommendations"
+
+
+@pytest.fixture(scope="module")
+def asked() -> Desk:
+    """A recommender that asks for tokens, after a round."""
+    found = Desk(is_guarded=True)
+    found.rounds(1)
+    known, grant = found.authorities.know, found.authorities.grant
+    known("jane-token", "jane", "dev")
+    known("admin-token", "admin")
+    known("one-token", "one")
+    known("lister-token", "lister")
+    grant("dev", "get", "default")
+    grant("admin", "get")
+    grant("admin", "list")
+    grant("one", "get", "default", "web")
+    grant("lister", "list", "default")
+    return found
+
+
+def status(desk: Desk, path: str, token: str) -> int:
+    """Return the status of an answer."""
+    return desk.ask(path, authorization=f"Bearer {token}").status_code
+
+
+@pytest.mark.parametrize(
+    ("token", "statuses"),
+    [
+        pytest.param("jane-token", (403, 200, 200, 404, 404, 403), id="of a namespace"),
+        pytest.param("admin-token", (200, 200, 200, 404, 404, 200), id="of all"),
+        pytest.param("one-token", (403, 403, 200, 403, 403, 403), id="of one VPA"),
+        pytest.param("lister-token", (403, 403, 403, 403, 403, 403), id="of another verb"),
+        pytest.param("wrong-token", (401, 401, 401, 401, 401, 401), id="of nobody"),
+    ],
+)
+def test_who_may_see_what(asked: Desk, token: str, statuses: tuple[int, ...]) -> None:
+    """Rights are those over VPAs; who has none is not even told what is missing."""
+    found = tuple(status(asked, path, token) for path in (ALL, HERE, WEB, GHOST, POD, OTHER))
+    assert found == statuses
+
+
+def test_a_refusal_says_what_is_missing(asked: Desk) -> None:
+    """Who is known is told who they are taken for, and which right they lack."""
+    answer = asked.ask(ALL, authorization="Bearer jane-token")
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    assert answer.json()["detail"] == (
+        "user 'jane' may not list verticalpodautoscalers.autoscaling.k8s.io in all namespaces"
+    )
+    answer = asked.ask(OTHER, authorization="Bearer jane-token")
+    assert answer.json()["detail"].endswith("in namespace other")
+    answer = asked.ask("/v1/namespaces/other/recommendations/x", authorization="Bearer jane-token")
+    assert answer.json()["object"] == "VerticalPodAutoscaler other/x"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param("", id="none"),
+        pytest.param("Bearer", id="no token"),
+        pytest.param("Bearer   ", id="blank"),
+        pytest.param("Basic amFuZTpqYW5l", id="another scheme"),
+        pytest.param("jane-token", id="no scheme"),
+        pytest.param("Bearer jane token", id="a space"),
+        pytest.param("Bearer jane-token\x7f", id="control character"),
+        pytest.param("Bearer j\xe4ne", id="not ASCII"),
+        pytest.param("Bearer " + "x" * 20_000, id="huge"),
+        pytest.param("Bearer \\0{}[]'\"; DROP TABLE", id="garbage"),
+    ],
+)
+def test_what_is_no_token(asked: Desk, header: str) -> None:
+    """It is refused without asking anybody, and the answer says what to send."""
+    before = len(asked.authorities.asked)
+    answer = asked.ask(WEB, authorization=header)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="plumbline"'
+    assert answer.json()["field"] == "header.authorization"
+    assert len(asked.authorities.asked) == before
+
+
+def test_the_scheme_may_be_written_in_any_way(asked: Desk) -> None:
+    """Schemes know no case."""
+    assert asked.ask(WEB, authorization="bearer jane-token").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        pytest.param(Unavailable("connection refused"), "connection refused", id="down"),
+        pytest.param(TooMany("slow down"), "slow down", id="busy"),
+        pytest.param(Refused("forbidden"), "system:auth-delegator", id="we may not ask"),
+    ],
+)
+def test_nobody_can_tell(asked: Desk, error: ClusterError, word: str) -> None:
+    """Without an answer about a token nobody is let in, and it is not the token's fault."""
+    asked.authorities.error = error
+    try:
+        answer = asked.ask(WEB, authorization="Bearer unknown")
+    finally:
+        asked.authorities.error = None
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert word in answer.json()["detail"]
+
+
+def test_what_needs_no_token(asked: Desk) -> None:
+    """Probes, numbers and the documentation are open; they tell of no VPA."""
+    for path in ("/health-check", "/livez", "/readyz", "/metrics", "/openapi.json", "/docs"):
+        assert asked.ask(path).status_code == 200, path
+
+
+def test_tags_are_no_way_in(asked: Desk) -> None:
+    """Who has the tag of an answer needs the right to it all the same."""
+    tag = asked.ask(WEB, authorization="Bearer jane-token").headers["etag"]
+    assert asked.ask(WEB, if_none_match=tag).status_code == 401
+    answer = asked.ask(WEB, if_none_match=tag, authorization="Bearer lister-token")
+    assert answer.status_code == 403
