@@ -15,13 +15,14 @@ from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import MatchReason, Unknown
 from app.core.reporting.recreated import created_again
+from app.core.updating.unboost import original_resources
 from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.fields import object_at, objects_at
 from app.model.kinds import ObjectKey
 from app.model.limits import LimitRange, read_limit_range, together
 from app.model.lookups import Found
 from app.model.patches import apply
-from app.model.pods import Container
+from app.model.pods import Container, read_pod
 from app.model.review import GroupVersionWord, Request
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
@@ -102,7 +103,7 @@ class Sizer:
             limits = together(self._limit_ranges(namespace))
             view = replace(snapshot.of(namespace), limits=limits)
             verdict = self._judge(pod, view)
-            anew = created_again(pod, self._template(verdict))
+            anew = created_again(pod, self._template(verdict) or _unboosted(pod))
             return SizedPod(pod, anew, self._judge(anew, view))
         except NotFound:
             raise Refusal(404, f"there is no pod {namespace}/{name}", subject=subject) from None
@@ -158,6 +159,15 @@ class Sizer:
         except NotFound:  # it went a moment ago
             return ()
         return read_workload(item, kind=resource.kind, api_version=resource.api_version).template
+
+
+def _unboosted(pod: Json) -> list[Container]:
+    """Return the containers of a pod without what they have for their start alone."""
+    found = read_pod(pod)
+    return [
+        replace(one, resources=original_resources(found, one.name) or one.resources)
+        for one in found.containers
+    ]
 
 
 def _resources(pod: Mapping[str, Any]) -> dict[str, Json]:
