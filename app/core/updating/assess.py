@@ -14,6 +14,7 @@ from app.core.updating.boosted import boosted, has_marks, is_ordinary
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.in_place import in_place
 from app.core.updating.memory import NOTHING
+from app.core.updating.modes import IN_PLACE_MODES
 from app.core.updating.need import Priority, Trigger, need, percent, trigger
 from app.core.updating.oom import QuickOom, quick_oom
 from app.core.updating.patching import last_updated
@@ -29,8 +30,6 @@ from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.vpa import UpdateMode
 
-_IN_PLACE = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
-_RECREATE = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 Allocatable = Mapping[str, Quantity] | None
 
 
@@ -88,7 +87,7 @@ def _running(case: Case, shape: Shape) -> Assessment:
     needed = shape.calm if oom is None else None
     if needed is None:
         needed = need(found, oom, since, rules, now)
-    is_in_place = case.shapes.mode in _IN_PLACE or (is_upscale and rules.upscale_only_in_place)
+    is_in_place = case.shapes.mode in IN_PLACE_MODES or (is_upscale and rules.upscale_only_in_place)
     if needed.reason is not None:
         if is_in_place and not rules.upstream.keeps_stuck_resizes:
             state = resize_state(pod, rules)
@@ -169,5 +168,5 @@ def _unscheduled(case: Case, shape: Shape) -> Assessment:
         return case.decided(Action.WAIT, Reason.POD_PENDING, told, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(found.difference)}"
     urge = _urge(case, shape, message, found, None, resize_state(case.pod, rules))
-    act = in_place if case.vpa.mode in _IN_PLACE else _by_eviction
+    act = in_place if case.vpa.mode in IN_PLACE_MODES else _by_eviction
     return _after_pause(case, act(case, urge))

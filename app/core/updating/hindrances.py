@@ -7,7 +7,6 @@ was proven of it. Each hindrance is a reason and a sentence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from app.core.updating.budget import Budget
 from app.core.updating.carrying import Step
@@ -22,6 +21,7 @@ from app.core.updating.groups import (
 )
 from app.core.updating.ledger import Ledger
 from app.core.updating.memory import Place
+from app.core.updating.modes import IN_PLACE_MODES
 from app.core.updating.proof import Proof, current_proof, version_of
 from app.core.updating.resizing import may_restart, resize_state
 from app.core.updating.rules import Prove
@@ -33,8 +33,6 @@ from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
-
-IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from app.core.updating.decisions import Reason
 from app.core.updating.rules import UpdateRules
 from app.model.gates import Gate, Gates
 from app.model.vpa import UpdateMode, Vpa
 
-_RECREATE = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
+IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
+_RECREATE: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 
 
 def switched_off(vpa: Vpa, rules: UpdateRules, gates: Gates) -> tuple[Reason, str] | None:

@@ -6,12 +6,10 @@ them only if the difference is worth it and the pod is not young.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from functools import lru_cache
-from typing import TypeVar
 
 from app.core.updating.decisions import Numbers, Reason
 from app.core.updating.oom import QuickOom
@@ -130,11 +128,3 @@ class Priority:
             if self.is_up and self.found.is_outside:
                 return Urgency.FAR_TOO_SMALL
         return Urgency.TOO_SMALL if self.is_up else Urgency.TOO_BIG
-
-
-T = TypeVar("T")
-
-
-def in_order(ranked: Iterable[tuple[Priority, T]], rules: UpdateRules) -> list[T]:
-    """Return what belongs to pods in the order in which the pods are updated."""
-    return [found for _, found in sorted(ranked, key=lambda pair: pair[0].key(rules))]

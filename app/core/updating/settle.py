@@ -8,15 +8,15 @@ first, then resizes, then evictions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.core.updating.budget import Budget
 from app.core.updating.carrying import Queue, Rank, Step, Walk
 from app.core.updating.decisions import Action, Decision, Reason
-from app.core.updating.hindrances import IN_PLACE_MODES, Desk, Group
+from app.core.updating.hindrances import Desk, Group
 from app.core.updating.ledger import Ledger
+from app.core.updating.modes import IN_PLACE_MODES
 from app.core.updating.need import Priority, Trigger
 from app.core.updating.proving import judge_replacements
 from app.core.updating.wishes import Assessment, Terms, Wish
@@ -42,13 +42,11 @@ class Settled:
 
 def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
     """Decide for all pods of one owner."""
-    found: dict[str, Decision] = {}
-    wishing: list[Assessment] = []
-    for assessed in group.assessments:
-        if assessed.decision is not None:
-            found[assessed.pod.uid] = assessed.decision
-        else:
-            wishing.append(assessed)
+    found = {
+        assessed.pod.uid: assessed.decision
+        for assessed in group.assessments
+        if assessed.decision is not None
+    }
     desk = Desk(group, terms, ledger)
     if terms.rules.upstream.resize_time_from_first_sight and terms.webhook_is_healthy:
         desk.note_first_sights()
@@ -56,42 +54,42 @@ def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
     settled = Settled(found)
     steps = [
         step
-        for assessed in _in_order(wishing, terms)
-        if (step := _step(assessed, desk, settled)) is not None
+        for assessed, wish in _wishes(group, terms)
+        if (step := _step(assessed, wish, desk, settled)) is not None
     ]
     if not steps:
         return settled
     return replace(settled, queue=_given_out(steps, desk, found))
 
 
-def _in_order(wishing: Sequence[Assessment], terms: Terms) -> list[Assessment]:
-    return sorted(wishing, key=lambda assessed: _order(assessed, terms))
+def _wishes(group: Group, terms: Terms) -> list[tuple[Assessment, Wish]]:
+    """Return the pods that wish something, in the order in which they get it."""
+    found = [(assessed, assessed.wish) for assessed in group.assessments if assessed.wish]
+    return sorted(found, key=lambda pair: (_RANKS[pair[1].action], _rank(pair[0], pair[1], terms)))
 
 
-def _order(assessed: Assessment, terms: Terms) -> tuple[int, Rank]:
-    return (_RANKS[_wish(assessed).action], _rank(assessed, terms))
-
-
-def _rank(assessed: Assessment, terms: Terms) -> Rank:
+def _rank(assessed: Assessment, wish: Wish, terms: Terms) -> Rank:
     """Return how urgent a wish is; the end of a boost comes behind all that is out of bounds."""
-    priority = _wish(assessed).priority or Priority(
+    priority = wish.priority or Priority(
         assessed.pod, is_up=False, found=Trigger(0, is_outside=False), quick_oom=False
     )
     return priority.key(terms.rules)
 
 
-def _wish(assessed: Assessment) -> Wish:
-    return assessed.wish if assessed.wish is not None else Wish(Action.NONE, "")
-
-
-def _step(assessed: Assessment, desk: Desk, settled: Settled) -> Step | None:
+def _step(assessed: Assessment, wish: Wish, desk: Desk, settled: Settled) -> Step | None:
     """Return what is to be done for a pod, or note why it has to wait."""
-    wish = _wish(assessed)
     hindrance = desk.hindrance(assessed, wish)
     if hindrance is not None and wish.otherwise is not None:
         reason = wish.gives_back or Reason.RESIZE_DEFERRED
         message = f"{wish.message}; taken back, for it may not be evicted: {hindrance[1]}"
-        wish = Wish(Action.RESIZE, message, wish.otherwise, is_free=True, gives_back=reason)
+        wish = Wish(
+            Action.RESIZE,
+            message,
+            wish.otherwise,
+            wish.priority,
+            is_free=True,
+            gives_back=reason,
+        )
         hindrance = None
     if hindrance is not None:
         settled.decisions[assessed.pod.uid] = assessed.decided(Action.WAIT, *hindrance)
@@ -120,7 +118,7 @@ def _made(assessed: Assessment, wish: Wish, desk: Desk) -> Step:
         takes_place=takes,
         is_broken=desk.is_broken(assessed),
         guards=desk.guard_places(assessed.pod) if goes else (),
-        rank=_rank(assessed, desk.terms),
+        rank=_rank(assessed, wish, desk.terms),
     )
 
 

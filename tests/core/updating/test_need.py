@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.updating.decisions import Reason
-from app.core.updating.need import Need, Priority, Trigger, in_order, need, percent
+from app.core.updating.need import Need, Priority, Trigger, need, percent
 from app.core.updating.oom import QuickOom
 from app.core.updating.rules import UpdateRules
 from tests import make
@@ -94,23 +94,28 @@ def priority(
     return Priority(pod, up, Trigger(difference, outside), oom)
 
 
-def names(found: list[Priority], rules: UpdateRules = OURS) -> list[float]:
+def in_order(found: list[Priority], rules: UpdateRules = OURS) -> list[Priority]:
+    """Return pods in the order in which they are updated."""
+    return sorted(found, key=lambda item: item.key(rules))
+
+
+def differences(found: list[Priority], rules: UpdateRules = OURS) -> list[float]:
     """Return the differences in order."""
-    return in_order(((item, item.found.difference) for item in found), rules)
+    return [item.found.difference for item in in_order(found, rules)]
 
 
 @pytest.mark.parametrize("rules", [OURS, UPSTREAM], ids=["ours", "upstream"])
 def test_order(rules: UpdateRules) -> None:
     """Larger differences come first, and what has to grow before what may shrink."""
-    assert names([priority(found) for found in (4.0, 1.5, 9.0, 2.33)], rules) == [
+    assert differences([priority(found) for found in (4.0, 1.5, 9.0, 2.33)], rules) == [
         9.0,
         4.0,
         2.33,
         1.5,
     ]
     mixed = [priority(0.25), priority(0.26, up=False), priority(0.5, up=False)]
-    assert names(mixed, rules) == [0.25, 0.5, 0.26]
-    assert names([priority(50, up=False), priority(0.1)], rules) == [0.1, 50]
+    assert differences(mixed, rules) == [0.25, 0.5, 0.26]
+    assert differences([priority(50, up=False), priority(0.1)], rules) == [0.1, 50]
 
 
 def test_urgent_ones_come_first() -> None:
@@ -121,8 +126,8 @@ def test_urgent_ones_come_first() -> None:
         priority(0.2, up=False, oom=True),
         priority(70, up=False, outside=True),
     ]
-    assert names(found) == [0.2, 0.3, 9.0, 70]
-    assert names(found, UPSTREAM) == [9.0, 0.3, 70, 0.2]
+    assert differences(found) == [0.2, 0.3, 9.0, 70]
+    assert differences(found, UPSTREAM) == [9.0, 0.3, 70, 0.2]
 
 
 def test_ties_are_broken_by_age_then_name() -> None:
@@ -134,7 +139,7 @@ def test_ties_are_broken_by_age_then_name() -> None:
         priority(1.0, age=old, name="b"),
         priority(1.0, age=unknown, name="d"),
     ]
-    assert in_order(((item, item.pod.name) for item in found), OURS) == ["d", "b", "c", "a"]
+    assert [item.pod.name for item in in_order(found)] == ["d", "b", "c", "a"]
 
 
 PRIORITIES = st.builds(
@@ -155,6 +160,4 @@ def test_order_does_not_depend_on_the_input(found: list[Priority], random: Rando
     """The same pods always come in the same order."""
     shuffled = list(found)
     random.shuffle(shuffled)
-    assert in_order(((item, item.pod.name) for item in found), OURS) == in_order(
-        ((item, item.pod.name) for item in shuffled), OURS
-    )
+    assert in_order(shuffled) == in_order(found)
