@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
 from app.core.recommendation.models import RecommenderModel, model_for
-from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.oom import evicted
 from app.core.recommendation.publications import Publication, Why
 from app.core.recommendation.rules import RecommenderRules
@@ -31,8 +30,10 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
 from app.telemetry.recommender import RecommenderMetrics, Step, VpaState, Written
+from app.workers.external_usage import ExternalUsage
 from app.workers.lookout import Lookout
 from app.workers.pen import Pen
+from app.workers.remembering import Remembering
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,8 @@ class Surroundings:
     clock: Clock
     metrics: RecommenderMetrics
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
+    past: Remembering | None = None  # instead of checkpoints
+    external_usage: ExternalUsage | None = None  # instead of `metrics.k8s.io`
 
 
 class Heard:
@@ -109,8 +112,12 @@ class Recommender:
 
     def tick(self, now: datetime) -> float:
         """Do what is due; return the seconds until the next look."""
-        clock = self._around.clock
-        if clock.monotonic() >= self._due:
+        clock, past = self._around.clock, self._around.past
+        if self._parity and past is not None and not past.is_settled():
+            # Upstream begins when it has read the past, or could not.
+            self._due = clock.monotonic() + self._rules.interval_seconds
+            self.finished = clock.monotonic()
+        elif clock.monotonic() >= self._due:
             began = clock.monotonic()
             self.round(now)
             self._due = max(began + self._rules.interval_seconds, clock.monotonic())
@@ -126,6 +133,7 @@ class Recommender:
         """Go through one round."""
         clock, began, written = self._around.clock, self._around.clock.monotonic(), 0
         self._look(now)
+        self._recall(now)
         with self._timed(Step.LOAD_METRICS):
             samples = self._read_usage(now)
         with self._timed(Step.UPDATE_VPAS):
@@ -201,18 +209,25 @@ class Recommender:
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
             problems = self.model.restore(mine, now, only=waiting)
+            if self._around.past is not None:
+                self._around.past.ask(waiting, now)
         else:
             problems = self.model.restore(found, now)
             self._is_restored = True
         _tell("checkpoint not used", problems)
 
+    def _recall(self, now: datetime) -> None:
+        """Learn what was found of the past."""
+        if self._around.past is not None:
+            for found in self._around.past.taken():
+                self.model.learn_past(found.usage, now, only=found.only)
+
     def _read_usage(self, now: datetime) -> int:
         """Take usage page by page, so that what was read counts even if the rest cannot be."""
-        absent = 0 if self._parity else ABSENT
         count, problems, error = 0, list[str](), ""
         try:
-            for page in self._pages(POD_METRICS):
-                found = read_metrics({"items": page}, absent=absent)
+            for page in self._usage_pages():
+                found = read_metrics({"items": page}, is_strict=self._parity)
                 self.model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems
@@ -222,6 +237,12 @@ class Recommender:
         self._around.metrics.usage_answer("default-metrics-client", is_error=bool(error))
         _tell("usage cannot be counted", problems)
         return count
+
+    def _usage_pages(self) -> Iterator[Sequence[Object]]:
+        external = self._around.external_usage
+        if external is None:
+            return self._pages(POD_METRICS)
+        return external.pages(self._lookout.vpas.values(), self._around.snapshot())
 
     # --- writing
 

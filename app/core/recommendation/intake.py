@@ -36,6 +36,7 @@ _OLDEST_NS: Final = 400 * DAY  # samples may be so old
 class Tally:
     """What became of samples and kills; numbers only grow."""
 
+    unreadable: int = 0  # pods and containers in lists of usage
     unknown: int = 0  # containers of samples that no pod has
     misdated: int = 0  # samples from tomorrow, or from long ago
     cpu: int = 0  # samples counted, once for each row
@@ -93,6 +94,7 @@ class Intake:
         A single one with a broken date would age everything else to nothing. Instances whose
         kill was counted before a sample that is older come to `amend`.
         """
+        self.tally.unreadable += batch.unreadable
         known = self._roster.instances
         instances = np.array([known.get(key, _UNKNOWN) for key in batch.containers], dtype=np.intp)
         kept = np.flatnonzero(instances != _UNKNOWN)

@@ -49,6 +49,7 @@ class UsageBatch:
     memory_bytes: Amounts  # or ABSENT or REFUSED
     times: Times  # the end of the window that was measured
     windows_ns: Times  # over how long cpu usage is averaged; 0 if not known
+    unreadable: int = 0  # pods and containers that are not among them
 
     def __len__(self) -> int:
         return len(self.containers)

@@ -1,7 +1,8 @@
 """Reads a list of pod metrics into columns.
 
 Strategy: the only code that runs once per container and tick, so it is plain loops over parsed
-JSON. What cannot be read costs itself alone: one amount, one container, one pod.
+JSON. What cannot be read costs itself alone: one amount, one container, one pod. Strictly read,
+as upstream does, a resource that is not told is not used, and there is nothing too much.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 from typing import Final
 
 import numpy as np
 
+from app.core.recommendation.estimators import MOST
 from app.core.recommendation.moments import nanoseconds, span
 from app.core.recommendation.observations import ABSENT, REFUSED, UsageBatch
 from app.model.durations import parse_duration
@@ -20,11 +23,12 @@ from app.model.errors import BadObject
 from app.model.fields import Object, object_at, objects_at, text_at, time_at
 from app.model.quantity import Quantity
 
-_MOST: Final = 2**62
+_GREATEST: Final = 2**62
 _NANO_PER_MILLI: Final = 10**6
 _MOST_DIGITS: Final = 18
 _KI_DIGITS: Final = 4
 _REMEMBERED: Final = 65_536
+_SHOWN: Final = 40  # characters of an amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,55 +47,70 @@ class _Columns:
     times: list[int] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unreadable: int = 0
+    absent: int = ABSENT  # stands for what is not told
+    most: float = MOST  # greater amounts cannot be
+
+    def refuse(self, item: Object, error: BadObject) -> None:
+        """Leave out what cannot be read."""
+        self.problems.append(f"metrics of pod {_name(item)}: {error}")
+        self.unreadable += 1
 
 
-def read_metrics(body: Object, *, absent: int = ABSENT) -> Metrics:
-    """Read `items` of a PodMetricsList; `absent` stands for what an item does not tell."""
-    columns = _Columns()
+def read_metrics(body: Object, *, is_strict: bool = False) -> Metrics:
+    """Read `items` of a PodMetricsList."""
+    columns = _Columns(absent=0, most=inf) if is_strict else _Columns()
     for item in objects_at(body, "items", ""):
         try:
-            _read_pod(item, columns, absent)
+            _read_pod(item, columns)
         except BadObject as error:
-            columns.problems.append(f"metrics of pod {_name(item)}: {error}")
+            columns.refuse(item, error)
     batch = UsageBatch(
         columns.containers,
         np.array(columns.cpu, dtype=np.int64),
         np.array(columns.memory, dtype=np.int64),
         np.array(columns.times, dtype=np.int64),
         np.array(columns.windows, dtype=np.int64),
+        columns.unreadable,
     )
     return Metrics(batch, columns.problems)
 
 
-def _read_pod(item: Object, columns: _Columns, absent: int) -> None:
+def _read_pod(item: Object, columns: _Columns) -> None:
     metadata = object_at(item, "metadata", "")
     namespace = text_at(metadata, "namespace", "metadata")
     pod = text_at(metadata, "name", "metadata")
     time_ns = _time(item)
     window_ns = _window(text_at(item, "window", ""))
-    for container in objects_at(item, "containers", ""):
-        name = text_at(container, "name", "containers")
-        usage = object_at(container, "usage", "containers")
-        cpu, memory = usage.get("cpu"), usage.get("memory")
+    containers = objects_at(item, "containers", "")
+    if not containers:
+        raise BadObject("containers", "there are none")
+    for container in containers:
+        try:
+            name = text_at(container, "name", "containers")
+            usage = object_at(container, "usage", "containers")
+        except BadObject as error:
+            columns.refuse(item, error)
+            continue
         columns.containers.append((namespace, pod, name))
-        columns.cpu.append(absent if cpu is None else _amount(_millicores, cpu, "cpu", columns))
-        columns.memory.append(
-            absent if memory is None else _amount(_bytes, memory, "memory", columns)
-        )
+        columns.cpu.append(_amount(_millicores, usage.get("cpu"), "cpu", columns))
+        columns.memory.append(_amount(_bytes, usage.get("memory"), "memory", columns))
         columns.times.append(time_ns)
         columns.windows.append(window_ns)
 
 
 def _amount(read: Callable[[object], int], value: object, resource: str, columns: _Columns) -> int:
     """Return an amount in whole units, rounded up."""
+    if value is None:
+        return columns.absent
     try:
         found = read(value)
     except BadObject as error:
         problem = str(error)
     else:
-        if found >= 0:
-            return min(found, _MOST)
-        problem = f"{value} is negative"
+        if 0 <= found <= columns.most:
+            return min(found, _GREATEST)
+        problem = f"{str(value)[:_SHOWN]} is {'negative' if found < 0 else 'too much'}"
     columns.problems.append(f"metrics of {'/'.join(columns.containers[-1])}: {resource}: {problem}")
     return REFUSED
 

@@ -29,9 +29,9 @@ def used(name: str = "app", **usage: object) -> dict[str, Any]:
     return {"name": name, "usage": usage}
 
 
-def read(*items: object, absent: int = ABSENT) -> Metrics:
+def read(*items: object, is_strict: bool = False) -> Metrics:
     """Read a list of items."""
-    return read_metrics({"items": list(items)}, absent=absent)
+    return read_metrics({"items": list(items)}, is_strict=is_strict)
 
 
 def test_columns() -> None:
@@ -46,41 +46,50 @@ def test_columns() -> None:
     assert batch.memory_bytes.tolist() == [671_744, 5]
     assert batch.times.tolist() == [NOW, NOW]
     assert batch.windows_ns.tolist() == [17 * SECOND] * 2
-    assert (len(batch), found.problems) == (2, [])
+    assert (len(batch), found.problems, found.batch.unreadable) == (2, [], 0)
 
 
 @pytest.mark.parametrize(
-    ("usage", "absent", "expected", "problem"),
+    ("usage", "is_strict", "expected", "problem"),
     [
-        pytest.param({}, ABSENT, (ABSENT, ABSENT), "", id="nothing told"),
-        pytest.param({}, 0, (0, 0), "", id="nothing told counts as nothing used"),
-        pytest.param({"cpu": "1"}, ABSENT, (1000, ABSENT), "", id="cpu alone"),
+        pytest.param({}, False, (ABSENT, ABSENT), "", id="nothing told"),
+        pytest.param({}, True, (0, 0), "", id="nothing told counts as nothing used"),
+        pytest.param({"cpu": "1"}, False, (1000, ABSENT), "", id="cpu alone"),
         pytest.param(
             {"cpu": "-1", "memory": "-5Mi"},
-            ABSENT,
+            False,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: -1 is negative",
             id="negative",
         ),
         pytest.param(
             {"cpu": "much", "memory": "1Ki"},
-            ABSENT,
+            False,
             (REFUSED, 1024),
             "metrics of default/web-0/app: cpu: quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
             id="no quantity",
         ),
-        pytest.param({"cpu": "1e30", "memory": "1e30"}, ABSENT, (2**62, 2**62), "", id="huge"),
         pytest.param(
-            {"cpu": "1.5n", "memory": "1.5Ki"}, ABSENT, (1, 1536), "", id="not the usual form"
+            {"cpu": "1e300", "memory": "100000000000001"},
+            False,
+            (REFUSED, REFUSED),
+            "metrics of default/web-0/app: cpu: 1e300 is too much",
+            id="huge",
+        ),
+        pytest.param(
+            {"cpu": "1e30", "memory": "1e30"}, True, (2**62, 2**62), "", id="huge is the most"
+        ),
+        pytest.param(
+            {"cpu": "1.5n", "memory": "1.5Ki"}, False, (1, 1536), "", id="not the usual form"
         ),
     ],
 )
 def test_amounts(
-    usage: dict[str, Any], absent: int, expected: tuple[int, int], problem: str
+    usage: dict[str, Any], is_strict: bool, expected: tuple[int, int], problem: str
 ) -> None:
     """Amounts that cannot be are refused one by one."""
-    found = read(item(used(**usage)), absent=absent)
+    found = read(item(used(**usage)), is_strict=is_strict)
 
     assert (found.batch.cpu_millicores[0], found.batch.memory_bytes[0]) == expected
     assert problem in "".join(found.problems[:1])
@@ -94,7 +103,9 @@ def test_amounts(
         pytest.param(item(used(), timestamp="noon"), 'timestamp: "noon" is no', id="no such time"),
         pytest.param(item(used(), metadata=[]), "pod ?: metadata: expected", id="no name"),
         pytest.param(item({"name": 5}), "containers.name: expected", id="container without name"),
-        pytest.param(item(containers={}), "containers: expected a list", id="no containers"),
+        pytest.param(item({"usage": []}), "usage: expected an object", id="no amounts"),
+        pytest.param(item(containers={}), "containers: expected a list", id="no list"),
+        pytest.param(item(containers=[]), "web-0: containers: there are none", id="no containers"),
     ],
 )
 def test_broken_items(broken: dict[str, Any], problem: str) -> None:
@@ -102,7 +113,14 @@ def test_broken_items(broken: dict[str, Any], problem: str) -> None:
     found = read(broken, item(used(cpu="1")))
 
     assert found.batch.cpu_millicores.tolist() == [1000]
+    assert found.batch.unreadable == 1
     assert problem in found.problems[0]
+
+
+def test_broken_containers() -> None:
+    """A container that cannot be read costs none of its neighbours."""
+    found = read(item(used(cpu="1"), {"usage": 1}, used("log", cpu="2")))
+    assert (found.batch.cpu_millicores.tolist(), found.batch.unreadable) == ([1000, 2000], 1)
 
 
 def test_no_items() -> None:

@@ -250,6 +250,7 @@ class UpstreamModel:
     def _take(self, batch: UsageBatch) -> None:
         """Count samples one by one; what is not told counts as nothing used."""
         tally = self._tally
+        tally.unreadable += batch.unreadable
         amounts = np.stack([batch.cpu_millicores, batch.memory_bytes, batch.times], axis=1)
         amounts[:, :2][amounts[:, :2] == ABSENT] = 0
         for name, (cpu, memory, time_ns) in zip(batch.containers, amounts.tolist(), strict=True):

@@ -1,0 +1,122 @@
+"""Usage from external metrics: what is asked for, and what the answers tell of containers.
+
+Strategy: answers become items as `metrics.k8s.io` lists them, so from there on everything is the
+same. Each value is an item of its own, with its own time; what is not told is not there. Strictly
+read, as upstream does, a pod is one item with the time of the last answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from app.core.recommendation.observations import ObservedVpa
+from app.core.recommendation.policy import CPU, MEMORY
+from app.model.fields import Object, labels_at, objects_at
+from app.model.pods import Pod
+
+_ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
+_OVER: Final = ("Succeeded", "Failed")
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRules:
+    """Which metrics tell of usage, and which of their labels names the container."""
+
+    cpu_metric: str = ""
+    memory_metric: str = ""
+    container_label: str = "name"
+    is_strict: bool = False
+
+    @property
+    def metrics(self) -> list[tuple[str, str]]:
+        """The resources that are told of, and by which metric."""
+        named = ((CPU, self.cpu_metric), (MEMORY, self.memory_metric))
+        return [(resource, metric) for resource, metric in named if metric]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalQuestion:
+    """What the containers of a pod use of a resource."""
+
+    namespace: str
+    pod: str
+    resource: str
+    metric: str
+    selector: str
+
+    @property
+    def path(self) -> str:
+        """The path of the metric."""
+        return f"{_ROOT}/{quote(self.namespace, safe='')}/{quote(self.metric, safe='')}"
+
+
+def external_questions(
+    vpas: Iterable[ObservedVpa],
+    pods_of: Callable[[str], Collection[Pod]],
+    rules: ExternalRules,
+) -> list[ExternalQuestion]:
+    """Return what to ask of the pods that VPAs select; `pods_of` knows those of a namespace."""
+    found: dict[tuple[str, str, str], ExternalQuestion] = {}
+    for vpa in vpas:
+        namespace, selector = vpa.vpa.namespace, vpa.selector
+        if selector is None:
+            continue
+        for pod in pods_of(namespace):
+            if not selector.matches(pod.labels) or (pod.phase in _OVER and not rules.is_strict):
+                continue
+            text = ",".join(filter(None, (str(selector), f"pod={pod.name}")))
+            for resource, metric in rules.metrics:
+                one = ExternalQuestion(namespace, pod.name, resource, metric, text)
+                found.setdefault((namespace, pod.name, resource), one)
+    return list(found.values())
+
+
+def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRules) -> list[Item]:
+    """Return what an answer tells; values that name no container are left out.
+
+    Raises:
+        BadObject: it is no list of values.
+    """
+    return [
+        _item(question, [{"name": name, "usage": {question.resource: value.get("value")}}], value)
+        for name, value in _named(answer, rules)
+    ]
+
+
+def strict_items(
+    answers: Sequence[tuple[ExternalQuestion, Object]], rules: ExternalRules
+) -> list[Item]:
+    """Return one item for each pod, at the time of the first value of its last answer."""
+    found: dict[tuple[str, str], Item] = {}
+    for question, answer in answers:
+        containers = found.get((question.namespace, question.pod), {}).get("containers", [])
+        usage = {one["name"]: one["usage"] for one in containers}
+        for name, value in _named(answer, rules):
+            usage.setdefault(name, {})[question.resource] = value.get("value")
+        values = objects_at(answer, "items", "")
+        if values:
+            told = [{"name": name, "usage": used} for name, used in usage.items()]
+            found[question.namespace, question.pod] = _item(question, told, values[0])
+    return list(found.values())
+
+
+def _named(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Object]]:
+    for index, value in enumerate(objects_at(answer, "items", "")):
+        name = labels_at(value, "metricLabels", f"items[{index}]").get(rules.container_label)
+        if name:
+            yield name, value
+
+
+def _item(question: ExternalQuestion, containers: list[Item], value: Object) -> Item:
+    window = value.get("window")
+    return {
+        "metadata": {"namespace": question.namespace, "name": question.pod},
+        "timestamp": value.get("timestamp"),
+        "window": f"{window}s" if isinstance(window, int) else "",
+        "containers": containers,
+    }

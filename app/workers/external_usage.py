@@ -1,0 +1,85 @@
+"""Reads usage from external metrics, a question for each pod and resource.
+
+Strategy: several questions side by side, none begun after its deadline. Whatever is answered
+counts; what is not is told of in one sentence. Upstream throws everything away then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from app.core.recommendation.external import (
+    ExternalQuestion,
+    ExternalRules,
+    external_items,
+    external_questions,
+    strict_items,
+)
+from app.core.recommendation.observations import ObservedVpa
+from app.model.errors import BadObject, ClusterError, PlumblineError, Unavailable
+from app.model.fields import Object
+from app.model.pods import Pod
+from app.model.snapshot import Snapshot
+from app.ports import Clock, Cluster, Json
+
+
+class ExternalUsage:
+    """Usage of the pods of VPAs."""
+
+    def __init__(
+        self, cluster: Cluster, rules: ExternalRules, clock: Clock, *, threads: int, seconds: float
+    ) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._clock = clock
+        self._threads = threads
+        self._seconds = seconds
+
+    def pages(self, vpas: Iterable[ObservedVpa], snapshot: Snapshot) -> Iterator[Sequence[Object]]:
+        """Yield items as `metrics.k8s.io` lists them.
+
+        Raises:
+            Unavailable: not everything could be read; what could has been yielded.
+        """
+
+        def pods_of(namespace: str) -> Collection[Pod]:
+            return snapshot.of(namespace).pods.values()
+
+        questions = external_questions(vpas, pods_of, self._rules)
+        if self._rules.is_strict:
+            yield strict_items([(one, self._answer(one)) for one in questions], self._rules)
+            return
+        items: list[Object] = []
+        errors: list[PlumblineError] = []
+        for found in self._found(questions):
+            if isinstance(found, PlumblineError):
+                errors.append(found)
+            else:
+                items += found
+        yield items
+        if errors:
+            count = f"{len(errors)} of {len(questions)} external metrics were not read"
+            raise Unavailable(f"{count}: {errors[0]}")
+
+    def _found(
+        self, questions: Sequence[ExternalQuestion]
+    ) -> Iterator[Sequence[Object] | PlumblineError]:
+        """Yield what each answer tells, or why there is none."""
+        until = self._clock.monotonic() + self._seconds
+
+        def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
+            if self._clock.monotonic() >= until:
+                return Unavailable(f"{question.path}: the time for it was over")
+            try:
+                return external_items(question, self._answer(question), self._rules)
+            except ClusterError as error:
+                return error
+            except BadObject as error:
+                return Unavailable(f"{question.path}: {error}")
+
+        with ThreadPoolExecutor(self._threads, "usage") as pool:
+            yield from pool.map(attempt, questions)
+
+    def _answer(self, question: ExternalQuestion) -> Json:
+        return self._cluster.request("GET", question.path, {"labelSelector": question.selector})

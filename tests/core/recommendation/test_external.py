@@ -1,0 +1,126 @@
+"""External metrics become usage, value by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from app.core.recommendation.external import (
+    ExternalQuestion,
+    ExternalRules,
+    external_items,
+    external_questions,
+    strict_items,
+)
+from app.core.recommendation.observations import ObservedVpa
+from app.core.recommendation.usage import read_metrics
+from app.model.errors import BadObject
+from app.model.selectors import EVERYTHING, Selector
+from tests import make
+from tests.junk import ANYTHING
+
+RULES = ExternalRules("cpu", "memory", "container")
+STRICT = ExternalRules("cpu", "memory", "container", is_strict=True)
+WEB = Selector.of_labels(make.LABELS)
+CPU = ExternalQuestion("default", "web-0", "cpu", "cpu", "app=web,pod=web-0")
+MEMORY = ExternalQuestion("default", "web-0", "memory", "memory", "app=web,pod=web-0")
+AT = "2026-01-05T00:00:00Z"
+
+
+def value(amount: object, container: str = "app", **more: object) -> dict[str, Any]:
+    """Return a value of an answer."""
+    labels = {"container": container} if container else {}
+    return {"metricLabels": labels, "timestamp": AT, "value": amount, **more}
+
+
+def answer(*values: object) -> dict[str, Any]:
+    """Return an answer."""
+    return {"kind": "ExternalMetricValueList", "items": list(values)}
+
+
+def test_questions() -> None:
+    """Each pod of a VPA is asked for each resource, once, by the selector and its name."""
+    pods = {
+        "default": [
+            make.pod(name="web-0"),
+            make.pod(name="done", status={"phase": "Succeeded"}),
+            make.pod(name="db-0", labels={"app": "db"}),
+        ]
+    }
+    vpas = [
+        ObservedVpa(make.vpa("web"), WEB),
+        ObservedVpa(make.vpa("other"), WEB),
+        ObservedVpa(make.vpa("lost"), None, "no such target"),
+        ObservedVpa(make.vpa("all"), EVERYTHING),
+    ]
+    found = external_questions(vpas, lambda name: pods.get(name, []), RULES)
+
+    assert [(one.pod, one.resource, one.selector) for one in found] == [
+        ("web-0", "cpu", "app=web,pod=web-0"),
+        ("web-0", "memory", "app=web,pod=web-0"),
+        ("db-0", "cpu", "pod=db-0"),
+        ("db-0", "memory", "pod=db-0"),
+    ]
+    strict = external_questions(vpas[:1], lambda name: pods.get(name, []), STRICT)
+    assert [one.pod for one in strict] == ["web-0", "web-0", "done", "done"]
+    alone = external_questions(vpas, lambda name: pods.get(name, []), ExternalRules("", "memory"))
+    assert {one.metric for one in alone} == {"memory"}
+
+
+def test_path() -> None:
+    """Names of metrics may hold what paths may not."""
+    question = ExternalQuestion("default", "web-0", "cpu", "a/b|c", "")
+    path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/a%2Fb%7Cc"
+    assert question.path == path
+
+
+def test_items() -> None:
+    """Each value is a sample of one resource, at its own time; the other is not told."""
+    values = [value("250m", window=30), value("1", "log"), value("2", "")]
+    found = read_metrics({"items": external_items(CPU, answer(*values), RULES)})
+
+    assert found.problems == []
+    assert found.batch.containers == [("default", "web-0", "app"), ("default", "web-0", "log")]
+    assert found.batch.cpu_millicores.tolist() == [250, 1000]
+    assert found.batch.memory_bytes.tolist() == [-1, -1]
+    assert found.batch.windows_ns.tolist() == [30 * 10**9, 0]
+
+
+def test_items_as_upstream() -> None:
+    """A pod is one item at the time of the first value of its last answer, whatever is told."""
+    later = "2026-01-05T00:01:00Z"
+    told = [
+        (CPU, answer(value("250m"), value("1", "log"))),
+        (MEMORY, answer(value("1Mi", timestamp=later, window=60))),
+        (ExternalQuestion("default", "web-1", "cpu", "cpu", ""), answer()),
+    ]
+    (item,) = strict_items(told, STRICT)
+    found = read_metrics({"items": [item]}, is_strict=True)
+
+    assert (item["timestamp"], item["window"]) == (later, "60s")
+    assert found.batch.cpu_millicores.tolist() == [250, 1000]
+    assert found.batch.memory_bytes.tolist() == [2**20, 0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"items": {}}, id="no list"),
+        pytest.param({"items": [1]}, id="no values"),
+        pytest.param(answer({"metricLabels": ["app"]}), id="no labels"),
+    ],
+)
+def test_bad_answers(body: dict[str, Any]) -> None:
+    """What is no answer is refused with the field that is wrong."""
+    with pytest.raises(BadObject, match="items"):
+        external_items(CPU, body, RULES)
+
+
+@given(item=ANYTHING, amount=ANYTHING)
+def test_junk(item: object, amount: object) -> None:
+    """Whatever a value says, the others count."""
+    values = [value(amount, window=item, timestamp=amount), value("1")]
+    found = read_metrics({"items": external_items(CPU, answer(*values), RULES)})
+    assert found.batch.cpu_millicores[-1] == 1000
