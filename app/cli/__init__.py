@@ -26,6 +26,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "plan": (verbs.plan, "tell what the updater would do now, and why"),
     "recommendations": (asking.recommendations, "compare requests with what is recommended"),
     "explain": (asking.explain, "tell what a pod or a VPA's pods get, and why"),
+    "doctor": (asking.doctor, "check an installation, and tell what mends it"),
     "recommender": (verbs.recommender, "watch usage and recommend requests"),
     "replay": (verbs.replay, "play recorded usage through the recommender"),
     "certs": (verbs.certs, "make a CA and a serving certificate"),

@@ -11,6 +11,7 @@ from app.manifests.install import DOCUMENTS
 from app.model.errors import BadSetting
 from app.settings.command_line import asks_for_help
 from app.settings.completion import Shell, Verb, script
+from app.settings.doctor import DoctorSettings
 from app.settings.explain import ExplainSettings
 from app.settings.pages import PURPOSES, plain_help
 from app.settings.recommendations import RecommendationsSettings
@@ -36,6 +37,17 @@ def explain(words: Arguments, environment: Environment) -> int:
     if settings is None:
         return 0
     return show(explained(settings, SystemClock()), settings.showing.output, environment)
+
+
+def doctor(words: Arguments, environment: Environment) -> int:
+    """Check an installation."""
+    from app.wiring.clock import SystemClock  # the other verbs start faster without these
+    from app.wiring.doctor import examined
+
+    settings = settings_of(DoctorSettings, "doctor", words, environment)
+    if settings is None:
+        return 0
+    return show(examined(settings, SystemClock()), settings.showing.output, environment)
 
 
 _WORDS = {"manifests": tuple(DOCUMENTS), "completion": tuple(Shell), "explain": ("pod/", "vpa/")}

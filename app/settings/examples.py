@@ -50,6 +50,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("plumbline explain vpa/web", "what becomes of the pods of a VPA"),
         ("plumbline explain web-0 --objects cluster.yaml", "by the objects in a file"),
     ),
+    "doctor": (
+        ("plumbline doctor --before", "is a cluster ready for an installation?"),
+        ("plumbline doctor", "is all well with it?"),
+        ("plumbline doctor -o json", "for a pipeline; exit code 1 if something is serious"),
+    ),
     "recommender": (
         ("plumbline recommender", "in a pod, with its service account"),
         (

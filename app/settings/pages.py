@@ -8,6 +8,7 @@ from typing import Final
 
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import Group, Schema, schema
+from app.settings.doctor import DoctorSettings
 from app.settings.examples import EXAMPLES
 from app.settings.explain import ExplainSettings
 from app.settings.flags import Flag
@@ -49,6 +50,10 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     "explain": (
         ExplainSettings,
         "Tell what a pod or the pods of a VPA get, why, and what is done about them.",
+    ),
+    "doctor": (
+        DoctorSettings,
+        "Check an installation, and tell what mends it; nothing is changed.",
     ),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
     "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),

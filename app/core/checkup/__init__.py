@@ -1,0 +1,1 @@
+"""What is wrong with an installation, judged from facts that somebody gathered."""

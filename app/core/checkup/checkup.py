@@ -1,0 +1,41 @@
+"""All checks together, in the order in which one would mend what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from app.core.checkup.autoscalers import of_vpas
+from app.core.checkup.definitions import of_definitions
+from app.core.checkup.facts import Facts
+from app.core.checkup.findings import Finding, Level
+from app.core.checkup.liveness import of_certificate, of_components, of_leases, of_metrics
+from app.core.checkup.registrations import of_webhook
+from app.core.checkup.rights import of_rights
+from app.core.checkup.server import of_clock, of_server
+
+_CHECKS: Final[Sequence[Callable[[Facts], Iterator[Finding]]]] = (
+    of_server,
+    of_clock,
+    of_definitions,
+    of_components,
+    of_rights,
+    of_webhook,
+    of_certificate,
+    of_leases,
+    of_metrics,
+    of_vpas,
+)
+
+
+def checkup(facts: Facts, *, is_before: bool = False) -> tuple[Finding, ...]:
+    """Return all findings; before an installation what it will bring is no problem."""
+    found = (finding for check in _CHECKS for finding in check(facts))
+    return tuple(_softened(finding) if is_before else finding for finding in found)
+
+
+def _softened(finding: Finding) -> Finding:
+    if not finding.is_absence:
+        return finding
+    return replace(finding, level=Level.NOTE, message=f"{finding.message} (not installed yet)")

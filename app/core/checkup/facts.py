@@ -1,0 +1,79 @@
+"""All that is known of an installation at one moment; objects are kept as they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from app.core.checkup.findings import Unasked
+from app.core.reporting.members import FoundByNamespace
+from app.model.certificates import Generation
+from app.model.snapshot import Snapshot
+
+Json = dict[str, Any]
+Objects = Sequence[Json] | Unasked
+
+
+_NOT_ASKED = Unasked("nobody asked")
+
+
+class Trial(StrEnum):
+    """What became of a VPA with a mistake that only a webhook would see."""
+
+    REFUSED = "refused"  # as it should be
+    PASSED = "passed"  # nobody looked at it
+    NOT_CALLED = "not called"  # the API server tried to ask the webhook and could not
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The outcome of a trial, and what the API server said."""
+
+    trial: Trial
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whether an account may do something."""
+
+    account: str
+    verb: str
+    what: str  # resource, with its group
+    why: str  # what it is needed for
+    is_allowed: bool
+    process: str  # whose account it is; empty for whoever asks
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """VPAs, pods and owners, and what could not be read of them."""
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    looked_up: FoundByNamespace = field(default_factory=dict)
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found; what was not asked for has its usual value."""
+
+    now: datetime
+    namespace: str = "kube-system"  # where our processes live
+    version: str | Unasked = ""  # such as v1.36.3
+    core_resources: frozenset[str] | Unasked = frozenset()  # of v1, with subresources
+    server_time: datetime | Unasked = _NOT_ASKED
+    definitions: Objects = ()
+    wanted_definitions: Sequence[Json] = ()
+    mutating: Objects = ()
+    endpoints: Mapping[tuple[str, str], int | Unasked] = field(default_factory=dict)  # by service
+    tried: Tried | Unasked = _NOT_ASKED
+    certificate: Generation | Unasked | None = None
+    leases: Objects = ()
+    metrics: Objects = ()
+    deployments: Objects = ()
+    rights: Sequence[Access] | Unasked = ()
+    pods: Pods | Unasked = field(default_factory=Pods)

@@ -1,0 +1,174 @@
+"""How the API server asks the webhook: for what, where, how long, and in which order."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Final
+
+from app.core.checkup.facts import Facts, Json, Trial
+from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.model.certificates import Generation, fingerprints
+
+HOOK: Final = "vpa.k8s.io"  # by this name any webhook for VPAs is known
+CONFIGURATION: Final = "vpa-webhook-config"
+_ABOUT: Final = f"mutatingwebhookconfiguration/{CONFIGURATION}"
+_VPAS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
+_POD: Final = ("", "pods")
+_LONG_SECONDS: Final = 10
+_USUAL_SECONDS: Final = 10  # where nothing is said
+_MOST_NAMED: Final = 3
+
+
+def hooks(facts: Facts) -> Iterator[tuple[str, Json]]:
+    """Yield our mutating webhooks, each with the name of its configuration."""
+    for item in () if isinstance(facts.mutating, Unasked) else facts.mutating:
+        for hook in item.get("webhooks") or ():
+            if hook.get("name") == HOOK:
+                yield _name(item), hook
+
+
+def of_webhook(facts: Facts) -> Iterator[Finding]:
+    """Judge how the webhook is registered, and whether it is asked."""
+    if isinstance(facts.mutating, Unasked):
+        yield unknown(Check.WEBHOOK, _ABOUT, facts.mutating)
+        return
+    found = list(hooks(facts))
+    if not found:
+        told = "no webhook is registered, so no pod is sized when it is created"
+        fix = "plumbline manifests admission | kubectl apply -f -"
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix, is_absence=True)
+        return
+    yield from _several([name for name, _ in found])
+    for name, hook in found:
+        about = f"mutatingwebhookconfiguration/{name}"
+        flaws = [*_rules(about, hook), *_manners(about, hook), *_client(about, hook, facts)]
+        yield from flaws
+        if not any(flaw.level is not Level.NOTE for flaw in flaws):
+            yield Finding(Check.WEBHOOK, Level.FINE, about, "asked for new pods and for VPAs")
+    yield from _order(found[0][0], facts)
+    yield from _trial(facts)
+
+
+def _name(item: Json) -> str:
+    return str(item.get("metadata", {}).get("name"))
+
+
+def _several(names: list[str]) -> Iterator[Finding]:
+    if len(names) < 2:
+        return
+    others = [name for name in names if name != CONFIGURATION] or names[1:]
+    told = f"pods are sized more than once: {', '.join(names)} do the same"
+    fix = f"kubectl delete mutatingwebhookconfiguration {' '.join(others)}"
+    yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix)
+
+
+def _rules(about: str, hook: Json) -> Iterator[Finding]:
+    fix = "kubectl delete " + about + "  # it is made anew within a minute"
+    if not _covers(hook, *_POD, "CREATE"):
+        told = "it is not asked about new pods, so none is sized"
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+    if not all(_covers(hook, *_VPAS, verb) for verb in ("CREATE", "UPDATE")):
+        told = "it is not asked about VPAs, so their mistakes are found later, or never"
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
+
+
+def _covers(hook: Json, group: str, resource: str, verb: str) -> bool:
+    return any(
+        {group, "*"} & set(rule.get("apiGroups") or ())
+        and {resource, "*", "*/*"} & set(rule.get("resources") or ())
+        and {verb, "*"} & set(rule.get("operations") or ())
+        for rule in hook.get("rules") or ()
+    )
+
+
+def _manners(about: str, hook: Json) -> Iterator[Finding]:
+    seconds = hook.get("timeoutSeconds", _USUAL_SECONDS)
+    if seconds > _LONG_SECONDS:
+        told = f"every new pod may wait {seconds} s for a webhook that is down"
+        fix = "plumbline admission --webhook-timeout-seconds=5"
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
+    if hook.get("failurePolicy", "Fail") == "Fail":
+        told = "its failure policy is Fail: while it is down no pod is created"
+        fix = "plumbline admission --webhook-failure-policy-fail=false"
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
+    if hook.get("reinvocationPolicy") == "IfNeeded":
+        told = "it may be asked twice, and then takes its own sizes for the pod's"
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, f"kubectl edit {about}")
+    left_out = [
+        key
+        for key in ("namespaceSelector", "objectSelector")
+        if any((hook.get(key) or {}).values())
+    ]
+    if left_out:
+        told = f"{' and '.join(left_out)} leave some pods out; they are not sized"
+        yield Finding(Check.WEBHOOK, Level.NOTE, about, told, f"kubectl get {about} -o yaml")
+
+
+def _client(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
+    client = hook.get("clientConfig") or {}
+    service = client.get("service")
+    if service is not None:
+        place = str(service.get("namespace")), str(service.get("name"))
+        yield from _service(place, facts.endpoints.get(place, Unasked("it was not asked for")))
+    trusted = fingerprints(_decoded(client.get("caBundle")))
+    if not trusted:
+        if service is not None:
+            told = "it carries no CA, so the API server trusts nobody who answers"
+            fix = f"kubectl delete {about}  # it is made anew within a minute"
+            yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+        return
+    served = facts.certificate
+    if isinstance(served, Generation) and not trusted & served.authorities:
+        told = "its CA is not the one that signed the certificate in use"
+        fix = f"kubectl -n {facts.namespace} rollout restart deployment/vpa-admission-controller"
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+
+
+def _service(place: tuple[str, str], ready: int | Unasked) -> Iterator[Finding]:
+    namespace, name = place
+    about = f"service/{name}"
+    if isinstance(ready, Unasked):
+        yield unknown(Check.WEBHOOK, about, ready)
+    elif not ready:
+        told = f"no pod in namespace {namespace} is ready to answer for the webhook"
+        fix = f"kubectl -n {namespace} describe service {name}"
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+
+
+def _decoded(text: object) -> str:
+    try:
+        return b64decode(str(text or ""), validate=True).decode("ascii", "replace")
+    except binascii.Error:
+        return ""
+
+
+def _order(ours: str, facts: Facts) -> Iterator[Finding]:
+    """Tell who changes pods after us; API servers ask in the order of names."""
+    later = [
+        _name(item)
+        for item in (() if isinstance(facts.mutating, Unasked) else facts.mutating)
+        if _name(item) > ours
+        and any(_covers(hook, *_POD, "CREATE") for hook in item.get("webhooks") or ())
+        and not any(hook.get("name") == HOOK for hook in item.get("webhooks") or ())
+    ]
+    if later:
+        told = f"asked after ours: {', '.join(later[:_MOST_NAMED])}; what they add is not sized"
+        yield Finding(Check.WEBHOOK, Level.NOTE, f"mutatingwebhookconfiguration/{ours}", told)
+
+
+def _trial(facts: Facts) -> Iterator[Finding]:
+    """Tell what became of a VPA that the webhook must refuse."""
+    tried, about = facts.tried, "webhook"
+    fix = f"kubectl -n {facts.namespace} logs deployment/vpa-admission-controller --tail=50"
+    if isinstance(tried, Unasked):
+        yield unknown(Check.WEBHOOK, about, tried)
+    elif tried.trial is Trial.REFUSED:
+        yield Finding(Check.WEBHOOK, Level.FINE, about, "it answers the API server")
+    elif tried.trial is Trial.PASSED:
+        told = "a VPA with a mistake passes: the API server cannot reach the webhook"
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+    else:
+        told = f"the API server cannot ask the webhook: {tried.said}"
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)

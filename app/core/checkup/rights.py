@@ -1,0 +1,36 @@
+"""Whether every account may do what its process needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from app.core.checkup.facts import Access, Facts
+from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+
+_MOST_NAMED = 4
+
+
+def of_rights(facts: Facts) -> Iterator[Finding]:
+    """Judge the rights of every account that was asked about."""
+    if isinstance(facts.rights, Unasked):
+        yield unknown(Check.RIGHTS, "account", facts.rights)
+        return
+    for (process, account), found in groupby(facts.rights, lambda one: (one.process, one.account)):
+        yield _account(process, account, list(found))
+
+
+def _account(process: str, account: str, found: Sequence[Access]) -> Finding:
+    missing = [one for one in found if not one.is_allowed]
+    if not missing:
+        told = f"it may do all {len(found)} things that are needed"
+        return Finding(Check.RIGHTS, Level.FINE, account, told)
+    named = ", ".join(f"{one.verb} {one.what}" for one in missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    if not process:
+        told = f"whoever asks may not {named}{more}, so not everything is looked at"
+        fix = f"kubectl auth can-i {missing[0].verb} {missing[0].what.partition(' ')[0]}"
+        return Finding(Check.RIGHTS, Level.WARNING, account, told, fix)
+    told = f"the {process} may not {named}{more}; needed to {missing[0].why}"
+    fix = f"plumbline manifests {process.partition('-')[0]} | kubectl apply -f -"
+    return Finding(Check.RIGHTS, Level.SERIOUS, account, told, fix)

@@ -1,0 +1,76 @@
+"""The check of an installation, as a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from app.adapters.kube import connect
+from app.core.checkup.checkup import checkup
+from app.core.checkup.findings import Finding, Level
+from app.output.report import Json, Line, Piece, Report, Text, Tone
+from app.ports import Clock
+from app.settings.doctor import DoctorSettings
+from app.wiring.doctor_facts import facts_of
+
+_TONES: Final = {
+    Level.FINE: Tone.GOOD,
+    Level.NOTE: Tone.PLAIN,
+    Level.WARNING: Tone.CAREFUL,
+    Level.SERIOUS: Tone.BAD,
+    Level.UNKNOWN: Tone.CAREFUL,
+}
+_ORDER: Final = (Level.SERIOUS, Level.UNKNOWN, Level.WARNING, Level.NOTE, Level.FINE)
+_BURST: Final = 500.0  # short questions, one after the other
+_CALL_SECONDS: Final = 10.0
+_LEVEL_WIDTH: Final = max(map(len, Level)) + 2
+_CHECK_WIDTH: Final = 13
+
+
+def examined(settings: DoctorSettings, clock: Clock) -> Report:
+    """Look at an installation, and judge it."""
+    reach = settings.cluster
+    cluster = connect(reach.kubeconfig, reach.context, _BURST, _BURST)
+    try:
+        facts = facts_of(settings, cluster.within(_CALL_SECONDS), clock)
+    finally:
+        cluster.close()
+    return report(checkup(facts, is_before=settings.examining.is_before))
+
+
+def report(found: Sequence[Finding]) -> Report:
+    """Return findings as lines with their commands, and as objects."""
+    lines = [line for finding in found for line in _lines(finding)]
+    counts = Counter(finding.level for finding in found)
+    told = ", ".join(_count(counts[level], level) for level in _ORDER if counts[level])
+    is_bad = counts[Level.SERIOUS] > 0
+    lines.append((Piece(told, Tone.BAD if is_bad else Tone.STRONG),))
+    names = [finding.about for finding in found if finding.level is not Level.FINE]
+    return Report(Text(lines), list(map(_item, found)), names, is_bad=is_bad)
+
+
+def _count(count: int, level: Level) -> str:
+    ending = "s" if count > 1 and level in (Level.WARNING, Level.NOTE) else ""
+    return f"{count} {level}{ending}"
+
+
+def _lines(finding: Finding) -> Iterator[Line]:
+    yield (
+        Piece(finding.level.ljust(_LEVEL_WIDTH), _TONES[finding.level]),
+        Piece(finding.check.ljust(_CHECK_WIDTH)),
+        Piece(f"{finding.about}: {finding.message}"),
+    )
+    if finding.fix and finding.level is not Level.FINE:
+        yield Piece(" " * _LEVEL_WIDTH), Piece(f"$ {finding.fix}", Tone.STRONG)
+
+
+def _item(finding: Finding) -> Json:
+    told = {
+        "check": str(finding.check),
+        "level": str(finding.level),
+        "about": finding.about,
+        "message": finding.message,
+        "fix": finding.fix,
+    }
+    return {key: value for key, value in told.items() if value}

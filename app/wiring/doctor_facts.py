@@ -1,0 +1,288 @@
+"""Gathers what the check of an installation judges; what cannot be had is told as such.
+
+Strategy: one question a fact, and only the first one, for the version, may fail: who does not
+even answer that cannot be reached. Two questions are dry runs, so that nothing is written: a VPA
+with a mistake tells whether the webhook is asked, a Lease tells the server's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from app.adapters.certificates import called_name, judge
+from app.adapters.kube import KubeCluster
+from app.adapters.secret_store import SecretStore
+from app.core.checkup.autoscalers import targets
+from app.core.checkup.facts import Access, Facts, Json, Pods, Trial, Tried
+from app.core.checkup.findings import Unasked
+from app.core.checkup.registrations import hooks
+from app.core.reporting.members import FoundByNamespace, members
+from app.manifests import crd
+from app.manifests.rights import RIGHTS, Reach, Right
+from app.model.certificates import Generation
+from app.model.errors import BadObject, ClusterError, NotFound
+from app.model.fields import object_at, time_at
+from app.model.lookups import Lookup
+from app.ports import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    LIMIT_RANGES,
+    MUTATING_WEBHOOKS,
+    POD_METRICS,
+    PODS,
+    SECRETS,
+    VPAS,
+    Clock,
+    Resource,
+)
+from app.settings.doctor import DoctorSettings
+from app.settings.shared import Offline
+from app.wiring.gathering import Gathered, Place, gathered, looked_up
+from app.workers.leases import lease
+from app.workers.webhook_lease import LeaseRules
+
+_PAGE: Final = 500
+_SECRET: Final = "vpa-tls-certs"
+_TRIAL_NAMESPACE: Final = "default"
+_HALF_SECOND: Final = timedelta(milliseconds=500)  # of what a server's time is cut off
+_AUTHORIZATION: Final = "authorization.k8s.io"
+_ENDPOINTS: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+_REVIEWS: Final = Resource(
+    _AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+_SELF_REVIEWS: Final = Resource(
+    _AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+# What the check itself looks at.
+_READ: Final = (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    _ENDPOINTS,
+    DEPLOYMENTS,
+    LEASES,
+    VPAS,
+    PODS,
+    LIMIT_RANGES,
+    POD_METRICS,
+)
+
+T = TypeVar("T")
+
+
+def facts_of(settings: DoctorSettings, cluster: KubeCluster, clock: Clock) -> Facts:
+    """Return all that is known of an installation.
+
+    Raises:
+        ClusterError: the API server cannot be reached.
+    """
+    home = settings.examining.namespace
+    version = str(cluster.request("GET", "/version").get("gitVersion"))
+    facts = Facts(
+        now=clock.now(),
+        namespace=home,
+        version=version,
+        core_resources=_asked(lambda: _core_resources(cluster)),
+        definitions=_asked(lambda: list(_definitions(cluster))),
+        wanted_definitions=crd.documents(),
+        mutating=_asked(lambda: _all(cluster, MUTATING_WEBHOOKS)),
+        leases=_asked(lambda: _all(cluster, LEASES, home)),
+        metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
+        deployments=_asked(lambda: _all(cluster, DEPLOYMENTS)),
+        tried=_tried(cluster),
+        pods=_asked(lambda: _pods(settings, clock)),
+    )
+    facts = replace(
+        facts,
+        endpoints={place: _ready(cluster, *place) for place in _services(facts)},
+        certificate=_asked(lambda: _certificate(cluster, facts)),
+        rights=_asked(lambda: list(_rights(cluster, facts))),
+    )
+    server_time = _asked(lambda: _server_time(cluster, home))
+    return replace(facts, now=clock.now(), server_time=server_time)
+
+
+def _asked(ask: Callable[[], T]) -> T | Unasked:
+    try:
+        return ask()
+    except (ClusterError, BadObject) as error:
+        return Unasked(str(error))
+
+
+def _all(cluster: KubeCluster, resource: Resource, namespace: str = "") -> Sequence[Json]:
+    found: list[Json] = []
+    token = ""
+    while True:
+        page = cluster.list(resource, namespace, limit=_PAGE, continue_token=token)
+        found += page.items
+        token = page.continue_token
+        if not token:
+            return found
+
+
+# --- the server
+
+
+def _core_resources(cluster: KubeCluster) -> frozenset[str]:
+    found = cluster.request("GET", "/api/v1").get("resources") or ()
+    return frozenset(str(one.get("name")) for one in found if isinstance(one, dict))
+
+
+def _definitions(cluster: KubeCluster) -> Iterator[Json]:
+    for wanted in crd.documents():
+        try:
+            yield cluster.get(CUSTOM_RESOURCE_DEFINITIONS, "", wanted["metadata"]["name"])
+        except NotFound:
+            continue
+
+
+def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
+    """Return the server's time, to which it creates an object that nobody keeps."""
+    body = lease(namespace, "plumbline-doctor", {})
+    created = cluster.create(LEASES, namespace, body, dry_run=True)
+    found = time_at(object_at(created, "metadata", ""), "creationTimestamp", "metadata")
+    return Unasked("the server tells no time") if found is None else found + _HALF_SECOND
+
+
+# --- the webhook
+
+
+def _services(facts: Facts) -> Iterator[tuple[str, str]]:
+    for _, hook in hooks(facts):
+        service = (hook.get("clientConfig") or {}).get("service")
+        if service is not None:
+            yield str(service.get("namespace")), str(service.get("name"))
+
+
+def _ready(cluster: KubeCluster, namespace: str, name: str) -> int | Unasked:
+    labels = f"kubernetes.io/service-name={name}"
+    slices = _asked(lambda: cluster.list(_ENDPOINTS, namespace, label_selector=labels).items)
+    if isinstance(slices, Unasked):
+        return slices
+    return sum(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for item in slices
+        for endpoint in item.get("endpoints") or ()
+    )
+
+
+def _tried(cluster: KubeCluster) -> Tried | Unasked:
+    """Return what becomes of a VPA that asks for more at least than at most."""
+    bounds = {"minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}}
+    body = {
+        "apiVersion": VPAS.api_version,
+        "kind": VPAS.kind,
+        "metadata": {"name": "plumbline-doctor", "namespace": _TRIAL_NAMESPACE},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"},
+            "updatePolicy": {"updateMode": "Off"},
+            "resourcePolicy": {"containerPolicies": [{"containerName": "*", **bounds}]},
+        },
+    }
+    try:
+        cluster.create(VPAS, _TRIAL_NAMESPACE, body, dry_run=True)
+    except ClusterError as error:
+        if "denied the request" in error.message:
+            return Tried(Trial.REFUSED)
+        if "failed calling webhook" in error.message:
+            return Tried(Trial.NOT_CALLED, error.message)
+        return Unasked(str(error))
+    return Tried(Trial.PASSED)
+
+
+def _certificate(cluster: KubeCluster, facts: Facts) -> Generation | None:
+    current = SecretStore(cluster, facts.namespace, _SECRET).read().ring.current
+    if current is None:
+        return None
+    names = tuple(called_name(name, namespace) for namespace, name in _services(facts))
+    return judge(current, names)
+
+
+# --- accounts
+
+
+def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
+    for resource in (*_READ, SECRETS):
+        namespace = facts.namespace if resource is SECRETS else ""
+        attributes = {
+            "verb": "get" if resource is SECRETS else "list",
+            "group": resource.group,
+            "resource": resource.plural,
+            "namespace": namespace,
+        }
+        yield _access(cluster, _SELF_REVIEWS, {}, attributes, "look at it", "")
+    for process, account in _accounts(facts):
+        home = account.split(":")[2]
+        who: Json = {
+            "user": account,
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{home}",
+                "system:authenticated",
+            ],
+        }
+        for right in RIGHTS[process]:
+            for attributes in _attributes(right, home):
+                yield _access(cluster, _REVIEWS, who, attributes, right.why, process)
+
+
+def _accounts(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield our processes, each with the account of its pods."""
+    for item in () if isinstance(facts.deployments, Unasked) else facts.deployments:
+        metadata = item.get("metadata") or {}
+        labels = metadata.get("labels") or {}
+        component = labels.get("app.kubernetes.io/component")
+        if labels.get("app.kubernetes.io/name") == "plumbline" and component in RIGHTS:
+            spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
+            account = spec.get("serviceAccountName") or "default"
+            yield component, f"system:serviceaccount:{metadata.get('namespace')}:{account}"
+
+
+def _attributes(right: Right, home: str) -> Iterator[Json]:
+    for resource in right.resources:
+        plural, _, subresource = resource.partition("/")
+        for verb in right.verbs:
+            for name in right.names or ("",):
+                yield {
+                    "verb": verb,
+                    "group": right.group,
+                    "resource": plural,
+                    "subresource": subresource,
+                    "namespace": home if right.reach is Reach.AT_HOME else "",
+                    "name": name,
+                }
+
+
+def _access(
+    cluster: KubeCluster, reviews: Resource, who: Json, attributes: Json, why: str, process: str
+) -> Access:
+    body = {
+        "apiVersion": reviews.api_version,
+        "kind": reviews.kind,
+        "spec": {**who, "resourceAttributes": attributes},
+    }
+    status = cluster.create(reviews, "", body).get("status") or {}
+    subresource = attributes.get("subresource")
+    what = attributes["resource"] + (f"/{subresource}" if subresource else "")
+    what += f" of {attributes['group']}" if attributes["group"] else ""
+    account = who.get("user", "you")
+    return Access(account, attributes["verb"], what, why, bool(status.get("allowed")), process)
+
+
+# --- VPAs and pods
+
+
+def _pods(settings: DoctorSettings, clock: Clock) -> Pods:
+    nobody = LeaseRules("", "", timedelta(), is_on=False)
+    place = Place(Offline(()), settings.cluster, "", nobody)
+    with gathered(place, clock, clock.now()) as seen:
+        found = looked_up(seen.owners, clock, lambda known: _needed(seen, known))
+    return replace(found, problems=list(map(str, seen.problems)))
+
+
+def _needed(seen: Gathered, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
+    found = Pods(seen.snapshot, known)
+    return found, [*members(seen.snapshot, known).lookups, *targets(found)]

@@ -1,0 +1,152 @@
+"""What is found about the webhook's registration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.checkup.facts import Facts, Trial, Tried
+from app.core.checkup.findings import Level, Unasked
+from app.core.checkup.registrations import of_webhook
+from tests.core.checkup.healthy import (
+    CA,
+    FACTS,
+    OTHER_CA,
+    SERVICE,
+    bundle,
+    configuration,
+    flaws,
+    generation,
+    hook,
+)
+
+Json = dict[str, Any]
+URL = {"clientConfig": {"url": "https://hooks.example.com/mutate"}}
+INJECTOR = {
+    "name": "inject.example.com",
+    "rules": [{"operations": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+}
+
+
+def registered(**changes: object) -> Facts:
+    """Return an installation with another webhook."""
+    return replace(FACTS, mutating=[configuration("vpa-webhook-config", hook(**changes))])
+
+
+def client(**changes: object) -> Json:
+    """Return another client configuration."""
+    return {"clientConfig": hook()["clientConfig"] | changes}
+
+
+@pytest.mark.parametrize(
+    ("facts", "level", "word"),
+    [
+        pytest.param(replace(FACTS, mutating=[]), Level.SERIOUS, "no webhook is", id="absent"),
+        pytest.param(
+            replace(FACTS, mutating=Unasked("refused")), Level.UNKNOWN, "refused", id="unasked"
+        ),
+        pytest.param(
+            registered(rules=hook()["rules"][1:]), Level.SERIOUS, "about new pods", id="no pods"
+        ),
+        pytest.param(
+            registered(rules=hook()["rules"][:1]), Level.WARNING, "not asked about", id="no VPAs"
+        ),
+        pytest.param(
+            registered(timeoutSeconds=30), Level.WARNING, "may wait 30 s", id="a long timeout"
+        ),
+        pytest.param(
+            registered(failurePolicy="Fail"), Level.WARNING, "no pod is created", id="fails closed"
+        ),
+        pytest.param(
+            registered(reinvocationPolicy="IfNeeded"), Level.WARNING, "asked twice", id="twice"
+        ),
+        pytest.param(
+            registered(namespaceSelector={"matchLabels": {"size": "yes"}}),
+            Level.NOTE,
+            "namespaceSelector leave some pods out",
+            id="a selector",
+        ),
+        pytest.param(
+            registered(**client(caBundle=bundle(OTHER_CA))),
+            Level.SERIOUS,
+            "not the one that signed",
+            id="another CA",
+        ),
+        pytest.param(
+            registered(**client(caBundle=None)), Level.SERIOUS, "carries no CA", id="no CA"
+        ),
+        pytest.param(
+            registered(**client(caBundle="%")), Level.SERIOUS, "carries no CA", id="no base64"
+        ),
+        pytest.param(
+            replace(FACTS, endpoints={SERVICE: 0}), Level.SERIOUS, "is ready to answer", id="nobody"
+        ),
+        pytest.param(
+            replace(FACTS, endpoints={SERVICE: Unasked("refused")}),
+            Level.UNKNOWN,
+            "refused",
+            id="endpoints unasked",
+        ),
+        pytest.param(
+            replace(FACTS, mutating=[configuration(), configuration("release-webhook-config")]),
+            Level.SERIOUS,
+            "sized more than once",
+            id="upstream's chart beside ours",
+        ),
+        pytest.param(
+            replace(FACTS, mutating=[configuration(), configuration("z-injector", INJECTOR)]),
+            Level.NOTE,
+            "asked after ours: z-injector",
+            id="another webhook comes later",
+        ),
+        pytest.param(
+            replace(FACTS, tried=Tried(Trial.PASSED)), Level.SERIOUS, "mistake passes", id="ignored"
+        ),
+        pytest.param(
+            replace(FACTS, tried=Tried(Trial.NOT_CALLED, "x509: unknown authority")),
+            Level.SERIOUS,
+            "cannot ask the webhook: x509",
+            id="not called",
+        ),
+        pytest.param(replace(FACTS, tried=Unasked("absent")), Level.UNKNOWN, "absent", id="no"),
+    ],
+)  # fmt: skip
+def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
+    """Each fault is the only finding, with its level and in its words."""
+    (found,) = flaws(list(of_webhook(facts)))
+    assert found[0] is level
+    assert word in found[1]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param(FACTS, id="a service"),
+        pytest.param(registered(**URL), id="a URL that public CAs vouch for"),
+        pytest.param(
+            replace(FACTS, certificate=generation(ca=OTHER_CA), mutating=[
+                configuration("vpa-webhook-config", hook(**client(caBundle=bundle(CA + OTHER_CA))))
+            ]),
+            id="two CAs while one is rotated",
+        ),
+        pytest.param(replace(FACTS, certificate=None), id="a certificate that nobody shows"),
+        pytest.param(
+            replace(FACTS, mutating=[configuration("a-injector", INJECTOR), configuration()]),
+            id="another webhook that comes first",
+        ),
+    ],
+)  # fmt: skip
+def test_in_order(facts: Facts) -> None:
+    """What works is fine."""
+    assert flaws(list(of_webhook(facts))) == []
+
+
+def test_several_of_ours_under_other_names() -> None:
+    """Of two that are not ours by name the second one is to be deleted."""
+    both = [configuration("a"), configuration("b")]
+    found = next(
+        one for one in of_webhook(replace(FACTS, mutating=both)) if "more than" in one.message
+    )
+    assert found.fix == "kubectl delete mutatingwebhookconfiguration a b"
