@@ -7,10 +7,10 @@ listed without it and then, for one turn, not at all: no sample is never a sampl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from app.model.quantity import Format, Quantity
 from app.ports import POD_METRICS, Json, Page
 from app.sandbox.clock import SandboxClock
 from app.sandbox.kubelet.kubelet import Kubelet
@@ -21,6 +21,9 @@ from app.sandbox.selecting import selection
 
 WINDOW_SECONDS = 15.0
 
+# What is measured hardly ever comes again, so it is not remembered as other quantities are.
+_CPU_UNITS = ((10**9, ""), (10**6, "m"), (10**3, "u"), (1, "n"))
+_MEMORY_UNITS = ((2**20, "Gi"), (2**10, "Mi"), (1, "Ki"))
 _COLLECTION = "podmetrics.metrics.k8s.io"
 
 
@@ -94,8 +97,8 @@ class PodMetrics:
                 {
                     "name": name,
                     "usage": {
-                        "cpu": str(Quantity(int(reading.cores * 1e9))),
-                        "memory": _kibibytes(reading.memory_bytes),
+                        "cpu": _written(int(reading.cores * 1e9), _CPU_UNITS),
+                        "memory": _written(int(reading.memory_bytes) // 1024, _MEMORY_UNITS),
                     },
                 }
                 for name, reading in sample.readings[turn:] + sample.readings[:turn]
@@ -137,5 +140,8 @@ def _read(container: ContainerRun, before: _Reading | None, now: float) -> _Read
     )
 
 
-def _kibibytes(amount: float) -> str:
-    return str(Quantity.of_units(int(amount) // 1024 * 1024, Format.BINARY_SI))
+def _written(amount: int, units: Sequence[tuple[int, str]]) -> str:
+    """Write an amount in the largest unit that leaves it whole."""
+    if not amount:
+        return "0"
+    return next(f"{amount // size}{unit}" for size, unit in units if amount % size == 0)
