@@ -1,0 +1,103 @@
+"""A terminal is rewritten in place, line by line, and given back as it was."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+from app.output.report import Tone, line
+from app.wiring.screen.terminal import Terminal, is_terminal
+
+SIZE = (100, 30)
+ENTERED, LEFT = "\033[?1049h\033[?25l\033[?7l\033[2J", "\033[?7h\033[?25h\033[?1049l"
+
+
+class Tty(StringIO):
+    """A stream that says it leads to a terminal."""
+
+    def isatty(self) -> bool:
+        """It does."""
+        return True
+
+
+def terminal(environment: dict[str, str] | None = None) -> Terminal:
+    """Return a terminal with a clean screen of the usual size."""
+    found = Terminal(Tty(), environment or {})
+    found.changes([], SIZE)
+    return found
+
+
+def test_only_what_changed_is_written() -> None:
+    """A picture that stays the same writes nothing, so nothing flickers."""
+    screen = terminal()
+    first = screen.changes([line("one"), line("two")], SIZE)
+    same = screen.changes([line("one"), line("two")], SIZE)
+    other = screen.changes([line("one"), line("three")], SIZE)
+
+    assert first == "\033[1;1Hone\033[K\033[2;1Htwo\033[K"
+    assert (same, other) == ("", "\033[2;1Hthree\033[K")
+
+
+def test_lines_that_go_are_cleared() -> None:
+    """A shorter picture leaves nothing of the longer one."""
+    screen = terminal()
+    screen.changes([line("one"), line("two")], SIZE)
+
+    assert screen.changes([line("one")], SIZE) == "\033[2;1H\033[K"
+
+
+def test_another_size_begins_anew() -> None:
+    """After a change of size nobody knows what the terminal shows."""
+    screen = terminal()
+    screen.changes([line("one")], SIZE)
+
+    assert screen.changes([line("one")], (80, 24)) == "\033[2J\033[1;1Hone\033[K"
+
+
+@pytest.mark.parametrize(
+    ("environment", "text"),
+    [
+        pytest.param({}, "\033[1;1H\033[31mone\033[0m\033[K", id="usually"),
+        pytest.param({"NO_COLOR": "1"}, "\033[1;1Hone\033[K", id="NO_COLOR"),
+    ],
+)
+def test_colours(environment: dict[str, str], text: str) -> None:
+    """Colours are left out where somebody does not want them."""
+    assert terminal(environment).changes([line("one", Tone.BAD)], SIZE) == text
+
+
+def test_it_is_given_back_also_after_an_error() -> None:
+    """However the block is left, cursor and screen are as before."""
+    stream = Tty()
+
+    def fail() -> None:
+        with Terminal(stream, {}).entered():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert stream.getvalue() == ENTERED + LEFT
+
+
+def test_a_terminal_that_is_gone_is_no_error() -> None:
+    """A closed window ends nothing by itself."""
+    stream = Tty()
+    screen = Terminal(stream, {})
+    stream.close()
+
+    screen.draw([line("one")])
+
+
+@pytest.mark.parametrize(
+    ("stream", "term", "is_one"),
+    [
+        pytest.param(Tty(), "xterm", True, id="a terminal"),
+        pytest.param(StringIO(), "xterm", False, id="a pipe"),
+        pytest.param(Tty(), "dumb", False, id="one that cannot move its cursor"),
+        pytest.param(Tty(), None, False, id="nobody knows which"),
+    ],
+)
+def test_what_counts_as_a_terminal(stream: StringIO, term: str | None, *, is_one: bool) -> None:
+    """Pictures are drawn only where they can be rewritten."""
+    assert is_terminal(stream, {} if term is None else {"TERM": term}) is is_one
