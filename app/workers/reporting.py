@@ -62,11 +62,13 @@ class Book:
             counts.update(told.reasons)
         return counts
 
-    def news(self, before: Book) -> Iterator[tuple[str, Told]]:
-        """Yield the namespaces of which something else is told than before."""
+    def news(self, before: Book) -> Iterator[tuple[str, tuple[Decision, ...]]]:
+        """Yield the namespaces of which something else is told than before, with what is."""
         for namespace, told in self.namespaces.items():
             if before.namespaces.get(namespace) is not told:
-                yield namespace, told
+                yield namespace, told.decisions
+        for namespace in sorted(before.namespaces.keys() - self.namespaces.keys()):
+            yield namespace, ()
 
     def decisions(self, namespace: str = "") -> Iterator[Decision]:
         """Yield all decisions, or those of one namespace."""

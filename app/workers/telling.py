@@ -75,8 +75,8 @@ class Teller:
         self._counts.limited(done.limited)
         self._counts.end(book)
         if self._summaries is not None:
-            for namespace, told in book.news(before):
-                self._summaries.offer(snapshot.of(namespace).vpas, told.decisions)
+            for namespace, decisions in book.news(before):
+                self._summaries.offer(snapshot.of(namespace).vpas, decisions)
 
     def _write(self, notices: Iterable[Notice], snapshot: Snapshot, now: datetime) -> None:
         if self._journal is not None:

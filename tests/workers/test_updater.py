@@ -266,6 +266,15 @@ def test_a_vpa_carries_a_summary() -> None:
     assert stage.asked.count("patch") == before
 
 
+def test_a_vpa_without_pods_says_so() -> None:
+    """What was told of pods that are all gone does not stay."""
+    stage = staged("--prove=off")
+    stage.run(61)
+    stage.apply(web(0))
+    stage.run(120)
+    assert annotation(stage) == "False, NoPods: no pods"
+
+
 @pytest.mark.parametrize("flag", ["--vpa-summaries=false", "--parity=upstream"])
 def test_summaries_can_be_switched_off(flag: str) -> None:
     """Nothing is written to VPAs then."""
