@@ -18,14 +18,15 @@ from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import Workload
 
-_CHECK_FAILED = (
-    "Error while checking that target {} is a topmost well-known or scalable controller: {}"
-)
-_HAS_PARENT = "The target {} has a parent controller, point to the topmost one"
-
-_NO_TARGET = "targetRef is not set; objects of v1beta1 must be switched to v1"
+# Conditions are compared by other programs, so these read as they always have.
+_TOPMOST = "a topmost well-known or scalable controller"
+_CHECK_FAILED = f"Error checking if target {{}} is {_TOPMOST}: {{}}"
+_HAS_PARENT = f"The target {{}} has a parent controller but it should point to {_TOPMOST}"
+_NO_TARGET = "targetRef not defined. If this is a v1beta1 object, switch to v1"
+_UNHANDLED = "unhandled targetRef {} / {} / {}, last error {}"
+_NO_SELECTOR = "resource {}/{} has an empty selector for scale sub-resource"
 _NODE = "node is not a valid owner"
-_CYCLE = "cycle in ownership"
+_CYCLE = "cycle detected in ownership chain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,10 @@ def resolve_target(
     if isinstance(found, Unknown):
         return found
     if not isinstance(found, Workload):
-        return _unread(_why_not(found, key, shown, around))
+        return _unread(_why_not(found, target.api_version, key, around))
     if found.selector.never and not key.is_built_in:
-        return _unread(f"unhandled targetRef {shown}: its scale has no selector")
+        why = _NO_SELECTOR.format(vpa.namespace, target.name)
+        return _unread(_UNHANDLED.format(target.api_version, target.kind, target.name, why))
     above = _has_top_above(found, around)
     if isinstance(above, Unknown):
         return above
@@ -94,11 +96,13 @@ def _unread(why: str) -> Target:
     return Target(None, f"Cannot read targetRef. Reason: {why}")
 
 
-def _why_not(found: Absent | Failed, key: ObjectKey, shown: str, around: _Surroundings) -> str:
+def _why_not(
+    found: Absent | Failed, api_version: str, key: ObjectKey, around: _Surroundings
+) -> str:
     if key.is_built_in:
         return found.message if isinstance(found, Failed) else around.missing(key)
     why = found.message if isinstance(found, Failed) else "it cannot be scaled"
-    return f"unhandled targetRef {shown}: {why}"
+    return _UNHANDLED.format(api_version, key.kind, key.name, why)
 
 
 def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | Unknown:
@@ -106,13 +110,13 @@ def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | Unkno
     has_parent, seen, owner = False, {start.key}, start.owner
     while owner is not None:
         if owner.kind == "Node":
-            return _NODE
+            return _UNHANDLED.format(owner.api_version, owner.kind, owner.name, _NODE)
         key = around.key(owner.key)
         found = around.find(owner.api_version, key)
         if isinstance(found, Unknown):
             return found
         if isinstance(found, Failed):
-            return found.message
+            return _why_not(found, owner.api_version, key, around)
         if isinstance(found, Absent):
             return around.missing(key) if key.is_built_in else has_parent
         if key in seen:

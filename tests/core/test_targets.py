@@ -15,7 +15,7 @@ from app.model.workloads import scaled_workload
 from tests import make
 
 WEB = Selector.of_labels(make.LABELS)
-PARENT = "is a topmost well-known or scalable controller"
+PARENT = "a topmost well-known or scalable controller"
 
 
 def scaled(kind_and_name: str, selector: str = "app=web") -> tuple[ObjectKey, Found]:
@@ -95,8 +95,8 @@ def test_custom_controllers(
             None,
             [],
             [],
-            "Cannot read targetRef. Reason: targetRef is not set; "
-            "objects of v1beta1 must be switched to v1",
+            "Cannot read targetRef. Reason: targetRef not defined. "
+            "If this is a v1beta1 object, switch to v1",
             id="none",
         ),
         pytest.param(
@@ -118,14 +118,15 @@ def test_custom_controllers(
             [],
             [custom("Shop", Absent())],
             "Cannot read targetRef. Reason: "
-            "unhandled targetRef example.com/v1.Shop/web: it cannot be scaled",
+            "unhandled targetRef example.com/v1 / Shop / web, last error it cannot be scaled",
             id="custom without a scale",
         ),
         pytest.param(
             "example.com/v1/Shop/web",
             [],
             [custom("Shop", Failed("forbidden"))],
-            "Cannot read targetRef. Reason: unhandled targetRef example.com/v1.Shop/web: forbidden",
+            "Cannot read targetRef. Reason: "
+            "unhandled targetRef example.com/v1 / Shop / web, last error forbidden",
             id="custom that cannot be read",
         ),
         pytest.param(
@@ -133,7 +134,8 @@ def test_custom_controllers(
             [],
             [scaled("example.com/v1/Shop/web", "")],
             "Cannot read targetRef. Reason: "
-            "unhandled targetRef example.com/v1.Shop/web: its scale has no selector",
+            "unhandled targetRef example.com/v1 / Shop / web, last error "
+            "resource default/web has an empty selector for scale sub-resource",
             id="custom whose scale says nothing about pods",
         ),
         pytest.param(
@@ -143,21 +145,23 @@ def test_custom_controllers(
                 make.workload_json("Deployment/web"),
             ],
             [],
-            "The target apps/v1.ReplicaSet/web-1 has a parent controller, point to the topmost one",
+            "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should "
+            f"point to {PARENT}",
             id="owned",
         ),
         pytest.param(
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")],
             [scaled("example.com/v1/Shop/web")],
-            "The target apps/v1.Deployment/web has a parent controller, point to the topmost one",
+            "The target apps/v1.Deployment/web has a parent controller but it should "
+            f"point to {PARENT}",
             id="owned by what is scaled",
         ),
         pytest.param(
             "ReplicaSet/web-1",
             [make.workload_json("ReplicaSet/web-1", owner="Deployment/web")],
             [(ObjectKey("", "Deployment", "web"), Absent())],
-            f"Error while checking that target apps/v1.ReplicaSet/web-1 {PARENT}: "
+            f"Error checking if target apps/v1.ReplicaSet/web-1 is {PARENT}: "
             "Deployment default/web does not exist",
             id="owned by what is missing",
         ),
@@ -165,15 +169,16 @@ def test_custom_controllers(
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")],
             [custom("Shop", Failed("forbidden"))],
-            f"Error while checking that target apps/v1.Deployment/web {PARENT}: forbidden",
+            f"Error checking if target apps/v1.Deployment/web is {PARENT}: "
+            "unhandled targetRef example.com/v1 / Shop / web, last error forbidden",
             id="owned by what cannot be read",
         ),
         pytest.param(
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="v1/Node/node-1")],
             [],
-            f"Error while checking that target apps/v1.Deployment/web {PARENT}: "
-            "node is not a valid owner",
+            f"Error checking if target apps/v1.Deployment/web is {PARENT}: "
+            "unhandled targetRef v1 / Node / node-1, last error node is not a valid owner",
             id="owned by a node",
         ),
         pytest.param(
@@ -183,7 +188,8 @@ def test_custom_controllers(
                 make.workload_json("ReplicaSet/b", owner="ReplicaSet/a"),
             ],
             [],
-            f"Error while checking that target apps/v1.ReplicaSet/a {PARENT}: cycle in ownership",
+            f"Error checking if target apps/v1.ReplicaSet/a is {PARENT}: "
+            "cycle detected in ownership chain",
             id="a circle",
         ),
     ],

@@ -160,7 +160,8 @@ SHOP_KIND = {
             OWNER,
             OWNER,
             WORKLOADS,
-            "The target apps/v1.ReplicaSet/web-1 has a parent controller, point to the topmost one",
+            "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should point to "
+            "a topmost well-known or scalable controller",
             id="not the topmost",
         ),
         pytest.param(
@@ -181,8 +182,8 @@ SHOP_KIND = {
             "example.com/v1/Shop/web",
             "example.com/v1/Shop/web",
             [SHOP],
-            "Cannot read targetRef. Reason: unhandled targetRef example.com/v1.Shop/web: "
-            "no CustomResourceDefinition of Shop.example.com was given",
+            "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Shop / web, "
+            "last error no CustomResourceDefinition of Shop.example.com was given",
             id="a custom kind nobody knows",
         ),
     ],
