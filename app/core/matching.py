@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.model.kinds import ObjectKey, OwnerReference
 from app.model.lookups import Failed, LookedUp, Lookup
@@ -39,8 +39,7 @@ class MatchReason(StrEnum):
     NO_VPA_SELECTOR_MATCH = "NoVPASelectorMatch"
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """The VPA that controls a pod, or None, with the reason."""
 
     reason: MatchReason
@@ -99,9 +98,9 @@ def match_pod(
     if owner is None:
         return Match(MatchReason.NO_CONTROLLER, "no controller owns the pod")
     top = topmost(owner, pod.namespace, view, looked_up)
-    if isinstance(top, Unknown | Match):
-        return top
-    return _strongest(pod, top, view, boosts=boosts, with_off=with_off)
+    if isinstance(top, Workload):
+        return _strongest(pod, top, view, boosts=boosts, with_off=with_off)
+    return top
 
 
 def topmost(

@@ -89,11 +89,11 @@ def objects_at(parent: Object, key: str, path: str) -> list[Object]:
 def text_at(parent: Object, key: str, path: str) -> str:
     """Return the string at a key, absent as empty."""
     value = parent.get(key)
+    if isinstance(value, str):
+        return value
     if value is None:
         return ""
-    if not isinstance(value, str):
-        raise wrong_type(_join(path, key), value, "a string")
-    return value
+    raise wrong_type(_join(path, key), value, "a string")
 
 
 def optional_text(parent: Object, key: str, path: str) -> str | None:

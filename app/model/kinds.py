@@ -6,7 +6,6 @@ controllers are known by kind and API group together: a `Job` of another group i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.model.fields import Object, flag_at, objects_at, text_at
@@ -68,8 +67,7 @@ def target_key(api_version: str, kind: str, name: str) -> ObjectKey:
     return owner_key(api_version, kind, name)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerReference:
+class OwnerReference(NamedTuple):
     """An entry of `metadata.ownerReferences`."""
 
     api_version: str
@@ -88,7 +86,7 @@ def read_owners(metadata: Object) -> tuple[OwnerReference, ...]:
     """Read all owner references of an object."""
     found = objects_at(metadata, "ownerReferences", "metadata")
     return tuple(
-        _owner(item, f"metadata.ownerReferences[{index}]") for index, item in enumerate(found)
+        [_owner(item, f"metadata.ownerReferences[{index}]") for index, item in enumerate(found)]
     )
 
 
@@ -104,4 +102,7 @@ def _owner(item: Object, path: str) -> OwnerReference:
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
     """Return the owner that controls, the last one if several claim to."""
-    return next((owner for owner in reversed(owners) if owner.controller), None)
+    for owner in reversed(owners):
+        if owner.controller:
+            return owner
+    return None

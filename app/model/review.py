@@ -22,8 +22,7 @@ class GroupVersionWord(NamedTuple):
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """`request` of an AdmissionReview; the objects are kept as they came."""
 
     uid: str

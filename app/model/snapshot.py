@@ -54,6 +54,11 @@ class NamespaceView:
     budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
     limits: NamespaceLimits = NO_LIMITS
     targets: Targets = field(default_factory=dict)  # the strongest VPA first
+    # No other view has it: what was found for one moment is known to hold for it.
+    moment: object = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moment", object())
 
     def rivals(self, key: ObjectKey) -> tuple[Vpa, ...]:
         """Return the VPAs that point at a controller, the strongest first."""

@@ -1,7 +1,7 @@
 """What counts of a pod when it is created, taken from its JSON in one pass.
 
 Strategy: thousands of pods differ in their names and images and in nothing that matters here.
-What does matter is picked out before anything is parsed: the labels and owners that matching
+What does matter is picked out before anything is parsed: the origin, which is all that matching
 looks at, and a signature of all that sizing looks at. Nothing else of the object is ever read,
 so two pods with equal signatures cannot get different sizes.
 """
@@ -9,38 +9,49 @@ so two pods with equal signatures cannot get different sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+from app.model.errors import BadObject
 from app.model.fields import Object, labels_at, object_at, objects_at, text_at
 from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.pods import Pod, read_pod
 
 _OF_METADATA = ("name", "generateName", "labels", "annotations", "ownerReferences")
+_OF_SPEC = ("containers", "initContainers")
 _OF_CONTAINERS = ("name", "resources", "restartPolicy")
 
 
-@dataclass(frozen=True, slots=True)
-class Applicant:
+class Applicant(NamedTuple):
     """A pod before it exists."""
 
     namespace: str
-    labels: Mapping[str, str]
-    controller: OwnerReference | None
-    signature: bytes  # of everything that its sizes and its patch depend on
-    _parts: Object
+    origin: bytes  # all that decides which VPA controls it
+    signature: bytes  # all that its sizes and its patch depend on
+    metadata: Object
+    sized: Object  # the part of the spec that sizing looks at
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What selectors look at."""
+        return labels_at(self.metadata, "labels", "metadata")
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """Who owns and controls it."""
+        return controller_of(read_owners(self.metadata))
 
     @property
     def title(self) -> str:
         """How people find the pod in logs; `%` stands for what an API server will add."""
-        metadata = self._parts["metadata"]
+        metadata = self.metadata
         return metadata.get("name") or f"{metadata.get('generateName') or ''}%"
 
     def pod(self) -> Pod:
         """Return the pod with all that sizing reads."""
-        return read_pod(self._parts, self.namespace)
+        metadata = _picked(self.metadata, _OF_METADATA)
+        return read_pod({"metadata": metadata, "spec": self.sized}, self.namespace)
 
 
 def read_applicant(item: Object, namespace: str) -> Applicant:
@@ -53,32 +64,31 @@ def read_applicant(item: Object, namespace: str) -> Applicant:
     spec = object_at(item, "spec", "")
     text_at(metadata, "name", "metadata")
     text_at(metadata, "generateName", "metadata")
-    annotations = metadata.get("annotations")
-    if annotations is not None:
+    is_bare = metadata.get("annotations") is None
+    if not is_bare:
         labels_at(metadata, "annotations", "metadata")
-    sized: dict[str, Any] = {
-        key: [
-            {word: found[word] for word in _OF_CONTAINERS if word in found}
-            for found in objects_at(spec, key, "spec")
-        ]
-        for key in ("containers", "initContainers")
-        if spec.get(key) is not None
-    }
-    sized["resources"] = spec.get("resources")
-    return Applicant(
-        namespace=namespace,
-        labels=labels_at(metadata, "labels", "metadata"),
-        controller=controller_of(read_owners(metadata)),
-        signature=_signature((annotations is None, sized)),
-        _parts={
-            "metadata": {key: metadata[key] for key in _OF_METADATA if key in metadata},
-            "spec": sized,
-        },
-    )
+    sized: dict[str, Any] = {"resources": spec.get("resources")}
+    for key in _OF_SPEC:
+        if spec.get(key) is not None:
+            containers = objects_at(spec, key, "spec")
+            sized[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
+    origin = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
+    return Applicant(namespace, _bytes(origin), _bytes((is_bare, sized)), metadata, sized)
 
 
-def _signature(parts: object) -> bytes:
+def _picked(found: Object, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: found[key] for key in keys if key in found}
+
+
+def _bytes(parts: object) -> bytes:
     try:
         return orjson.dumps(parts)
-    except TypeError:  # numbers that no JSON of an API server holds
+    except TypeError:  # numbers or depths that no JSON of an API server holds
+        return _spelled(parts)
+
+
+def _spelled(parts: object) -> bytes:
+    try:
         return repr(parts).encode()
+    except RecursionError:
+        raise BadObject("", "it is nested too deeply") from None

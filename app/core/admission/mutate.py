@@ -11,15 +11,15 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from app.core.admission.applicant import Applicant, read_applicant
-from app.core.admission.memory import Memory
+from app.core.admission.memory import MatchMemory, SizeMemory
 from app.core.admission.patching import pod_patch
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
-from app.core.matching import Match, Unknown, match_pod
+from app.core.matching import Match, Unknown
 from app.core.scaling import CPU
 from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
 from app.model.errors import BadObject
@@ -64,8 +64,7 @@ class PodSizes:
     changes: Mapping[str, Any]  # values by path, without our own marks
 
 
-@dataclass(frozen=True, slots=True)
-class PodVerdict:
+class PodVerdict(NamedTuple):
     """What a pod gets, and why; without sizes it stays as it is."""
 
     reason: str
@@ -104,27 +103,34 @@ def admit_pod(
         return PodVerdict(NOT_A_CREATION, "only the creation of a pod is changed")
     if request.resource.version != "v1":
         return PodVerdict(UNKNOWN_VERSION, f"pods of version {request.resource.version!r}")
+    memory = memory or pod_memory(rules)
     try:
         item = as_object(request.new, "request.object")
         applicant = read_applicant(item, request.namespace)
-        match = match_pod(applicant, view, looked_up, boosts=Gate.CPU_STARTUP_BOOST in rules.gates)
+        match = memory.matches.match(applicant, view, looked_up)
         if isinstance(match, Unknown):
             return match
         if match.vpa is None:
             return PodVerdict(match.reason, match.message, applicant, match)
-        memory = memory or pod_memory(rules)
-        sizes = memory.outcome(applicant, match.vpa, view.limits)
+        sizes = memory.sizes.sizes(applicant, match.vpa, view.limits)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
     return PodVerdict(sizes.reason, match.message, applicant, match, sizes)
 
 
-PodMemory = Memory[PodSizes]
+class PodMemory(NamedTuple):
+    """What was found for pods by the same rules."""
+
+    matches: MatchMemory
+    sizes: SizeMemory[PodSizes]
 
 
 def pod_memory(rules: PodRules, most: int = 5_000) -> PodMemory:
     """Return an empty memory of pods that are decided about by these rules."""
-    return Memory(partial(_work_out, rules), most)
+    boosts = Gate.CPU_STARTUP_BOOST in rules.gates
+    return PodMemory(
+        MatchMemory(boosts=boosts, most=most), SizeMemory(partial(_work_out, rules), most)
+    )
 
 
 def _work_out(rules: PodRules, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:

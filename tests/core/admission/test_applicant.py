@@ -50,6 +50,38 @@ def test_signature_of_numbers_beyond_json() -> None:
     assert read_applicant(huge, "ns").signature != read_applicant(POD, "ns").signature
 
 
+@pytest.mark.parametrize("path", ["metadata.labels", "spec.containers[0].resources"])
+def test_depths_beyond_json(path: str) -> None:
+    """What nests deeper than anything that counts is told, and breaks nothing."""
+    deep: object = {}
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(BadObject, match="nested too deeply"):
+        read_applicant(make.with_value(POD, path, deep), "ns")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("metadata.labels", {"app": "other"}, id="labels"),
+        pytest.param("metadata.ownerReferences", [], id="owners"),
+    ],
+)
+def test_origin_holds(path: str, value: object) -> None:
+    """Whatever matching looks at changes the origin, and so does the namespace."""
+    other = make.with_value(POD, path, value)
+    assert read_applicant(other, "ns").origin != read_applicant(POD, "ns").origin
+    assert read_applicant(POD, "other").origin != read_applicant(POD, "ns").origin
+    assert read_applicant(other, "ns").signature == read_applicant(POD, "ns").signature
+
+
+def read_all(item: make.Json) -> None:
+    """Read all that counts of a pod."""
+    applicant = read_applicant(item, "ns")
+    assert applicant.labels is not None
+    assert applicant.controller is not None
+
+
 @pytest.mark.parametrize(
     ("path", "value", "wrong"),
     [
@@ -57,13 +89,14 @@ def test_signature_of_numbers_beyond_json() -> None:
         pytest.param("metadata.generateName", [], "metadata.generateName", id="generateName"),
         pytest.param("metadata.annotations", {"a": 1}, "metadata.annotations[a]", id="annotations"),
         pytest.param("metadata.labels", [], "metadata.labels", id="labels"),
+        pytest.param("metadata.ownerReferences", {}, "metadata.ownerReferences", id="owners"),
         pytest.param("spec.containers", 5, "spec.containers", id="containers"),
     ],
 )
 def test_wrong_types_are_named(path: str, value: object, wrong: str) -> None:
     """What counts and has a wrong type is told with its path."""
     with pytest.raises(BadObject) as caught:
-        read_applicant(make.with_value(POD, path, value), "ns")
+        read_all(make.with_value(POD, path, value))
     assert caught.value.path == wrong
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ def judge(
 ) -> VpaVerdict:
     """Judge the creation of a VPA, or its update if there is an old one."""
     operation = "CREATE" if old is None else "UPDATE"
-    request = replace(make.review(make.vpa_json(), operation=operation), new=new, old=old)
+    request = make.review(make.vpa_json(), operation=operation)._replace(new=new, old=old)
     return review_vpa(request, gates, siblings, rules, phase=phase)
 
 
@@ -524,7 +523,7 @@ def test_overlap(
             make.review(LEADER, old=LEADER, operation="UPDATE"), RULES, False, id="as before"
         ),
         pytest.param(
-            replace(make.review(make.vpa_json("", mode="Off")), name=""),
+            make.review(make.vpa_json("", mode="Off"))._replace(name=""),
             RULES,
             False,
             id="not named yet",
@@ -705,7 +704,7 @@ def test_never_crashes(
     new: object, old: object, gates: Gates, siblings: Sequence[Vpa] | None, phase: Phase
 ) -> None:
     """Whatever stands wherever, a VPA is allowed, or refused with a field to look at."""
-    request = replace(make.review(_FULL, operation="UPDATE"), new=new, old=old)
+    request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
     verdict = review_vpa(request, gates, siblings, RULES, phase=phase)
     answer = verdict.answer(request)
     assert verdict.allowed or all(problem.path for problem in verdict.problems)
@@ -718,7 +717,7 @@ def test_touching_metadata_is_always_allowed(item: object, gates: Gates) -> None
     """An object can be labelled whatever it holds, once it is stored."""
     old = item if isinstance(item, dict) else {"spec": item}
     new = {**old, "metadata": old.get("metadata")}
-    request = replace(make.review(_FULL, operation="UPDATE"), new=new, old=old)
+    request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
     assert review_vpa(request, gates, (), RULES, phase=Phase.MUTATING).allowed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ TERMINATING = {"deletionTimestamp": "2026-01-05T10:00:00Z", "finalizers": ["a/b"
 
 def update(new: object, old: object, operation: str = "UPDATE") -> Request:
     """Return a review that carries two versions."""
-    return replace(make.review(make.vpa_json(), operation=operation), new=new, old=old)
+    return make.review(make.vpa_json(), operation=operation)._replace(new=new, old=old)
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -143,8 +142,8 @@ def test_is_tolerable(new: object, old: object, expected: bool) -> None:
 
 def test_names_of_the_request() -> None:
     """What an object does not say about itself, the request does."""
-    bare = replace(make.review(make.vpa_json("hamster", namespace="zoo")), new={"spec": {}})
-    full = replace(make.review(make.vpa_json("hamster")), name="", namespace="")
+    bare = make.review(make.vpa_json("hamster", namespace="zoo"))._replace(new={"spec": {}})
+    full = make.review(make.vpa_json("hamster"))._replace(name="", namespace="")
     assert _names(bare) == ("zoo", "hamster")
     assert _names(full) == ("default", "hamster")
 
