@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.telemetry.buckets import ANSWER, EXECUTION, Buckets
-from app.telemetry.tally import Tally
+from app.telemetry.tally import Count, Tally
 
 
 class Step(StrEnum):
@@ -63,17 +63,17 @@ class AdmissionMetrics:
             ["reason"],
             registry=registry,
         )
-        self._pods = {True: pods.labels("true"), False: pods.labels("false")}
-        self._tallies: list[Tally] = []
+        self._unsettled: list[Count | Tally] = []
+        self._pods = {True: self._count(pods, "true"), False: self._count(pods, "false")}
         self._latency = lru_cache(lambda *labels: self._tally(latency.labels(*labels), ANSWER))
         self._steps = {step.value: self._tally(execution.labels(step), EXECUTION) for step in Step}
-        self._skipped = lru_cache(skipped.labels)
-        self._failed_open = lru_cache(failed_open.labels)
+        self._skipped = lru_cache(partial(self._count, skipped))
+        self._failed_open = lru_cache(partial(self._count, failed_open))
         self._refused = lru_cache(refused.labels)
 
     def pod(self, *, applied: bool) -> None:
         """Count a pod that was reviewed."""
-        self._pods[applied].inc()
+        self._pods[applied].add()
 
     def review(self, status: str, resource: str, seconds: float) -> None:
         """Time a review by how it ended and what it was about."""
@@ -84,22 +84,27 @@ class AdmissionMetrics:
         self._steps[step].add(seconds)
 
     def settle(self) -> None:
-        """Let a scrape see all that was timed."""
-        for tally in self._tallies:
-            tally.settle()
+        """Let a scrape see all that was counted and timed."""
+        for number in self._unsettled:
+            number.settle()
 
     def _tally(self, series: Histogram, bounds: Buckets) -> Tally:
         tally = Tally(series, bounds)
-        self._tallies.append(tally)
+        self._unsettled.append(tally)
         return tally
+
+    def _count(self, counter: Counter, label: str) -> Count:
+        count = Count(counter.labels(label))
+        self._unsettled.append(count)
+        return count
 
     def pod_skipped(self, reason: str) -> None:
         """Count a pod that no VPA changes."""
-        self._skipped(reason).inc()
+        self._skipped(reason).add()
 
     def pod_failed_open(self, reason: str) -> None:
         """Count a pod that went through unchanged because something was wrong."""
-        self._failed_open(reason).inc()
+        self._failed_open(reason).add()
 
     def vpa_refused(self, reason: str) -> None:
         """Count a VPA that was refused."""

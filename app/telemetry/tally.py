@@ -1,8 +1,8 @@
-"""Histograms that are fed thousands of times a second.
+"""Counters and histograms that are fed thousands of times a second.
 
 Strategy: an observation is put aside; once a second somebody settles what has gathered. A
-histogram of several processes writes to a shared file with each observation, which would cost
-a review more than its decision.
+number of several processes is written to a shared file each time, which would cost a review
+more than its decision.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
-from prometheus_client import Histogram
+from prometheus_client import Counter, Histogram
 
 
 class Tally:
@@ -37,3 +37,25 @@ class Tally:
         for bucket, count in zip(self._series._buckets, counts, strict=True):
             if count:
                 bucket.inc(count)
+
+
+class Count:
+    """One series of a counter; any thread may add, and any may settle."""
+
+    __slots__ = ("_series", "_waiting")
+
+    def __init__(self, series: Counter) -> None:
+        self._series = series
+        self._waiting: deque[None] = deque()
+
+    def add(self) -> None:
+        """Count one more."""
+        self._waiting.append(None)
+
+    def settle(self) -> None:
+        """Hand what has gathered to the counter."""
+        found = len(self._waiting)
+        for _ in range(found):
+            self._waiting.popleft()
+        if found:
+            self._series.inc(found)

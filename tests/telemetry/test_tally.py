@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.telemetry.exposition import render
-from app.telemetry.tally import Tally
+from app.telemetry.tally import Count, Tally
 
 BOUNDS = (0.01, 0.1, 1.0)
 
@@ -36,3 +36,17 @@ def test_settling_is_observing(values: list[float]) -> None:
     wanted = [line for line in render(plain_registry).splitlines() if b"_sum" not in line]
     assert counts == wanted
     assert registry.get_sample_value("seconds_sum") == pytest.approx(sum(values))
+
+
+@given(st.lists(st.booleans(), max_size=30))
+def test_settled_counts(steps: list[bool]) -> None:
+    """However often it is settled meanwhile, each one counts once."""
+    registry = CollectorRegistry()
+    count = Count(Counter("seen", "s", registry=registry))
+    for is_settled in steps:
+        count.add()
+        if is_settled:
+            count.settle()
+    count.settle()
+    count.settle()
+    assert registry.get_sample_value("seen_total") == len(steps)
