@@ -1,9 +1,10 @@
 """Log lines as JSON: a constant message, and the keys that belong to it.
 
-Strategy: a line is written for every pod that is changed, so a record carries only what the line
-shows; where a call stands in the source, or in which thread, it does not. Nothing that is logged
-may fail the work that logs it, nor flood whoever reads it: a record that JSON cannot tell, or
-that is too long, is told in words and shortened.
+Strategy: a record carries only what the line shows; where a call stands in the source, or in
+which thread, it does not. What is told thousands of times a second goes past the logging of the
+standard library, which would cost more than the line. Nothing that is logged may fail the work
+that logs it, nor flood whoever reads it: what JSON cannot tell, or what is too long, is told in
+words and shortened.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import logging
 import reprlib
 import sys
 import time
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import BinaryIO, Final
 
 import orjson
@@ -23,7 +24,8 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 _LEVELS: Final = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error"}
 _INFO_FROM: Final = 1  # of -v
 _DEBUG_FROM: Final = 6  # of -v; upstream's own tests run with 6
-_OPTIONS: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+# The second one writes whatever stands as a key, and is slower.
+_OPTIONS: Final = (orjson.OPT_APPEND_NEWLINE, orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
 _LONGEST_BYTES: Final = 16_384  # container runtimes cut lines that are longer
 _LONGEST_WORDS: Final = 1_000  # characters at each end of one value
 
@@ -40,18 +42,28 @@ class JsonLines(logging.Handler):
         self._stream = stream
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line; a stream that is gone is not an error."""
-        found = line(record)
-        with suppress(OSError, ValueError):
-            self._stream.write(found)
+        """Write one line."""
+        self._write(line(record))
+
+    def tell(self, logger: str, message: str, keys: Mapping[str, object]) -> None:
+        """Write the line that a logger makes of a message at level info."""
+        moment = _moment(time.time())
+        found = {"time": moment, "level": "info", "message": message, **keys, "logger": logger}
+        self._write(_written(found))
+
+    def _write(self, text: bytes) -> None:
+        try:
+            self._stream.write(text)
             self._stream.flush()
+        except (OSError, ValueError):
+            pass  # a stream that is gone is not an error
 
 
 def line(record: logging.LogRecord) -> bytes:
     """Return a record as a line of JSON; never raises."""
     carried = record.__dict__
     found: dict[str, object] = {
-        "time": f"{_second(int(record.created))}{int(record.msecs):03d}Z",
+        "time": _moment(record.created),
         "level": _LEVELS.get(record.levelname, record.levelname.lower()),
         "message": _message(record),
     }
@@ -61,12 +73,25 @@ def line(record: logging.LogRecord) -> bytes:
     if record.exc_info and record.exc_info[1] is not None:
         found["exception"] = logging.Formatter().formatException(record.exc_info)
     found["logger"] = record.name
-    with suppress(TypeError, ValueError):
-        text = orjson.dumps(found, default=str, option=_OPTIONS)
+    return _written(found)
+
+
+def _written(found: Mapping[str, object]) -> bytes:
+    for option in _OPTIONS:
+        try:
+            text = orjson.dumps(found, default=str, option=option)
+        except (TypeError, ValueError):
+            continue
         if len(text) <= _LONGEST_BYTES:
             return text
+        break
     in_words = {_in_words(key): _in_words(value) for key, value in found.items()}
-    return orjson.dumps(in_words, option=_OPTIONS)
+    return orjson.dumps(in_words, option=_OPTIONS[0])
+
+
+def _moment(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{_second(whole)}{int((seconds - whole) * 1000):03d}Z"
 
 
 @lru_cache(2)
@@ -106,3 +131,11 @@ def start_logging(verbosity: int) -> None:
     if verbosity >= _INFO_FROM:
         level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
     logging.getLogger("app").setLevel(level)
+
+
+def teller(logger: str) -> Callable[[str, Mapping[str, object]], None]:
+    """Return what writes a message and its keys as a logger would at level info, but sooner."""
+    lines = [found for found in logging.getLogger().handlers if isinstance(found, JsonLines)]
+    if not lines or not logging.getLogger(logger).isEnabledFor(logging.INFO):
+        return lambda _message, _keys: None
+    return partial(lines[0].tell, logger)

@@ -99,15 +99,25 @@ class ReviewRules:
     vpas: ValidationRules = field(default_factory=ValidationRules)
 
 
+Tell = Callable[[str, Mapping[str, object]], None]  # a message, and the keys of its line
+
+
+def _logged(message: str, keys: Mapping[str, object]) -> None:
+    log.info(message, extra=keys)
+
+
 class Reviewer:
     """Turns reviews into answers; safe to use from several threads."""
 
-    def __init__(self, sources: Sources, rules: ReviewRules, numbers: Numbers) -> None:
+    def __init__(
+        self, sources: Sources, rules: ReviewRules, numbers: Numbers, tell: Tell = _logged
+    ) -> None:
         self._sources = sources
         self.now = sources.clock.monotonic
         self.time_step = numbers.step
         self._rules = rules
         self._numbers = numbers
+        self._tell = tell
         self._memory = pod_memory(rules.pods)
         self._turns = Turns()
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
@@ -199,7 +209,7 @@ class Reviewer:
         decided, is_applied = self.now(), verdict.sizes is not None
         self._numbers.pod(applied=is_applied)
         if is_applied:
-            log.info("pod sized", extra=pod_named(request, verdict))
+            self._tell("pod sized", pod_named(request, verdict))
         elif verdict.reason in FAILED_OPEN:
             self._numbers.pod_failed_open(verdict.reason)
             log.warning("pod let pass unchanged", extra=pod_named(request, verdict))

@@ -11,6 +11,7 @@ import uvicorn
 
 from app.model.errors import BadSetting
 from app.web.patience import PatientProtocol
+from app.web.promptness import PromptProtocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -29,7 +30,7 @@ class Server:
         app: ASGIApp,
         listener: socket.socket,
         tls: ssl.SSLContext | None = None,
-        protocol: type[PatientProtocol] = PatientProtocol,
+        protocol: type[PatientProtocol] = PromptProtocol,
         keep_alive_seconds: int = _KEEP_ALIVE_SECONDS,
     ) -> None:
         config = uvicorn.Config(

@@ -17,12 +17,13 @@ from time import monotonic
 from prometheus_client import CollectorRegistry
 
 from app.adapters.kube import KubeCluster, connect
-from app.adapters.logs import start_logging
+from app.adapters.logs import start_logging, teller
 from app.adapters.tls import ServerTls
 from app.model.certificates import CertificateSet
 from app.settings.admission import AdmissionSettings
 from app.settings.shared import Cluster as Reach
 from app.telemetry.admission import AdmissionMetrics
+from app.web import reviews
 from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
@@ -60,7 +61,8 @@ def work(
     gc.disable()  # what is read now stays; `_tidy` turns it on again
     known = knowledge(settings)
     metrics = AdmissionMetrics(CollectorRegistry())
-    reviewer = Reviewer(known.sources, review_rules(settings.decisions), metrics)
+    tell = teller(reviews.__name__)
+    reviewer = Reviewer(known.sources, review_rules(settings.decisions), metrics, tell)
     given = settings.certificates
     tls = ServerTls(
         certificates.cert_pem,

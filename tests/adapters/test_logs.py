@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.logs import JsonLines, line, start_logging
+from app.adapters.logs import JsonLines, line, start_logging, teller
 from tests import logging_state
 from tests.junk import ANYTHING
 
@@ -160,6 +161,38 @@ def test_any_record_is_told(extra: dict[str, object]) -> None:
     assert told(made)["message"] == "pod sized"
 
 
+@pytest.fixture
+def kept_logging() -> Iterator[None]:
+    """Put logging back as it was."""
+    with logging_state.kept():
+        yield
+
+
+@pytest.mark.usefixtures("kept_logging")
+def test_telling_is_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told by the short way makes the line that a logger makes, at the same levels."""
+    for verbosity, count in ((0, 0), (4, 2)):
+        stream = io.BytesIO()
+        monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
+        start_logging(verbosity)
+        keys = {"pod": "web-0", "changes": {"/spec/x": "250m"}}
+        logging.getLogger("app.web").info("pod sized", extra=keys)
+        teller("app.web")("pod sized", keys)
+        lines = [orjson.loads(text) for text in stream.getvalue().splitlines()]
+        assert len(lines) == count
+        for found in lines:
+            assert re.fullmatch(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))
+        assert lines[:1] == lines[1:]
+
+
+@pytest.mark.usefixtures("kept_logging")
+def test_telling_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no standard error nothing is told, and nothing fails."""
+    monkeypatch.setattr(sys, "stderr", None)
+    start_logging(4)
+    teller("app.web")("pod sized", {})
+
+
 def test_a_broken_stream() -> None:
     """A stream that is gone fails nobody, now and later."""
     reading, writing = os.pipe()
@@ -167,15 +200,8 @@ def test_a_broken_stream() -> None:
     with os.fdopen(writing, "wb", buffering=0) as stream:
         handler = JsonLines(stream)
         handler.emit(record())
-        handler.emit(record())
+        handler.tell("app.web", "pod sized", {})
     handler.emit(record())
-
-
-@pytest.fixture
-def kept_logging() -> Iterator[None]:
-    """Put logging back as it was."""
-    with logging_state.kept():
-        yield
 
 
 @pytest.mark.usefixtures("kept_logging")

@@ -59,6 +59,22 @@ class Counted:
         """Times are left out."""
 
 
+class BrokenNumbers(Counted):
+    """Numbers that cannot be counted any more."""
+
+    def review(self, status: str, resource: str, seconds: float) -> None:
+        """Raise."""
+        raise OSError(28, f"no space left for {status} {resource} {seconds}")
+
+    def pod_failed_open(self, reason: str) -> None:
+        """Raise."""
+        raise OSError(28, f"no space left for {reason}")
+
+    def step(self, step: str, seconds: float) -> None:
+        """Raise."""
+        raise OSError(28, f"no space left for {step} {seconds}")
+
+
 class NoOwners:
     """Owners that nobody knows."""
 
@@ -102,10 +118,11 @@ def desk(
     snapshot: Callable[[], Snapshot] | None = None,
     rules: ReviewRules | None = None,
     is_live: bool = True,
+    numbers: Counted | None = None,
 ) -> Desk:
     """Return a reviewer that knows these objects."""
     known = make.snapshot(*items)
-    clock, numbers = SteppedClock(), Counted()
+    clock, numbers = SteppedClock(), numbers or Counted()
     sources = Sources(
         snapshot or (lambda: known), owners or NoOwners(), siblings or Stored(), clock, is_live
     )

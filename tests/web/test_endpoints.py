@@ -23,7 +23,7 @@ from app.web.endpoints import MOST_BYTES, ReviewEndpoint
 from tests import make
 from tests.junk import ANYTHING, objects_like
 from tests.make import Json
-from tests.web.reviewing import UNREADABLE, WEB, Desk, desk, patch_of
+from tests.web.reviewing import UNREADABLE, WEB, BrokenNumbers, Desk, desk, patch_of
 
 JSON = {"content-type": "application/json"}
 POD = make.review_json(make.pod_json(cpu="100m"))
@@ -483,6 +483,13 @@ def test_a_client_that_leaves(sent: int) -> None:
     asyncio.run(ReviewEndpoint(at.reviewer, Phase.MUTATING)(scope, receive, answer))
     assert not answers
     assert not at.numbers.seen
+
+
+def test_broken_numbers() -> None:
+    """An answer goes out whole though it can be neither counted nor timed."""
+    at = desk(*WEB, numbers=BrokenNumbers())
+    assert send(at, b"{").content == UNREADABLE
+    assert response_of(send(at, POD))["auditAnnotations"] == {"reason": "InternalError"}
 
 
 def test_ten_thousand_containers() -> None:

@@ -24,6 +24,7 @@ from tests.stepped_clock import SteppedClock
 from tests.web.reviewing import (
     UNREADABLE,
     WEB,
+    BrokenNumbers,
     Counted,
     Desk,
     Lines,
@@ -344,18 +345,6 @@ def test_nothing_is_claimed_where_nothing_is_stored() -> None:
 def broken_snapshot() -> Snapshot:
     """Raise."""
     raise ZeroDivisionError("secret of an object")
-
-
-class BrokenNumbers(Counted):
-    """Numbers that cannot be counted any more."""
-
-    def review(self, status: str, resource: str, seconds: float) -> None:
-        """Raise."""
-        raise OSError(28, f"no space left for {status} {resource} {seconds}")
-
-    def pod_failed_open(self, reason: str) -> None:
-        """Raise."""
-        raise OSError(28, f"no space left for {reason}")
 
 
 class BrokenLog(logging.Handler):

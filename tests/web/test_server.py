@@ -5,11 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-import httpx
 import orjson
 import pytest
 
@@ -17,77 +15,23 @@ from app.model.errors import BadSetting
 from app.model.lookups import Found, Lookup
 from app.web.application import webhook
 from app.web.endpoints import MOST_BYTES
-from app.web.patience import PatientProtocol
-from app.web.server import Server, bound
+from app.web.promptness import PromptProtocol
+from app.web.server import bound
 from tests import make
 from tests.waiting import eventually
 from tests.web.reviewing import UNREADABLE, WEB, Desk, desk
+from tests.web.serving import HEAD, WAIT_SECONDS, Served, read_all, serving
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
 POD = orjson.dumps(make.review_json(make.pod_json(cpu="100m")))
-HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-JSON = {"content-type": "application/json"}
-WAIT_SECONDS = 30.0
 
 
-@dataclass
-class Served:
-    """A server on a port of its own."""
-
-    server: Server
-    thread: threading.Thread
-    port: int
-
-    def client(self) -> httpx.Client:
-        """Return a client of it."""
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=JSON, timeout=30)
-
-    def exchange(self, *parts: bytes) -> bytes:
-        """Send bytes as they are and return all that comes back until the connection ends."""
-        with closing(socket.create_connection(("127.0.0.1", self.port), WAIT_SECONDS)) as plain:
-            try:
-                for part in parts:
-                    plain.sendall(part)
-            except OSError:
-                pass  # cut off meanwhile
-            return read_all(plain)
-
-
-def read_all(connection: socket.socket) -> bytes:
-    """Return what comes until the other end is done, or cuts off."""
-    found = b""
-    try:
-        while piece := connection.recv(65_536):
-            found += piece
-    except ConnectionResetError:
-        pass
-    return found
-
-
-class Hasty(PatientProtocol):
+class Hasty(PromptProtocol):
     """A connection on which a request has little time."""
 
     seconds = 0.2
-
-
-@contextmanager
-def serving(
-    app: ASGIApp,
-    protocol: type[PatientProtocol] = PatientProtocol,
-    keep_alive_seconds: int = 120,
-) -> Iterator[Served]:
-    """Serve an application until the block ends."""
-    listener = bound("127.0.0.1", 0, "--port")
-    server = Server(app, listener, protocol=protocol, keep_alive_seconds=keep_alive_seconds)
-    served = Served(server, server.start("test"), listener.getsockname()[1])
-    try:
-        yield served
-    finally:
-        server.stop()
-        served.thread.join(WAIT_SECONDS)
-        assert not served.thread.is_alive()
 
 
 @pytest.fixture
