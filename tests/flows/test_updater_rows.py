@@ -62,7 +62,7 @@ def staged(
     policy: Json | None = None,
 ) -> Stage:
     """Return a cluster with one workload and its VPA, running for a while."""
-    stage = Stage("--prove=off", *flags)
+    stage = Stage(*flags)
     stage.webhook_works = webhook
     stage.apply(
         owner(kind, replicas, *containers), vpa(target=f"{kind}/web", mode=mode, policy=policy)
@@ -107,7 +107,7 @@ def test_updater_alone(
     requests: Mapping[str, str], mode: str, webhook_beats: bool, policy: Json, expected: str
 ) -> None:
     """Pods outside of their bounds are evicted or resized, or left alone for a reason."""
-    stage = Stage("--prove=off")
+    stage = Stage()
     stage.webhook_works, stage.webhook_beats = False, webhook_beats
     stage.apply(owner("Deployment", 3, app(requests=requests)), vpa(mode=mode, policy=policy))
     stage.run(30)
@@ -145,7 +145,7 @@ def test_up_09() -> None:
 )
 def test_out_of_memory(seconds: int, evicted: bool) -> None:
     """A container killed soon after its start is helped at once, if that is soon enough."""
-    stage = Stage("--prove=off")
+    stage = Stage()
     stage.webhook_works = False
     leaking = container(requests={"memory": "1Gi"}, limits={"memory": "1Gi"})
     stage.apply(
@@ -310,7 +310,7 @@ LIMITED: Final = container(
 def test_limit_ranges(containers: int, cpu: str, limits: Json) -> None:
     """What a LimitRange caps to the present size is no reason to evict."""
     names = ("one", "two")[:containers]
-    stage = Stage("--prove=off")
+    stage = Stage()
     stage.apply({
         "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"},
         "spec": {"limits": [limits]},
@@ -324,7 +324,7 @@ def test_limit_ranges(containers: int, cpu: str, limits: Json) -> None:
 
 def test_act_31() -> None:
     """A container that another webhook injected is none of ours."""
-    stage = Stage("--prove=off")
+    stage = Stage()
     found = owner("Deployment", 3, app("hamster"), app("hamster2"))
     annotations = found["spec"]["template"]["metadata"].setdefault("annotations", {})
     stage.webhook_works = False
@@ -409,7 +409,7 @@ def boosted(
     if probe is not None:
         check = {"exec": {"command": ["true"]}, "initialDelaySeconds": probe, "periodSeconds": 1}
         containers = [item | {"readinessProbe": check} for item in containers]
-    stage = Stage("--prove=off", *flags)
+    stage = Stage(*flags)
     stage.apply(vpa(mode=mode, spec=spec if spec is not None else {"startupBoost": {"cpu": cpu}}))
     stage.recommend("; ".join(f"100m/100Mi = = for {item['name']}" for item in containers))
     stage.apply(owner("Deployment", replicas, *containers))
@@ -568,7 +568,7 @@ def relabel(stage: Stage, name: str, role: str) -> None:
 
 def test_sx_24() -> None:
     """A pod that becomes the leader gets the leader's size, where it is."""
-    stage = Stage("--prove=off")
+    stage = Stage()
     shared(stage)
     assert stage.requests() == ["100m"] * 5
     relabel(stage, "web-0", "leader")
@@ -583,7 +583,7 @@ def test_sx_24() -> None:
 
 def test_sx_25() -> None:
     """A pod that no VPA of its owner selects is left alone, and that is told."""
-    stage = Stage("--prove=off")
+    stage = Stage()
     shared(stage)
     relabel(stage, "web-4", "guest")
     stage.recommend("200m/100Mi = =", "follower")
