@@ -37,6 +37,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "version": (verbs.version, "print the version"),
 }
+_FORWARD = "'kubectl -n kube-system port-forward deployment/vpa-recommender 8942'"
 _TRACE = "PLUMBLINE_TRACE"
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
@@ -87,6 +88,10 @@ def _trouble(error: ClusterError) -> str:
     match error:
         case NotFound():
             return str(error)
+        case ClusterError(reason="Recommender", status=401):
+            return f"the recommender does not know us: {error}; name a token with --token-file"
+        case ClusterError(reason="Recommender"):
+            return f"the recommender does not answer: {error}; forward its port with {_FORWARD}"
         case Refused(status=401):
             return f"the cluster does not know us: {error}; log in, or choose another --context"
         case Refused():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from typing import Final, TypeVar
@@ -19,10 +19,11 @@ from app.adapters.kube_access import Origin
 from app.adapters.kube_context import usual_namespace
 from app.adapters.owners import LiveOwners
 from app.adapters.recorded import Problem, RecordedCluster
-from app.model.errors import NotFound, Refused
+from app.model.errors import BadObject, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
 from app.model.lookups import Found, Lookup
+from app.model.objects import removal, replacement
 from app.model.snapshot import Snapshot
 from app.ports import (
     CHECKPOINTS,
@@ -77,6 +78,22 @@ class Gathered:
     webhook: Sign
     kept: Sequence[Json] = ()
     problems: Sequence[Problem] = ()  # what could not be used, or not be read
+
+    def instead(self, vpas: Iterable[Json]) -> Gathered:
+        """Return the same with other VPAs; one that cannot be read is a problem."""
+        problems = list(self.problems)
+        changes = [
+            removal(VPAS.api_version, VPAS.kind, namespace, name)
+            for namespace, view in self.snapshot.namespaces.items()
+            for name in view.vpas
+        ]
+        for item in vpas:
+            try:
+                changes.append(replacement(item))
+            except BadObject as error:
+                problems.append(Problem("an answer", str(error)))
+        snapshot = self.snapshot.changed(filter(None, changes))
+        return replace(self, snapshot=snapshot, problems=problems)
 
     def of(self, resource: Resource) -> Iterator[Json]:
         """Yield the kept objects of a resource."""

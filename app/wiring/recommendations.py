@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
+from app.adapters.recommendation_api import RecommenderAccess, answers
+from app.adapters.recorded import RecordedCluster
+from app.core.reporting.answers import answered_histories, vpa_object
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
 from app.core.reporting.standings import Standing, standings
@@ -17,12 +22,13 @@ from app.model.lookups import Lookup
 from app.model.objects import identity
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
+from app.model.snapshot import Snapshot
 from app.model.words import nearest
-from app.output.report import Piece, Report, Table, Tone
+from app.output.report import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.settings.recommendations import RecommendationsSettings
 from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
-from app.workers.webhook_lease import LeaseRules
+from app.workers.webhook_lease import HEALTHY, LeaseRules
 
 _COLUMNS: Final = (
     "WORKLOAD",
@@ -37,26 +43,55 @@ _COLUMNS: Final = (
 )
 _NOTHING: Final = Piece("-", Tone.FAINT)
 _NO_LEASE: Final = LeaseRules("", "", timedelta(), is_on=False)
+_NOTHING_SEEN: Final = Gathered(Snapshot(), RecordedCluster(()), HEALTHY)
 _CERTAIN: Final = 1.0  # days of history; with less a target may still move
 
 
 def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
     """Return what is recommended for each container, and how far it is from that."""
-    offline, reach, now = settings.offline, settings.cluster, clock.now()
-    namespace = namespace_of(settings.selection, offline, reach)
-    keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
-    place = Place(offline, reach, namespace, _NO_LEASE, keeps)
-    with gathered(place, clock, now) as seen:
+    now, knows_pods = clock.now(), _knows_pods(settings)
+    namespace = settings.selection.namespace
+    if knows_pods:
+        namespace = namespace_of(settings.selection, settings.offline, settings.cluster)
+    elif settings.selection.selector is not None:
+        raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
+    told = list(_told(settings, namespace)) if settings.asking.url else None
+    with _seen(settings, namespace, clock) if knows_pods else nullcontext(_NOTHING_SEEN) as seen:
+        if told is not None:
+            seen = seen.instead(map(vpa_object, told))
         found = looked_up(seen.owners, clock, lambda known: _asked(seen, known))
+    known = dict(chain.from_iterable(map(answered_histories, told or ())))
     chosen = _selected(seen, settings.selection.selector)
     all_of_them = [
         one
-        for one in standings(seen.snapshot, found.pods, histories(seen.of(CHECKPOINTS)))
+        for one in standings(
+            seen.snapshot, found.pods, {**histories(seen.of(CHECKPOINTS)), **known}
+        )
         if namespace in ("", one.namespace)
         and (chosen is None or (one.namespace, one.vpa) in chosen)
     ]
     wanted = _named(all_of_them, settings.vpas, namespace)
     return report(wanted, now, is_wide=not namespace, notes=_notes(seen, wanted, namespace))
+
+
+def _knows_pods(settings: RecommendationsSettings) -> bool:
+    """Whether requests can be compared; a recommender alone does not tell them."""
+    reach = settings.cluster
+    return not settings.asking.url or bool(settings.offline.objects or reach.kubeconfig)
+
+
+def _told(settings: RecommendationsSettings, namespace: str) -> Iterator[Json]:
+    asking = settings.asking
+    access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
+    return answers(access, namespace)
+
+
+def _seen(
+    settings: RecommendationsSettings, namespace: str, clock: Clock
+) -> AbstractContextManager[Gathered]:
+    keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
+    place = Place(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
+    return gathered(place, clock, clock.now())
 
 
 def _asked(seen: Gathered, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:

@@ -20,6 +20,7 @@ from app.wiring.recommendations import recommendations
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
+from tests.adapters.recommender_server import answer_json, recommending
 from tests.stepped_clock import SteppedClock
 
 Json = dict[str, Any]
@@ -192,3 +193,54 @@ def test_history_may_be_refused(server: ApiServer, tmp_path: Path) -> None:
     report = of_server(server, tmp_path, "web")
     assert "confidence" not in report.items[0]
     assert any(note.startswith("verticalpodautoscalercheckpoints:") for note in report.notes)
+
+
+# --- a recommender
+
+
+def of_recommender(url: str, *flags: str) -> Report:
+    """Return what a recommender tells."""
+    words = [f"--from={url}", *flags]
+    return recommendations(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
+
+
+def test_a_recommender_alone() -> None:
+    """A recommender tells targets and confidence; requests it does not tell."""
+    with recommending(answer_json(), answer_json("db", cpu=None)) as server:
+        report = of_recommender(server.url)
+    assert list(shown(report, Output.TABLE))[1:] == [
+        "default    statefulset/db   -          -         -        -       -       -"
+        "           -           -    no recommender has looked at it yet",
+        "default    statefulset/web  app        cpu       -        350m    200m-1  -"
+        "           50%         60s",
+    ]
+
+
+def test_a_recommender_beside_files(tmp_path: Path) -> None:
+    """With objects beside it, its targets are compared with what pods request."""
+    path = tmp_path / "objects.jsonl"
+    path.write_bytes(b"\n".join(orjson.dumps(item) for item in OBJECTS))
+    with recommending(answer_json(cpu="1")) as server:
+        (item,) = of_recommender(server.url, f"--objects={path}").items
+    assert (item["target"], item["shortage"], item["confidence"]) == ("1", "1650m", 0.5)
+
+
+def test_a_recommender_in_a_namespace() -> None:
+    """Only what was asked for is asked for."""
+    with recommending(answer_json(), answer_json("far", namespace="bank")) as server:
+        assert [item["vpa"] for item in of_recommender(server.url, "-nbank").items] == ["far"]
+
+
+def test_labels_are_not_told_by_a_recommender() -> None:
+    """A question that nobody can answer is refused with what would help."""
+    with pytest.raises(BadSetting, match=r"^--selector needs --kubeconfig or --objects"):
+        of_recommender("http://localhost:1", "-l", "a=b")
+
+
+def test_an_answer_that_nobody_can_read() -> None:
+    """Garbage is a note beside what can be read."""
+    broken = answer_json("broken", cpu="x")
+    with recommending(answer_json(), broken) as server:
+        report = of_recommender(server.url)
+    assert [item["vpa"] for item in report.items] == ["web"]
+    assert "containerRecommendations[0].target" in report.notes[0]
