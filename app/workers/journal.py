@@ -30,6 +30,7 @@ _PER_SECOND: Final = 1 / 300  # and from then on
 _PAUSE_SECONDS: Final = 0.5
 _LONGEST_MESSAGE: Final = 1024
 _LONGEST_NAME: Final = 230
+_NO_ENDS: Final = "-."  # of a part of a name
 
 
 class _Waiting(NamedTuple):
@@ -101,7 +102,7 @@ def event(notice: Notice, uid: str, at: datetime, suffix: str) -> Json:
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {
-            "name": f"{notice.name[:_LONGEST_NAME]}.{suffix}",
+            "name": f"{notice.name[:_LONGEST_NAME].rstrip(_NO_ENDS)}.{suffix}",
             "namespace": notice.namespace,
         },
         "involvedObject": {

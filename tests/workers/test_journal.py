@@ -106,3 +106,17 @@ def test_what_can_never_be_told_is_dropped(error: Refused | NotFound) -> None:
     scene.tick()
     assert len(scene.events()) == 1
     assert scene.clock.now() == START
+
+
+@pytest.mark.parametrize("name", ["a" * 253, "a" * 229 + "-" + "b" * 23, "a" * 229 + ".b" * 12])
+def test_an_event_of_a_long_name_has_a_name(name: str) -> None:
+    """A name is cut where a name may end."""
+    scene = Scene()
+    scene.tell(notice(name=name))
+    scene.tick()
+    (event,) = scene.events()
+    short, _, suffix = event["metadata"]["name"].rpartition(".")
+    assert name.startswith(short)
+    assert short[-1].isalnum()
+    assert suffix.isalnum()
+    assert len(event["metadata"]["name"]) <= 253
