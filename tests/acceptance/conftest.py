@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,11 @@ from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import prepare
+from tests.acceptance.rows import Played, Rows, chosen_rows
 from tests.acceptance.space import Space
+from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, clean
+from tests.acceptance.worker import Worker
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.given import given
@@ -115,6 +119,50 @@ def space(admin: Api) -> Iterator[Space]:
     )
     yield Space(admin, name)
     admin.delete(NAMESPACES, "", name)
+
+
+@pytest.fixture(scope="module")
+def team(
+    cluster: Cluster,
+    logs: Logs,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Team]:
+    """The processes that the rows of a module share: those for which it has flags."""
+    folder = tmp_path_factory.mktemp("workers")
+    rows: Rows = request.module.ROWS
+    if "WEBHOOK" in dir(request.module):
+        request.getfixturevalue("webhook")
+    with ExitStack() as stack:
+
+        def start(verb: str, *flags: str, name: str = "") -> Worker:
+            found = Worker(verb, cluster.access, cluster.admin, folder, flags, name=name)
+            stack.callback(found.program.kill)
+            found.start(logs)
+            return found
+
+        team = Team(cluster.admin, start)
+        ignored = ",".join(rows.alone())
+        scope = (f"--ignored-vpa-object-namespaces={ignored}",) if ignored else ()
+        flags: Mapping[str, Sequence[str]] = getattr(request.module, "WORKERS", {})
+        if "updater" in flags:
+            team = replace(team, updater=start("updater", *scope, *flags["updater"]))
+        if "recommender" in flags:
+            team = replace(team, recommender=start("recommender", *scope, *flags["recommender"]))
+        yield team
+
+
+@pytest.fixture(scope="module")
+def played(team: Team, logs: Logs, request: pytest.FixtureRequest) -> Iterator[Played]:
+    """All rows of a module that were chosen, under way."""
+    rows: Rows = request.module.ROWS
+
+    def stage(name: str, namespace: str) -> Stage:
+        return Stage(team, name, namespace)
+
+    found = Played(rows, chosen_rows(request), stage, logs)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="module")

@@ -35,3 +35,16 @@ class Logs:
                     text = log.read().decode("utf-8", "replace")
                 found.append((f"log of {name}", _NOISE.sub("", text)[-_MOST_CHARACTERS:]))
         return [(title, text) for title, text in found if text]
+
+    def naming(self, text: str, lines: int) -> str:
+        """Return the last lines of each log that hold a text."""
+        found = []
+        for name, path in self._paths.items():
+            if path.exists():
+                said = [
+                    line
+                    for line in path.read_text("utf-8", "replace").splitlines()
+                    if text in line and not _NOISE.match(f"{line}\n")
+                ]
+                found += [f"{name}: {line[:500]}" for line in said[-lines:]]
+        return "\n".join(found)

@@ -39,10 +39,14 @@ def prepare(admin: Api) -> None:
         admin.apply(item)
 
 
+def account(verb: str) -> str:
+    """Return the account of a process."""
+    return PROGRAMS[verb].name
+
+
 def account_token(admin: Api, verb: str) -> str:
     """Return a token of a process's account, as its pod would get one."""
     body = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
-    account = PROGRAMS[verb].name
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account(verb)}/token"
     token: str = admin.call("POST", path, body).body["status"]["token"]
     return token

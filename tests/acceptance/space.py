@@ -104,11 +104,11 @@ class Space:
         return self.create(vpa(name, kind=kind, target=target, **spec))
 
     def recommend(self, boxes: Mapping[str, str], name: str = "vpa") -> None:
-        """Write a recommendation as a recommender would; all bounds are the target."""
-        found = [
-            {"containerName": container, **dict.fromkeys(_BOUNDS, amounts(text))}
-            for container, text in boxes.items()
-        ]
+        """Write a recommendation as a recommender would.
+
+        A text is `target lower upper`, or one word for all three.
+        """
+        found = [{"containerName": box, **bounds(text)} for box, text in boxes.items()]
         status = {"recommendation": {"containerRecommendations": found}}
         self.admin.merge(VPAS, self.name, name, {"status": status}, "status")
 
@@ -149,7 +149,12 @@ class Space:
         return eventually(look, f"{count} new pods of {labels} are there")
 
 
-_BOUNDS = ("target", "lowerBound", "upperBound")
+def bounds(text: str) -> Mapping[str, Mapping[str, str]]:
+    """Return target, lower and upper bound; one word stands for all three, `-` for none."""
+    words = text.split()
+    names = ("target", "lowerBound", "upperBound")
+    both = zip(names, words * 3 if len(words) == 1 else words, strict=True)
+    return {name: amounts(word) for name, word in both if word != "-"}
 
 
 def vpa(name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spec: object) -> Json:
@@ -167,13 +172,13 @@ def vpa(name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spe
 
 def workload(kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = APP) -> Json:
     """Return a controller of pods."""
-    pod = template(boxes)
-    spec: Json = {"replicas": replicas, "selector": {"matchLabels": {"app": APP}}, "template": pod}
+    pod = template(boxes, {"app": name})
+    spec: Json = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": pod}
     match kind:
         case "DaemonSet":
             del spec["replicas"]
         case "ReplicationController":
-            spec["selector"] = {"app": APP}
+            spec["selector"] = {"app": name}
         case "StatefulSet":
             spec["serviceName"] = name
         case "Job":
@@ -187,7 +192,7 @@ def workload(kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = 
         "apiVersion": _API_VERSIONS[kind],
         "kind": kind,
         # A Deployment lets a ReplicaSet go that does not carry the labels it selects.
-        "metadata": {"name": name, "labels": {"app": APP}},
+        "metadata": {"name": name, "labels": {"app": name}},
         "spec": spec,
     }
 

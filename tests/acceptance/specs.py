@@ -23,3 +23,15 @@ def boost(**cpu: object) -> Json:
 def selecting(**labels: str) -> Json:
     """Return the spec of a VPA for pods with some labels."""
     return {"selector": {"matchLabels": labels}}
+
+
+def extremes(kind: str, **bounds: str) -> Json:
+    """Return a LimitRange item, its bounds written `cpu/memory`."""
+    split = {word: text.partition("/") for word, text in bounds.items()}
+    return {
+        "type": kind,
+        **{
+            word: {name: part for name, part in (("cpu", cpu), ("memory", memory)) if part}
+            for word, (cpu, _, memory) in split.items()
+        },
+    }

@@ -13,7 +13,7 @@ import pytest
 
 from app.ports import PODS
 from tests.acceptance.space import Box, Space, annotation, boxes_of, canonical
-from tests.acceptance.specs import boost, mode, policy
+from tests.acceptance.specs import boost, extremes, mode, policy
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Json, Refusal
 from tests.cluster.programs import eventually
@@ -33,18 +33,6 @@ class Row:
     recommended: Mapping[str, str] = field(default_factory=dict)
     spec: Json = field(default_factory=dict)
     limits: Json = field(default_factory=dict)  # a LimitRange item
-
-
-def extremes(kind: str, **bounds: str) -> Json:
-    """Return a LimitRange item, its bounds written `cpu/memory`."""
-    split = {word: text.partition("/") for word, text in bounds.items()}
-    return {
-        "type": kind,
-        **{
-            word: {name: part for name, part in (("cpu", cpu), ("memory", memory)) if part}
-            for word, (cpu, _, memory) in split.items()
-        },
-    }
 
 
 THREE = ("hamster", "hamster2", "hamster3")

@@ -33,7 +33,8 @@ class NodeSize:
 USUAL: Final = (
     NodeSize("node-1"),
     NodeSize("node-2"),
-    NodeSize("small-1", "4", "16Gi", kept_for="crowds"),
+    NodeSize("small-1", "4", "16Gi", kept_for="crowd-1"),
+    NodeSize("small-2", "4", "16Gi", kept_for="crowd-2"),
 )
 
 

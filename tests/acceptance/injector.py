@@ -1,0 +1,100 @@
+"""A mutating webhook of somebody else, which adds a container to every pod of a namespace."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from app.adapters.certificates import issue
+from app.ports import MUTATING_WEBHOOKS
+from app.wiring.clock import SystemClock
+from tests.acceptance.space import Box
+from tests.cluster.api import Api, Json
+
+# API servers ask in the order of names, so this one comes after ours.
+_NAME: Final = "zz-injector"
+_HOST: Final = "localhost"
+SIDECAR: Final = Box("sidecar", "100m/100Mi")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Add a container."""
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        patch = [{"op": "add", "path": "/spec/containers/-", "value": SIDECAR.manifest()}]
+        response = {
+            "uid": review["request"]["uid"],
+            "allowed": True,
+            "patchType": "JSONPatch",
+            "patch": base64.b64encode(json.dumps(patch).encode()).decode(),
+        }
+        body = json.dumps({**review, "request": None, "response": response}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def injecting(admin: Api, namespace: str) -> Iterator[None]:
+    """Add a container to the pods of a namespace that are created meanwhile."""
+    made = issue((_HOST,), SystemClock().now(), 1)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with TemporaryDirectory() as folder:
+        for name, text in (("cert", made.cert_pem), ("key", made.key_pem)):
+            (Path(folder) / name).write_text(text, "ascii")
+        trust.load_cert_chain(Path(folder) / "cert", Path(folder) / "key")
+    server.socket = trust.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        admin.create(_configuration(server.server_port, made.ca_pem, namespace))
+        yield
+    finally:
+        admin.delete(MUTATING_WEBHOOKS, "", _NAME)
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _configuration(port: int, ca_pem: str, namespace: str) -> Json:
+    return {
+        "apiVersion": MUTATING_WEBHOOKS.api_version,
+        "kind": MUTATING_WEBHOOKS.kind,
+        "metadata": {"name": _NAME},
+        "webhooks": [
+            {
+                "name": "injector.tests.plumbline.dev",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "clientConfig": {
+                    "url": f"https://{_HOST}:{port}/",
+                    "caBundle": base64.b64encode(ca_pem.encode()).decode(),
+                },
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ],
+            }
+        ],
+    }

@@ -1,0 +1,397 @@
+"""Where a row is played: a namespace with a workload, its VPA, and the processes at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from app.ports import (
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    VPAS,
+    Resource,
+)
+from tests.acceptance.load import owned_pod
+from tests.acceptance.rights import NAMESPACE, account
+from tests.acceptance.space import (
+    APP,
+    Box,
+    Space,
+    annotation,
+    box_of,
+    boxes_of,
+    canonical,
+    vpa,
+    workload,
+)
+from tests.acceptance.worker import QUIET_ROUNDS, Worker
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json, Refusal
+from tests.cluster.nodes import placed
+from tests.cluster.programs import eventually
+
+EVICTED: Final = "EvictedByVPA"
+LOAD: Final = "sandbox.plumbline/load"
+RESIZING: Final = "sandbox.plumbline/resize"
+SMALL: Final = Box(requests="100m/100Mi")
+LARGE: Final = Box(requests="500m/500Mi")
+_LONG_SECONDS: Final = 180.0  # for what needs some rounds of a busy machine
+_LOOK_SECONDS: Final = 1.0
+_DONE: Final = ("Succeeded", "Failed")
+
+Start = Callable[..., Worker]  # verb, and flags
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The processes that rows share, and how to start more."""
+
+    admin: Api
+    start: Start
+    updater: Worker | None = None
+    recommender: Worker | None = None
+
+
+class Stage:
+    """A row's own namespace."""
+
+    def __init__(self, team: Team, name: str, namespace: str) -> None:
+        self.name = name
+        self.admin = team.admin
+        self.space = Space(team.admin, namespace)
+        self._team = team
+        self._updater = team.updater
+        self._ending = ExitStack()
+        self._refusing = ExitStack()
+
+    def __enter__(self) -> Stage:
+        metadata = {"name": self.space.name}
+        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self._ending.callback(self.admin.delete, NAMESPACES, "", self.space.name)
+        eventually(
+            lambda: self.admin.find(SERVICE_ACCOUNTS, self.space.name, "default"),
+            f"{self.space.name} has a service account",
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._refusing.close()
+        self._ending.close()
+
+    # --- what is put on it
+
+    def worker(self, verb: str, *flags: str, everywhere: bool = False) -> Worker:
+        """Start a process for this row alone."""
+        scope = () if everywhere else (f"--vpa-object-namespace={self.space.name}",)
+        found = self._team.start(verb, *scope, *flags, name=f"{verb}-{self.name.lower()}")
+        self._ending.callback(found.program.kill)
+        if verb == "updater":
+            self._updater = found
+        return found
+
+    @property
+    def updater(self) -> Worker:
+        """The updater that works here."""
+        assert self._updater is not None
+        return self._updater
+
+    def start(
+        self,
+        *boxes: Box,
+        kind: str = "Deployment",
+        replicas: int = 3,
+        annotations: Mapping[str, str] | None = None,
+        on: str = "",
+        change: Callable[[Json], object] = lambda _template: None,
+        ready: bool = True,
+        name: str = APP,
+    ) -> None:
+        """Create a workload, and wait until its pods are ready."""
+        item = workload(kind, boxes or (SMALL,), replicas=replicas, name=name)
+        spec = item["spec"]
+        template = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]
+        template["metadata"]["annotations"] = dict(annotations or {})
+        if kind == "CronJob":
+            spec |= {"schedule": "* * * * *", "concurrencyPolicy": "Forbid"}
+        if on:
+            placed(template, on)
+        change(template)
+        self.space.create(item)
+        if ready:
+            self.wait_ready(replicas, name)
+        else:
+            self.eventually(lambda: len(self.pods()) == replicas, f"{replicas} pods are there")
+
+    def wait_ready(self, count: int, app: str = APP) -> None:
+        """Return when so many pods are ready."""
+
+        def look() -> bool:
+            found = list(map(is_ready, self.pods(app)))
+            return all(found) and len(found) == count
+
+        self.eventually(look, f"{count} pods are ready")
+
+    def vpa(
+        self,
+        mode: str = "",
+        *,
+        name: str = "vpa",
+        kind: str = "Deployment",
+        target: str = APP,
+        policy: Json | None = None,
+        **spec: object,
+    ) -> None:
+        """Create a VPA; the policy is what is said of updates beside their mode."""
+        update = {"updateMode": mode or "Recreate", **(policy or {})}
+        item = vpa(name, kind=kind, target=target)
+        item["spec"] |= spec | ({"updatePolicy": update} if mode or policy else {})
+        self.space.create(item)
+
+    def recommend(
+        self, text: str, box: str = APP, more: Mapping[str, str] | None = None, name: str = "vpa"
+    ) -> None:
+        """Write a recommendation: a target, or target, lower and upper bound."""
+        self.space.recommend({box: text, **(more or {})}, name)
+
+    def change_vpa(self, spec: Json, name: str = "vpa") -> None:
+        """Change a VPA that lives."""
+        self.admin.merge(VPAS, self.space.name, name, {"spec": spec})
+
+    def relabel(self, pod: str, role: str) -> None:
+        """Give a pod another role."""
+        self.admin.merge(PODS, self.space.name, pod, {"metadata": {"labels": {"role": role}}})
+
+    def burden(self, load: str, app: str = APP) -> None:
+        """Let all pods have a load."""
+        for pod in self.pods(app):
+            if annotation(pod, LOAD) != load:
+                change = {"metadata": {"annotations": {LOAD: load}}}
+                self.admin.merge(PODS, self.space.name, pod["metadata"]["name"], change)
+
+    def other(self) -> Stage:
+        """Return another namespace for the same row."""
+        found = Stage(self._team, self.name, f"{self.space.name}-b")
+        return self._ending.enter_context(found)
+
+    def scale(self, replicas: int) -> None:
+        """Want so many pods of the Deployment, once the webhook does something about them."""
+        (owner,) = eventually(
+            lambda: self.admin.list(REPLICA_SETS, self.space.name), "a ReplicaSet is there"
+        )
+        pod = {**owned_pod(owner), **owner["spec"]["template"]}
+        pod["metadata"] = {**owned_pod(owner)["metadata"], **pod["metadata"]}
+
+        def is_sized() -> bool:
+            return bool(annotation(self.space.create(pod, dry_run=True), "vpaUpdates"))
+
+        self.eventually(is_sized, "the webhook knows what is recommended")
+        self.admin.merge(DEPLOYMENTS, self.space.name, APP, {"spec": {"replicas": replicas}})
+        self.eventually(lambda: len(self.pods()) == replicas, f"{replicas} pods are there")
+
+    def budget(self, unavailable: int) -> None:
+        """Let so many pods be unavailable at a time, from now on."""
+        spec = {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": APP}}}
+        self.admin.apply(
+            {
+                "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
+                "kind": POD_DISRUPTION_BUDGETS.kind,
+                "metadata": {"name": APP, "namespace": self.space.name},
+                "spec": spec,
+            }
+        )
+
+    def refuse_resizes(self) -> None:
+        """Let the API server refuse every resize of a pod here; return when it does."""
+        name, group = f"no-resizes-{self.space.name}", "admissionregistration.k8s.io"
+        here = {"matchLabels": {"kubernetes.io/metadata.name": self.space.name}}
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["UPDATE"],
+            "resources": ["pods/resize"],
+        }
+        policy = {
+            "matchConstraints": {"namespaceSelector": here, "resourceRules": [rule]},
+            "validations": [{"expression": "false", "message": "nobody is resized here"}],
+        }
+        binding = {"policyName": name, "validationActions": ["Deny"]}
+        for kind, plural, spec in (
+            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies", policy),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", binding),
+        ):
+            resource = Resource(group, "v1", plural, kind, namespaced=False)
+            item = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name}}
+            self.admin.call("POST", resource.path(), {**item, "spec": spec})
+            self._refusing.callback(self.admin.delete, resource, "", name)
+        pod = self.pods()[0]["metadata"]["name"]
+        self.eventually(lambda: not self._may_resize(pod), "resizes are refused")
+
+    def allow_resizes(self) -> None:
+        """Let pods be resized again."""
+        self._refusing.close()
+
+    def settle(self) -> None:
+        """Return when what was evicted is replaced, and ready."""
+        self.eventually(lambda: all(map(is_ready, self.pods())), "all pods are ready")
+
+    def _may_resize(self, pod: str) -> bool:
+        change = {"metadata": {"labels": {"a": "b"}}}
+        path = PODS.path(self.space.name, pod, "resize")
+        kind = "application/merge-patch+json"
+        try:
+            self.admin.call("PATCH", path, change, query={"dryRun": "All"}, content_type=kind)
+        except Refusal:
+            return False
+        return True
+
+    def allow_leases(self, verb: str) -> None:
+        """Let a process look for Leases here."""
+        group = "rbac.authorization.k8s.io"
+        role = {
+            "apiVersion": f"{group}/v1",
+            "metadata": {"name": "leases", "namespace": self.space.name},
+        }
+        rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
+        self.admin.create({**role, "kind": "Role", "rules": [rule]})
+        subject = {"kind": "ServiceAccount", "name": account(verb), "namespace": NAMESPACE}
+        reference = {"apiGroup": group, "kind": "Role", "name": "leases"}
+        binding = {"kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}
+        self.admin.create({**role, **binding})
+
+    # --- what is seen
+
+    def pods(self, app: str = APP) -> Sequence[Json]:
+        """Return the pods that are there to stay."""
+        found = self.admin.list(PODS, self.space.name, f"app={app}")
+        return [
+            pod
+            for pod in found
+            if "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in _DONE
+        ]
+
+    def uids(self) -> set[str]:
+        """Return who the pods are."""
+        return {pod["metadata"]["uid"] for pod in self.pods()}
+
+    def requests(self, box: str = APP) -> list[str]:
+        """Return the cpu that each pod's container asks for and has, in millicores."""
+        return sorted(_cpu(pod, box) for pod in self.pods())
+
+    def events(self, reason: str) -> Sequence[Json]:
+        """Return the events with a reason."""
+        query = {"fieldSelector": f"reason={reason}"}
+        found = self.admin.call("GET", EVENTS.path(self.space.name), query=query).body["items"]
+        return list(found)
+
+    def reasons(self) -> set[str]:
+        """Return why the updater does what it does about each pod."""
+        return {each["reason"] for each in self.updater.decisions(self.space.name)}
+
+    def was_killed(self) -> bool:
+        """Say whether a container was killed for memory."""
+        return any(
+            state.get("terminated", {}).get("reason") == "OOMKilled"
+            for pod in self.pods()
+            for each in pod["status"].get("containerStatuses") or ()
+            for state in (each["state"], each["lastState"])
+        )
+
+    def is_deferred(self) -> bool:
+        """Say whether a pod waits for room on its node."""
+        conditions = [each for pod in self.pods() for each in pod["status"]["conditions"]]
+        return "Deferred" in {each.get("reason") for each in conditions}
+
+    def picture(self) -> str:
+        """Return what there is, for whoever has to find out what went wrong."""
+        lines = [f"--- {self.space.name}"]
+        for pod in self.admin.list(PODS, self.space.name):
+            status = pod["status"]
+            conditions = [
+                f"{each['type']}:{each.get('reason', '')}"
+                for each in status.get("conditions") or ()
+                if each["type"].startswith("PodResize")
+            ]
+            where = pod["spec"].get("nodeName", "nowhere")
+            name = pod["metadata"]["name"]
+            lines.append(f"{name} {status['phase']} on {where} {boxes_of(pod)} {conditions}")
+        for found in self.admin.list(VPAS, self.space.name):
+            lines += [f"{found['metadata']['name']} {found['spec']}", str(found.get("status"))]
+        if self._updater is not None:
+            lines += map(str, self._updater.decisions(self.space.name))
+        return "\n".join(lines)
+
+    # --- what is claimed
+
+    def eventually(
+        self, look: Callable[[], object], what: str, seconds: float = _LONG_SECONDS
+    ) -> None:
+        """Return as soon as a look gives something."""
+        eventually(look, what, seconds=seconds, every=_LOOK_SECONDS)
+
+    def evicts(self, count: int = 1) -> None:
+        """So many pods of those that are there now are evicted, by us."""
+        before = self.uids()
+        self.eventually(lambda: len(before - self.uids()) >= count, f"{count} pods are evicted")
+        self.eventually(lambda: self.events(EVICTED), "it is told")
+
+    def quiet(self, rounds: int = QUIET_ROUNDS) -> None:
+        """No pod that is there now is evicted."""
+        before = self.uids()
+        self.updater.wait_rounds(rounds)
+        assert before <= self.uids(), "a pod went"
+        assert not self.events(EVICTED)
+
+    def resizes(self, *expected: Box) -> None:
+        """The pods that are there get sizes in place, and stay."""
+        before, wanted = self.uids(), tuple(map(canonical, expected))
+
+        def look() -> bool:
+            found = self.pods()
+            return bool(found) and all(boxes_of(pod) == wanted and is_resized(pod) for pod in found)
+
+        self.eventually(look, f"all pods have {wanted}")
+        assert self.uids() == before
+        assert not self.events(EVICTED)
+
+    def delete_one(self) -> None:
+        """Let somebody else delete a pod; return when another is ready."""
+        count, name = len(self.pods()), self.pods()[0]["metadata"]["name"]
+        self.admin.delete(PODS, self.space.name, name)
+        self.wait_ready(count)
+
+
+def is_ready(pod: Json) -> bool:
+    """Say whether a pod is ready."""
+    conditions = pod["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def ready_since(pod: Json) -> str:
+    """Return since when a pod is ready."""
+    conditions = {each["type"]: each for each in pod["status"]["conditions"]}
+    moment: str = conditions["Ready"]["lastTransitionTime"]
+    return moment
+
+
+def is_resized(pod: Json) -> bool:
+    """Say whether what a pod asks for is what its node has applied."""
+    applied = {each["name"]: box_of(each) for each in pod["status"].get("containerStatuses") or ()}
+    return all(applied.get(box.name) == box for box in boxes_of(pod))
+
+
+def _cpu(pod: Json, box: str) -> str:
+    for each in pod["spec"]["containers"]:
+        if each["name"] == box:
+            return str((each.get("resources") or {}).get("requests", {}).get("cpu", ""))
+    return ""

@@ -1,0 +1,377 @@
+"""What design papers promise of running pods, beside what every suite looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from app.ports import PODS
+from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.space import APP, Box
+from tests.acceptance.specs import boost, selecting
+from tests.acceptance.stage import LARGE, LOAD, SMALL, Stage, ready_since
+from tests.acceptance.test_updating_rows import FAST, FLAGS, HIGHER_CPU
+from tests.cluster.api import Json, Refusal
+
+__all__ = ["FLAGS"]
+
+WEBHOOK = True
+WORKERS = {"updater": (*FAST, "--in-place-deferred-resize-timeout=20s")}
+ROWS = Rows()
+
+LOWER_MEMORY: Json = {"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}
+BOTH: Json = {"evictionRequirements": [HIGHER_CPU, LOWER_MEMORY]}
+TWO = (Box("hamster", "100m/100Mi"), Box("hamster2", "100m/100Mi"))
+STARTING = "startup: 1 6, cpu: constant 10m"  # six seconds at one core
+PROBE: Json = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
+SLACK_SECONDS = 8.0  # what a busy machine may add to two seconds, and cut off fractions
+
+
+@pytest.mark.parametrize(PROPERTY, ROWS)
+def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
+    """A row of the table comes out as it says."""
+    record_property(PROPERTY, played.seconds(row))
+
+
+# --- mode UpscaleOnly
+
+
+@ROWS.row("SX-01", "SX-02")
+def upscale_only(stage: Stage) -> None:
+    """Nobody is evicted to get less, but who comes anew gets it."""
+    stage.start(SMALL if stage.name == "SX-01" else LARGE)
+    stage.vpa("UpscaleOnly")
+    stage.recommend("200m/200Mi")
+    if stage.name == "SX-01":
+        stage.evicts()
+    else:
+        stage.quiet()
+        stage.delete_one()
+        assert stage.requests() == ["200m", "500m", "500m"]
+
+
+@ROWS.row("SX-03")
+def changed_mode(stage: Stage) -> None:
+    """A change of the mode is obeyed in the next round, there and back."""
+    stage.start(LARGE, replicas=6)
+    stage.vpa("UpscaleOnly")
+    stage.recommend("200m/200Mi")
+    stage.quiet()
+    stage.change_vpa({"updatePolicy": {"updateMode": "Recreate"}})
+    stage.evicts()
+    stage.change_vpa({"updatePolicy": {"updateMode": "UpscaleOnly"}})
+    stage.updater.wait_rounds(2)
+    stage.settle()
+    before = stage.uids()
+    assert "500m" in stage.requests(), "some are left to be evicted"
+    stage.updater.wait_rounds()
+    assert stage.uids() == before
+
+
+# --- eviction requirements
+
+
+@ROWS.row("SX-04", "SX-05", "SX-06", "SX-10")
+def requirements(stage: Stage) -> None:
+    """All requirements must be met, each by some container."""
+    one, two, policy, evicted = {
+        "SX-04": ("200m/50Mi", "100m/100Mi", BOTH, True),
+        "SX-05": ("200m/200Mi", "100m/100Mi", BOTH, False),
+        "SX-06": ("200m/200Mi", "100m/100Mi", {}, True),
+        "SX-10": ("200m/100Mi", "100m/50Mi", BOTH, True),
+    }[stage.name]
+    stage.start(*TWO)
+    stage.vpa("Recreate", policy=policy)
+    stage.recommend(one, more={"hamster2": two})
+    if evicted:
+        stage.evicts()
+    else:
+        stage.quiet()
+
+
+@ROWS.row("SX-07", "SX-08", "SX-09")
+def overlapping_requirements(stage: Stage) -> None:
+    """A resource stands in one requirement at most."""
+    lists = {"SX-07": [["cpu"], ["cpu"]], "SX-08": [["cpu", "memory"], ["cpu"]],
+             "SX-09": [["cpu", "memory"], ["memory"]]}[stage.name]  # fmt: skip
+    word = "TargetHigherThanRequests"
+    found = [{"resources": names, "changeRequirement": word} for names in lists]
+    with pytest.raises(Refusal, match="evictionRequirements"):
+        stage.vpa("Recreate", policy={"evictionRequirements": found})
+
+
+# --- start-up boosts
+
+
+def tripled(**cpu: object) -> Json:
+    """Return the spec of a VPA that triples cpu at the start."""
+    return boost(type="Factor", factor=3, **cpu)
+
+
+def boosted(
+    stage: Stage, spec: Json, *boxes: Box, mode: str = "Recreate", probe: bool = False
+) -> None:
+    """Start pods that are boosted when they come."""
+
+    def change(template: Json) -> None:
+        for each in template["spec"]["containers"] if probe else ():
+            each.update(PROBE)
+
+    boxes = boxes or (SMALL,)
+    stage.vpa(mode, **spec)
+    stage.recommend("100m/100Mi", more={box.name: "100m/100Mi" for box in boxes})
+    load = {LOAD: STARTING} if probe else {}
+    stage.start(*boxes, replicas=0, annotations=load, change=change)
+    stage.scale(2)
+
+
+@ROWS.row("SX-11", "SX-12", "SX-13", "SX-14")
+def boosts_end(stage: Stage) -> None:
+    """Soon after Ready and the duration, a pod asks for less cpu, and is not evicted for it."""
+    seconds = {"SX-11": None, "SX-12": 15, "SX-13": None, "SX-14": 15}[stage.name]
+    probe = stage.name in ("SX-13", "SX-14")
+    duration = {} if seconds is None else {"durationSeconds": seconds}
+    boosted(stage, tripled(**duration), probe=probe)
+    if probe or seconds:
+        assert stage.requests() == ["300m", "300m"]
+    stage.resizes(SMALL)
+    assert len(stage.pods()) == len(waits(stage)) == 2
+    assert all(0 <= found - (seconds or 0) <= SLACK_SECONDS for found in waits(stage))
+
+
+def waits(stage: Stage) -> list[float]:
+    """Return how long after it was ready each pod was resized, as the cluster tells."""
+    resized = {
+        event["involvedObject"]["uid"]: moment(event["lastTimestamp"])
+        for event in stage.events("InPlaceResizedByVPA")
+    }
+    ready = {pod["metadata"]["uid"]: moment(ready_since(pod)) for pod in stage.pods()}
+    return [(resized[uid] - since).total_seconds() for uid, since in ready.items()]
+
+
+@ROWS.row("SX-15")
+def some_or_all(stage: Stage) -> None:
+    """A boost of some containers ends in place, as one of all does."""
+    policies = [{"containerName": APP, "startupBoost": tripled(durationSeconds=10)["startupBoost"]}]
+    boosted(stage, {"resourcePolicy": {"containerPolicies": policies}}, *TWO)
+    assert stage.requests() == ["300m", "300m"]
+    assert stage.requests("hamster2") == ["100m", "100m"]
+    stage.resizes(*TWO)
+    policies.append({**policies[0], "containerName": "hamster2"})
+    stage.change_vpa({"resourcePolicy": {"containerPolicies": policies}})
+    stage.updater.wait_rounds(2)
+    stage.admin.delete_all(PODS, stage.space.name)
+    stage.eventually(lambda: stage.requests() == ["300m", "300m"], "new pods")
+    assert stage.requests("hamster2") == ["300m", "300m"]
+    stage.resizes(*TWO)
+
+
+@ROWS.row("SX-16")
+def stuck_boost(stage: Stage) -> None:
+    """A pod whose boost cannot be ended is never evicted for it, and is told of."""
+    boosted(stage, tripled(durationSeconds=20))
+    stage.refuse_resizes()
+    stage.wait_ready(2)
+    stage.updater.wait_rounds(20)
+    stage.quiet()
+    assert stage.requests() == ["300m", "300m"]
+    stage.allow_resizes()
+    stage.resizes(SMALL)
+
+
+@ROWS.row(*(f"SX-17 {mode}" for mode in ("Off", "Recreate", "Auto", "InPlaceOrRecreate")))
+def back_to_what(stage: Stage) -> None:
+    """A pod goes back to its spec in mode Off, else to what is recommended now, even if more."""
+    mode = stage.name.partition(" ")[2]
+    boosted(stage, tripled(durationSeconds=20), Box(requests="150m/"), mode=mode)
+    stage.wait_ready(2)
+    before = stage.uids()
+    stage.recommend("400m/")
+    cpu = "150m" if mode == "Off" else "400m"
+    stage.eventually(lambda: stage.requests() == [cpu, cpu], f"pods ask for {cpu}")
+    assert stage.uids() == before
+
+
+@ROWS.row("SX-18")
+def boosted_only(stage: Stage) -> None:
+    """A container that takes no part otherwise is boosted and unboosted all the same."""
+    cpu = {"type": "Quantity", "quantity": "2", "durationSeconds": 15}
+    policy = {"containerName": APP, "mode": "Off", "startupBoost": {"cpu": cpu}}
+    boosted(stage, {"resourcePolicy": {"containerPolicies": [policy]}})
+    assert stage.requests() == ["2100m", "2100m"]
+    stage.resizes(SMALL)
+    stage.recommend("900m/900Mi")
+    stage.quiet()
+    assert stage.requests() == ["100m", "100m"]
+
+
+@ROWS.row("SX-19")
+def switched_off(stage: Stage) -> None:
+    """A factor of one switches the boost off for a container."""
+    policy = {"containerName": "hamster2", "startupBoost": {"cpu": {"type": "Factor", "factor": 1}}}
+    spec = {"resourcePolicy": {"containerPolicies": [policy]}, **tripled(durationSeconds=20)}
+    boosted(stage, spec, *TWO)
+    assert stage.requests() == ["300m", "300m"]
+    assert stage.requests("hamster2") == ["100m", "100m"]
+
+
+def moment(text: str) -> datetime:
+    """Read a time of a cluster, which has whole seconds."""
+    return datetime.fromisoformat(text)
+
+
+# --- selectors
+
+
+@ROWS.row("SX-21", "SX-22", "SX-23")
+def two_for_one_target(stage: Stage) -> None:
+    """Two VPAs for one target must select by other values of the same key."""
+    first, second, allowed = {
+        "SX-21": ({}, selecting(role="leader"), False),
+        "SX-22": (selecting(role="leader"), selecting(zone="a"), False),
+        "SX-23": (selecting(role="leader"), selecting(role="follower"), True),
+    }[stage.name]
+    stage.vpa(name="first", **first)
+    if allowed:
+        stage.vpa(name="second", **second)
+    else:
+        with pytest.raises(Refusal, match="first"):
+            stage.vpa(name="second", **second)
+
+
+@ROWS.row("SX-24")
+def leaders(stage: Stage) -> None:
+    """A pod that becomes the leader gets the leader's size where it is; all share one budget."""
+    shared(stage)
+    before = stage.uids()
+    stage.relabel("hamster-0", "leader")
+    stage.eventually(lambda: stage.requests() == ["100m"] * 4 + ["400m"], "the leader is larger")
+    assert stage.uids() == before
+    assert not stage.events("EvictedByVPA")
+
+
+@ROWS.row("SX-25")
+def guests(stage: Stage) -> None:
+    """A pod that no VPA of its owner selects is left alone, and that is told."""
+    shared(stage)
+    stage.relabel("hamster-4", "guest")
+    stage.recommend("200m/100Mi", name="follower")
+    stage.eventually(lambda: stage.requests() == ["100m"] + ["200m"] * 4, "the others are larger")
+    stage.updater.wait_rounds()
+    assert stage.requests() == ["100m"] + ["200m"] * 4
+    assert "NoVPASelectorMatch" in stage.reasons()
+
+
+def shared(stage: Stage) -> None:
+    """Let a leader's VPA and a followers' VPA share a StatefulSet of five."""
+
+    def change(template: Json) -> None:
+        template["metadata"]["labels"]["role"] = "follower"
+
+    stage.start(kind="StatefulSet", replicas=5, change=change)
+    for role, cpu in (("leader", "400m"), ("follower", "100m")):
+        stage.vpa("InPlaceOrRecreate", name=role, kind="StatefulSet", **selecting(role=role))
+        stage.recommend(f"{cpu}/100Mi", name=role)
+
+
+# --- numbers, resizes that fail, living VPAs
+
+
+@ROWS.row("SX-26")
+def monitoring(stage: Stage) -> None:
+    """The numbers move with what is done."""
+    place = {"vpa_namespace": stage.space.name, "vpa_name": "vpa"}
+    stage.start()
+    stage.vpa("Recreate")
+    stage.recommend("200m/200Mi")
+    stage.evicts()
+
+    def number(name: str, **labels: str) -> float:
+        return stage.updater.number(f"vpa_updater_{name}", **labels)
+
+    stage.eventually(lambda: number("evicted_pods_total", **place) >= 1, "evictions are counted")
+    assert number("controlled_pods_total", update_mode="Recreate") >= 3
+    for step in ("ListVPAs", "ListPods", "FilterPods", "AdmissionInit", "EvictPods", "total"):
+        assert number("execution_latency_seconds_count", step=step) > 1, step
+    for gauge in ("evictable_pods", "vpas_with_evictable_pods", "vpas_with_evicted_pods"):
+        assert number(f"{gauge}_total", update_mode="Recreate") >= 0
+    change: Json = {"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}
+    stage.change_vpa(change)
+    stage.recommend("300m/200Mi")
+    stage.eventually(lambda: number("in_place_updated_pods_total", **place) >= 1, "resizes are")
+
+
+@ROWS.row("SX-28", "SX-29", alone=True)
+def no_eviction_instead(stage: Stage) -> None:
+    """A resize that fails is not followed by an eviction that would not be allowed."""
+    stage.worker("updater", *FAST, "--in-place-skip-disruption-budget")
+    stage.start(replicas=1 if stage.name == "SX-28" else 3)
+    stage.refuse_resizes()
+    needed: Json = {} if stage.name == "SX-28" else {"evictionRequirements": [LOWER_MEMORY]}
+    stage.vpa("InPlaceOrRecreate", policy=needed)
+    stage.recommend("200m/200Mi")
+    name = "vpa_updater_failed_in_place_update_attempts_total"
+    stage.eventually(lambda: stage.updater.number(name) >= 1, "a resize failed")
+    stage.quiet()
+
+
+@ROWS.row("SX-30")
+def infeasible(stage: Stage) -> None:
+    """In mode InPlace what no node can give is not asked for again, less of it is."""
+    place = {"vpa_namespace": stage.space.name}
+    failed = "vpa_updater_failed_in_place_update_attempts_total"
+    stage.start(replicas=2)
+    stage.vpa("InPlace")
+    stage.recommend("999/100Mi 200m/100Mi 200m/100Mi")
+    stage.quiet()
+    skipped = stage.updater.number("vpa_updater_in_place_infeasible_skip_pods_total", **place)
+    assert stage.updater.number(failed, **place) <= 2
+    assert skipped > 2
+    stage.recommend("1/100Mi")
+    stage.resizes(Box(requests="1/100Mi"))
+
+
+@ROWS.row("SX-31")
+def long_lasting(stage: Stage) -> None:
+    """In mode InPlace a resize that takes long is neither repeated nor followed by an eviction."""
+
+    def generations() -> list[int]:
+        return sorted(pod["metadata"]["generation"] for pod in stage.pods())
+
+    stage.start(replicas=2, on="crowd-2")
+    stage.vpa("InPlace")
+    stage.recommend("4/100Mi 200m/100Mi 200m/100Mi")
+    stage.eventually(stage.is_deferred, "a resize is deferred")
+    stage.updater.wait_rounds(3)
+    before = generations()
+    stage.quiet(40)
+    assert generations() == before
+
+
+@ROWS.row("SX-33")
+def changed_replicas(stage: Stage) -> None:
+    """A change of minReplicas is obeyed."""
+    stage.start(replicas=1)
+    stage.vpa("Recreate")
+    stage.recommend("200m/200Mi")
+    stage.quiet()
+    stage.change_vpa({"updatePolicy": {"minReplicas": 1}})
+    stage.evicts()
+
+
+@ROWS.row("LI-04", "LI-05", alone=True)
+def flags(stage: Stage) -> None:
+    """Flags make groups of one, and lives of a minute, enough."""
+    lonely = stage.name == "LI-04"
+    flag = (
+        "--min-replicas=1"
+        if lonely
+        else ("--in-recommendation-bounds-eviction-lifetime-threshold=10s")
+    )
+    stage.worker("updater", *FAST, "--use-admission-controller-status=false", flag)
+    stage.start(replicas=1 if lonely else 3)
+    stage.vpa("Recreate")
+    stage.recommend(f"200m/200Mi {'200m/200Mi' if lonely else '50m/50Mi'} 300m/300Mi")
+    stage.evicts()

@@ -1,0 +1,248 @@
+"""What becomes of running pods: the updater alone, and with the webhook.
+
+The shared updater looks every second; a limit that is minutes for users is seconds here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.ports import NODES
+from tests.acceptance.injector import SIDECAR, injecting
+from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.space import APP, Box, annotation
+from tests.acceptance.specs import boost, extremes
+from tests.acceptance.stage import LARGE, LOAD, SMALL, Stage
+from tests.cluster.api import Json
+
+GATES = "--feature-gates=AllAlpha=true"
+FAST = (GATES, "--kube-api-qps=200", "--kube-api-burst=400")
+FLAGS = (GATES,)
+WEBHOOK = True
+WORKERS = {"updater": (*FAST, "--in-place-deferred-resize-timeout=20s")}
+ROWS = Rows()
+
+HIGHER_CPU: Json = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
+KINDS = (
+    "Deployment",
+    "ReplicationController",
+    "Job",
+    "CronJob",
+    "ReplicaSet",
+    "StatefulSet",
+)
+TWICE = Box(requests="200m/200Mi")
+
+
+@pytest.mark.parametrize(PROPERTY, ROWS)
+def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
+    """A row of the table comes out as it says."""
+    record_property(PROPERTY, played.seconds(row))
+
+
+# --- the updater alone
+
+
+@ROWS.row("UP-01", "UP-02", "UP-03")
+def by_eviction(stage: Stage) -> None:
+    """Pods outside of their bounds are evicted, unless what they must meet is not met."""
+    requirements = {"evictionRequirements": [HIGHER_CPU]} if stage.name == "UP-03" else {}
+    stage.start(SMALL if stage.name == "UP-01" else LARGE)
+    stage.vpa("Recreate", policy=requirements)
+    stage.recommend("200m/200Mi")
+    if requirements:
+        stage.quiet()
+    else:
+        stage.evicts()
+
+
+@ROWS.row("UP-04", alone=True)
+def without_a_lease(stage: Stage) -> None:
+    """Without a sign of the webhook nobody is evicted; a resize needs none."""
+    stage.allow_leases("updater")
+    place = f"--admission-controller-status-lease-namespace={stage.space.name}"
+    stage.worker("updater", *FAST, place)
+    stage.start()
+    stage.vpa("InPlaceOrRecreate")
+    stage.recommend("200m/200Mi")
+    stage.quiet()
+    stage.resizes(TWICE)
+
+
+@ROWS.row("UP-05", "UP-06", "UP-07", "UP-08")
+def in_place(stage: Stage) -> None:
+    """Pods outside of their bounds are resized where they are, up and down."""
+    stage.start(SMALL if stage.name in ("UP-05", "UP-07") else LARGE)
+    stage.vpa("InPlaceOrRecreate" if stage.name in ("UP-05", "UP-06") else "InPlace")
+    stage.recommend("200m/200Mi")
+    stage.resizes(TWICE)
+    stage.quiet()
+
+
+@ROWS.row("UP-09")
+def again_in_place(stage: Stage) -> None:
+    """A pod that was resized is resized again when the recommendation moves on."""
+    stage.start()
+    stage.vpa("InPlace")
+    for sizes in ("200m/200Mi", "300m/200Mi"):
+        stage.recommend(sizes)
+        stage.resizes(Box(requests=sizes))
+
+
+@ROWS.row("UP-10", "UP-11")
+def killed_for_memory(stage: Stage) -> None:
+    """A container killed soon after its start is helped at once, if that is soon enough."""
+    leaking = {LOAD: "memory: leaking 100Mi 400Gi"}
+    stage.start(Box(requests="/1Gi", limits="/1Gi"), annotations=leaking, ready=False)
+    seconds = 1 if stage.name == "UP-10" else 600
+    stage.vpa("Recreate", policy={"evictAfterOOMSeconds": seconds})
+    stage.recommend("/2Gi /500Mi /3Gi")
+    if seconds == 600:
+        stage.evicts()
+    else:
+        stage.eventually(stage.was_killed, "a container was killed for memory")
+        stage.quiet()
+
+
+@ROWS.row("UP-12")
+def unboosted(stage: Stage) -> None:
+    """A pod that says it is boosted goes back in place to what is recommended."""
+    marks = {f"vpaCpuStartupBoost/{APP}": '{"requests":{"cpu":"100m"},"limits":{}}'}
+    stage.start(Box(requests="200m/100Mi"), annotations=marks)
+    stage.vpa("Auto", **boost(type="Factor", factor=2, durationSeconds=1))
+    stage.recommend("100m/100Mi - -")
+    stage.resizes(SMALL)
+
+
+# --- the updater and the webhook
+
+
+@ROWS.row("ACT-01")
+def resized_and_replaced(stage: Stage) -> None:
+    """A resize leaves pods where they are, and a pod that is killed comes back bigger."""
+    stage.start()
+    stage.vpa("InPlaceOrRecreate")
+    stage.recommend("200m/")
+    stage.quiet()
+    stage.delete_one()
+    stage.eventually(lambda: stage.requests() == ["200m"] * 3, "all pods ask for 200m")
+
+
+@ROWS.row("ACT-02")
+def both_containers(stage: Stage) -> None:
+    """Two containers are resized together."""
+    stage.start(SMALL, Box("hamster2", "100m/100Mi"))
+    stage.vpa("InPlaceOrRecreate")
+    stage.recommend("200m/200Mi", more={"hamster2": "200m/200Mi"})
+    stage.resizes(TWICE, Box("hamster2", "200m/200Mi"))
+
+
+@ROWS.row("ACT-03")
+def impossible(stage: Stage) -> None:
+    """More than any node has cannot be done in place, so a pod is evicted."""
+    stage.start(replicas=2)
+    stage.vpa("InPlaceOrRecreate")
+    stage.recommend("999/ 200m/ 200m/")
+    stage.evicts()
+
+
+@ROWS.row("ACT-04")
+def deferred(stage: Stage) -> None:
+    """A resize that waits for room is waited for, then the pod is evicted."""
+    stage.start(replicas=2, on="crowd-1")
+    whole = stage.admin.get(NODES, "", "small-1")["status"]["allocatable"]["cpu"]
+    stage.vpa("InPlaceOrRecreate")
+    stage.recommend(f"{whole}/ 200m/ 200m/")
+    stage.eventually(stage.is_deferred, "a resize is deferred")
+    stage.quiet(10)
+    stage.evicts()
+
+
+@ROWS.row("ACT-05")
+def too_large(stage: Stage) -> None:
+    """One pod that fits nowhere is one too many; no other is evicted for it."""
+
+    def pending() -> int:
+        return [pod["status"]["phase"] for pod in stage.pods()].count("Pending")
+
+    stage.start()
+    stage.vpa()
+    stage.recommend("9999/")
+    stage.evicts()
+    stage.eventually(lambda: pending() == 1, "one pod is Pending")
+    before = stage.uids()
+    stage.updater.wait_rounds()
+    assert stage.uids() == before
+    assert pending() == 1
+
+
+@ROWS.row("ACT-06", "ACT-07")
+def waiting(stage: Stage) -> None:
+    """Off never changes a pod, Initial only new ones."""
+    stage.start()
+    stage.vpa("Off" if stage.name == "ACT-06" else "Initial")
+    stage.recommend("200m/")
+    stage.quiet()
+    stage.delete_one()
+    resized = 0 if stage.name == "ACT-06" else 1
+    assert stage.requests() == ["100m"] * (3 - resized) + ["200m"] * resized
+
+
+@ROWS.row(*(f"ACT-{number:02}" for number in range(8, 26)))
+def all_controllers(stage: Stage) -> None:
+    """Whoever controls the pods, enough of them must be there."""
+    variant, number = divmod(int(stage.name.removeprefix("ACT-")) - 8, len(KINDS))
+    kind = KINDS[number]
+    stage.start(kind=kind, replicas=3 if variant == 0 else 1)
+    stage.vpa(kind=kind, policy={"minReplicas": 1} if variant == 2 else {})
+    stage.recommend("200m/")
+    if variant == 1:
+        stage.quiet()
+    else:
+        stage.evicts()
+
+
+@ROWS.row("ACT-26")
+def disruption_budgets(stage: Stage) -> None:
+    """A budget that allows nothing is kept to, and one that allows seven is used."""
+    stage.start(Box(requests="10m/10Mi"), replicas=10)
+    stage.budget(0)
+    stage.vpa()
+    stage.recommend("25m/")
+    stage.quiet()
+    stage.budget(7)
+    stage.evicts(7)
+
+
+@ROWS.row("ACT-27", "ACT-28", "ACT-29", "ACT-30")
+def limit_ranges(stage: Stage) -> None:
+    """What a LimitRange caps to the present size is no reason to evict."""
+    cpu, item = {
+        "ACT-27": ("200m", extremes("Container", max="300m/1T")),
+        "ACT-28": ("50m", extremes("Container", min="100m/0")),
+        "ACT-29": ("200m", extremes("Pod", max="600m/2T")),
+        "ACT-30": ("50m", extremes("Pod", min="200m/0")),
+    }[stage.name]
+    names = ("hamster", "hamster2") if item["type"] == "Pod" else ("hamster",)
+    stage.space.limit_range(**item)
+    stage.start(*(Box(name, "100m/200Mi", "300m/400Mi") for name in names))
+    stage.vpa()
+    stage.recommend(f"{cpu}/", more=dict.fromkeys(names, f"{cpu}/"))
+    stage.quiet()
+    assert stage.requests() == ["100m"] * 3
+
+
+@ROWS.row("ACT-31")
+def injected(stage: Stage) -> None:
+    """A container that another webhook adds after ours is none of ours."""
+    stage.vpa()
+    stage.recommend("100m/", more={SIDECAR.name: "5000m/"})
+    with injecting(stage.admin, stage.space.name):
+        stage.start()
+        (pod, *_) = stage.pods()
+        names = [each["name"] for each in pod["spec"]["containers"]]
+        assert names == [APP, SIDECAR.name]
+        assert annotation(pod, "vpaObservedContainers") == APP
+        stage.quiet()
