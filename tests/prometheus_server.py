@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,7 +41,7 @@ class Reply:
         return Reply(orjson.dumps(told), status)
 
 
-def matrix(*series: tuple[Mapping[str, str], list[tuple[float, object]]]) -> Reply:
+def matrix(*series: tuple[Mapping[str, str], Sequence[tuple[float, object]]]) -> Reply:
     """Return an answer with some series."""
     result = [
         {"metric": labels, "values": [[time, f"{value}"] for time, value in points]}
@@ -63,7 +63,7 @@ class PrometheusServer:
         class Connection(_Handler):
             prometheus = self
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Connection)
+        self._http = _Http(("127.0.0.1", 0), Connection)
         self._scheme = "http"
         if tls is not None:
             self._scheme = "https"
@@ -84,8 +84,14 @@ class PrometheusServer:
         self._http.server_close()
 
 
+class _Http(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Keep quiet of clients that go away."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     prometheus: PrometheusServer
 
     def do_GET(self) -> None:

@@ -238,6 +238,10 @@ class Prometheus:
     insecure: Annotated[
         bool, Flag("prometheus-insecure", SWITCH, "false", "do not check its certificate")
     ]
+    ca_file: Annotated[
+        str,
+        Flag("prometheus-ca-file", TEXT, "", "CA of its certificate; the system's unless told"),
+    ]
     cadvisor_job: Annotated[
         str,
         Flag(

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from app.adapters.ledger import Delta
 from app.adapters.logs import start_logging
 from app.adapters.mirror import Source, Transition
-from app.model.errors import BadObject, BadSetting
+from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import owner_key
 from app.model.objects import without_broken_status
@@ -41,6 +41,7 @@ from app.web.server import Server, bound
 from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules
+from app.wiring.recommender_sources import external_usage, has_past, past_reading
 from app.workers.election import Campaign, Election, ElectionRules, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.showing import Showing
@@ -48,7 +49,6 @@ from app.workers.tenure import Tenure, Terms
 
 log = logging.getLogger(__name__)
 
-_PROMETHEUS: Final = "prometheus"
 _PATIENCE_INTERVALS: Final = 5
 _LOOP_SECONDS: Final = 25.0  # for the round that is under way, and the last checkpoints
 
@@ -59,10 +59,6 @@ def serve(settings: RecommenderSettings) -> int:
     Raises:
         BadSetting: something is asked for that cannot be done.
     """
-    if settings.history.storage == _PROMETHEUS:
-        raise BadSetting("--storage=prometheus: history cannot be read from Prometheus yet")
-    if settings.external_metrics.is_on:
-        raise BadSetting("--use-external-metrics: external metrics cannot be read yet")
     start_logging(settings.logging.verbosity)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,10 +87,19 @@ class Process:
         registry = new_registry()
         metrics = RecommenderMetrics(registry)
         self._showing = Showing(metrics, QualityMetrics(registry), self._snapshot)
-        self._around = Surroundings(
-            written, self._snapshot, self._owners, clock, metrics, self._showing.show
-        )
         self._rules = round_rules(settings)
+        departures = self._rules.model.departures
+        self._clock, self._past = clock, past_reading(settings, departures, place, metrics)
+        self._around = Surroundings(
+            written,
+            self._snapshot,
+            self._owners,
+            clock,
+            metrics,
+            self._showing.show,
+            self._past.memory if self._past is not None else None,
+            external_usage(settings, departures, clock, written),
+        )
         told = settings.election
         rules = ElectionRules(
             told.resource_namespace,
@@ -151,6 +156,8 @@ class Process:
         self._mirror.start()
         self._owners.start()
         self._events.start()
+        if self._past is not None:
+            self._past.start()
         if self._is_elected:
             self._campaign.start()
         self._rounds.start()
@@ -160,6 +167,8 @@ class Process:
         """Store history, let go of the Lease, and end."""
         self._tenure.hurry()
         self._rounds.stop(_LOOP_SECONDS)
+        if self._past is not None:
+            self._past.stop()
         if self._is_elected:
             self._campaign.stop()
         self._mirror.stop()
@@ -174,6 +183,8 @@ class Process:
 
     def _begin(self, may_write: Callable[[], bool]) -> Recommender:
         self._showing.begin()
+        if self._past is not None:
+            self._past.memory.begin(self._clock.now())
         return Recommender(self._rules, self._around, self._heard, may_write)
 
     def _snapshot(self) -> Snapshot:
@@ -203,6 +214,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),
         threads=loop.update_workers,
+        keeps_checkpoints=not has_past(settings),
         checkpoint_seconds=history.checkpoints_timeout.total_seconds(),
         orphans_seconds=history.checkpoints_gc_interval.total_seconds(),
     )

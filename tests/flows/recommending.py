@@ -20,7 +20,7 @@ from app.model.errors import BadObject, ClusterError
 from app.model.objects import identity, removal, replacement
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot
-from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Resource
+from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
@@ -29,8 +29,10 @@ from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.recommender import round_rules
+from app.wiring.recommender_sources import external_usage, past_rules
 from app.workers.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.workers.recommender import Heard, Recommender, Surroundings
+from app.workers.remembering import Remembering
 from app.workers.tenure import Tenure, Terms
 from tests.workers.stage import Call, NoOwners, Watched
 
@@ -50,13 +52,19 @@ class Replica:
     """One recommender process; with a name it takes part in an election."""
 
     def __init__(
-        self, sandbox: Sandbox, flags: Sequence[str], name: str = "", cluster: Cluster | None = None
+        self,
+        sandbox: Sandbox,
+        flags: Sequence[str],
+        name: str = "",
+        cluster: Cluster | None = None,
+        prometheus: Prometheus | None = None,
     ) -> None:
         self.clock = sandbox.clock
         self.faults = Faults()
         self.registry = CollectorRegistry()
         self.watched = Watched(self.faults.before(cluster or sandbox.cluster))
-        self.rules = round_rules(parse(RecommenderSettings, flags, {}))
+        settings = parse(RecommenderSettings, flags, {})
+        self.rules = round_rules(settings)
         self.begun: list[Recommender] = []  # one for each term
         self._written: list[tuple[Call, float]] = []
         self.watched.after = self._note_write
@@ -69,12 +77,18 @@ class Replica:
         self._news: list[Replacement | None] = []
         self._heard.events.extend(sandbox.events(reason="Evicted"))
         sandbox.store.listen(self._note)
+        departures = self.rules.model.departures
+        self.past: Remembering | None = None
+        if prometheus is not None:
+            self.past = Remembering(prometheus, past_rules(settings, departures), self.clock)
         self._around = Surroundings(
             self._cluster,
             lambda: self._shown,
             NoOwners(),
             self.clock,
             RecommenderMetrics(self.registry),
+            past=self.past,
+            external_usage=external_usage(settings, departures, self.clock, self._cluster),
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)
         self._campaign = Campaign(self.election, lambda: None, lambda: None)
@@ -83,6 +97,8 @@ class Replica:
         ticks = [self._watch, self.tenure.tick]
         if name:
             ticks.insert(0, self._campaign.tick)
+        if self.past is not None:
+            ticks.append(self.past.tick)
         self.loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
 
     def run_due(self) -> None:
@@ -128,6 +144,8 @@ class Replica:
             return 1.0
 
     def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+        if self.past is not None:
+            self.past.begin(self.clock.now())
         self.begun.append(Recommender(self.rules, self._around, self._heard, may_write))
         return self.begun[-1]
 
@@ -173,9 +191,15 @@ class Stage:
         """The replica that began last."""
         return self.replicas[-1]
 
-    def begin(self, name: str = "", *, cluster: Cluster | None = None) -> Replica:
+    def begin(
+        self,
+        name: str = "",
+        *,
+        cluster: Cluster | None = None,
+        prometheus: Prometheus | None = None,
+    ) -> Replica:
         """Start another process."""
-        self.replicas.append(Replica(self.sandbox, self.flags, name, cluster))
+        self.replicas.append(Replica(self.sandbox, self.flags, name, cluster, prometheus))
         return self.replica
 
     def apply(self, *items: Json) -> None:

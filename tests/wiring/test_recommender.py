@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
-import pytest
 
-from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.wiring.place import Outside
-from app.wiring.recommender import Process, round_rules, serve
+from app.wiring.recommender import Process, round_rules
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import kubeconfig, write
 from tests.flows.test_admission_process import free_port
@@ -22,13 +20,6 @@ from tests.waiting import eventually
 def settings(*flags: str) -> RecommenderSettings:
     """Read flags."""
     return parse(RecommenderSettings, flags, {})
-
-
-@pytest.mark.parametrize("flag", ["--storage=prometheus", "--use-external-metrics=true"])
-def test_what_cannot_be_done_is_said(flag: str) -> None:
-    """A source that cannot be read is refused at the start."""
-    with pytest.raises(BadSetting, match="yet"):
-        serve(settings(flag))
 
 
 def test_rounds_are_as_the_flags_say() -> None:

@@ -1,0 +1,131 @@
+"""Where the recommender reads usage, of now and of the past, as flags ask for."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from app.adapters.prometheus import PrometheusAccess, PrometheusServer
+from app.core.recommendation.external import ExternalRules
+from app.core.recommendation.promql import PastRules, Span
+from app.core.recommendation.rules import Departures
+from app.model.errors import BadSetting
+from app.ports import Clock, Cluster
+from app.settings.recommender import RecommenderSettings
+from app.telemetry.recommender import RecommenderMetrics
+from app.wiring.place import Place
+from app.workers.external_usage import ExternalUsage
+from app.workers.remembering import Remembering
+
+log = logging.getLogger(__name__)
+
+_PROMETHEUS: Final = "prometheus"
+_MOST_POINTS: Final = 100_000  # of each container
+
+
+class PastReading:
+    """The past, and the task that reads it."""
+
+    def __init__(
+        self,
+        settings: RecommenderSettings,
+        departures: Departures,
+        place: Place,
+        metrics: RecommenderMetrics,
+    ) -> None:
+        access = _access(settings)
+        self._server = PrometheusServer(access, metrics.prometheus_request)
+        rules, namespace = past_rules(settings, departures), settings.scope.namespace
+        self.memory = Remembering(self._server, rules, place.clock, namespace)
+        self._task = place.loop("history", self.memory.tick)
+
+    def start(self) -> None:
+        """Begin."""
+        self._task.start()
+
+    def stop(self) -> None:
+        """End; a question that nobody has answered is left."""
+        self._task.stop(1.0)
+        self._server.close()
+
+
+def past_reading(
+    settings: RecommenderSettings,
+    departures: Departures,
+    place: Place,
+    metrics: RecommenderMetrics,
+) -> PastReading | None:
+    """Return the past if Prometheus is to tell of it, None if checkpoints are."""
+    if not has_past(settings):
+        return None
+    return PastReading(settings, departures, place, metrics)
+
+
+def has_past(settings: RecommenderSettings) -> bool:
+    """Whether Prometheus tells of the past; then there are no checkpoints."""
+    return settings.history.storage == _PROMETHEUS
+
+
+def external_usage(
+    settings: RecommenderSettings, departures: Departures, clock: Clock, cluster: Cluster
+) -> ExternalUsage | None:
+    """Return usage from external metrics if that is asked for."""
+    told = settings.external_metrics
+    if not told.is_on:
+        return None
+    rules = ExternalRules(
+        told.cpu_metric,
+        told.memory_metric,
+        settings.prometheus.container_name_label,
+        is_strict=not departures.rows_per_vpa,
+    )
+    if not rules.metrics:
+        log.warning("no external metric is named, so no usage will be read")
+    loop = settings.loop
+    seconds = loop.interval.total_seconds()
+    return ExternalUsage(cluster, rules, clock, threads=loop.update_workers, seconds=seconds)
+
+
+def past_rules(settings: RecommenderSettings, departures: Departures) -> PastRules:
+    """Return where the past is to be found.
+
+    Raises:
+        BadSetting: it has more points than anybody can read.
+    """
+    told = settings.prometheus
+    if told.length.span > told.resolution.span * _MOST_POINTS:
+        raise BadSetting(
+            f"--history-length={told.length.text} has more than {_MOST_POINTS} points of "
+            f"--history-resolution={told.resolution.text}"
+        )
+    return PastRules(
+        cadvisor_job=told.cadvisor_job,
+        length=Span(*told.length),
+        resolution=Span(*told.resolution),
+        cpu_metric=told.cpu_metric,
+        memory_metric=told.memory_metric,
+        pod_labels_metric=told.pod_labels_metric,
+        pod_label_prefix=told.pod_label_prefix,
+        pod_namespace_label=told.pod_namespace_label,
+        pod_name_label=told.pod_name_label,
+        container_namespace_label=told.container_namespace_label,
+        container_pod_name_label=told.container_pod_name_label,
+        container_name_label=told.container_name_label,
+        sampling=settings.loop.interval,
+        extends_labels_query=departures.extend_label_query,
+        is_strict=not departures.rows_per_vpa,
+    )
+
+
+def _access(settings: RecommenderSettings) -> PrometheusAccess:
+    told, whose = settings.prometheus, settings.prometheus_access
+    return PrometheusAccess(
+        told.address,
+        told.query_timeout.span.total_seconds(),
+        whose.username,
+        whose.password,
+        whose.token,
+        whose.token_file,
+        told.ca_file,
+        told.insecure,
+    )

@@ -1,0 +1,222 @@
+"""With Prometheus the past is there, whenever it comes; nobody waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from app.adapters.prometheus import PrometheusAccess
+from app.adapters.prometheus import PrometheusServer as Client
+from app.core.recommendation.model import Model
+from app.ports import Json
+from tests.flows.recommending import Replica, Stage, vpa
+from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
+from tests.sandbox.worlds import container, deployment
+
+FLAGS = (
+    "--storage=prometheus",
+    "--prometheus-cadvisor-job-name=",
+    "--container-pod-name-label=pod",
+    "--container-name-label=container",
+    "--pod-namespace-label=namespace",
+    "--pod-name-label=pod",
+    "--pod-label-prefix=label_",
+)
+LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
+BIG = {"cpu": "4", "memory": "8Gi"}
+HOUR = 3600.0
+MI = 2**20
+
+
+class Past:
+    """A server that knows what a pod used, the same at all times."""
+
+    def __init__(self, server: PrometheusServer) -> None:
+        self.server = server
+        server.otherwise = self._answer
+        self.used: dict[str, tuple[float, int]] = {}  # cores and bytes, by pod
+        self.labels: Mapping[str, str] = {"label_app": "web"}
+
+    def remember(self, pod: str, cores: float, memory_mi: int) -> None:
+        """Let a container have been there for all of the past."""
+        self.used[pod] = (cores, memory_mi * MI)
+
+    def _answer(self, asked: Asked) -> Reply:
+        if asked.path.endswith("/query"):
+            at = float(asked.told["time"])
+            return matrix(
+                *(
+                    ({"namespace": "default", "pod": pod, **self.labels}, [(at, 1)])
+                    for pod in self.used
+                )
+            )
+        which = 0 if asked.told["query"].startswith("rate(") else 1
+        start, end, step = (float(asked.told[word]) for word in ("start", "end", "step"))
+        times = [start + step * number for number in range(int((end - start) / step + 0.5) + 1)]
+        return matrix(
+            *(
+                (
+                    {"namespace": "default", "pod": pod, "container": "app"},
+                    [(time, used[which]) for time in times],
+                )
+                for pod, used in self.used.items()
+            )
+        )
+
+
+def workload(name: str = "web", count: int = 2) -> list[Json]:
+    """Return a Deployment and its VPA."""
+    found = deployment(name, container(limits=BIG), load=LOAD, replicas=count)
+    return [found, vpa(name, target=f"Deployment/{name}")]
+
+
+@contextmanager
+def staged(*flags: str) -> Iterator[tuple[Stage, Past, Replica]]:
+    """Serve a past, and start a recommender on a cluster that has run for a while."""
+    with prometheus() as server:
+        stage = Stage(*FLAGS, *flags, replicas=0)
+        stage.apply(*workload())
+        stage.run(65)
+        client = Client(PrometheusAccess(server.url, 5.0), lambda *_: None)
+        try:
+            yield stage, Past(server), stage.begin(prometheus=client)
+        finally:
+            client.close()
+
+
+def cores(stage: Stage, name: str = "web") -> float:
+    """Return the CPU target."""
+    return stage.amount("cpu", name=name).milli / 1000
+
+
+def pods(stage: Stage) -> list[str]:
+    """Return the names of all pods."""
+    return sorted(stage.sandbox.snapshot().of("default").pods)
+
+
+def test_the_past_is_learned() -> None:
+    """What pods used before, also those that are gone, is recommended soon after the start."""
+    with staged() as (stage, past, _):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        past.remember("web-gone", 1.0, 1000)
+        stage.run(1)
+        assert cores(stage) < 0.2
+
+        stage.run(60)
+        assert cores(stage) > 1.1
+        assert stage.amount("memory").units > 1100 * MI
+        assert stage.amount("cpu", "lowerBound").milli > 900  # eight days are enough to be sure
+        assert stage.checkpoints() == {}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Reply(b"", 500), id="500"),
+        pytest.param(Reply(b"", 429, {"Retry-After": "30"}), id="429"),
+        pytest.param(Reply(b"<html>"), id="not JSON"),
+        pytest.param(Reply(b'{"status":"success","da', missing=99), id="half a body"),
+        pytest.param(Reply(b"{}" * 1_000_000), id="huge nonsense"),
+        pytest.param(Reply.of(422, "execution", "too many samples"), id="too many samples"),
+    ],
+)
+def test_a_server_that_fails(fault: Reply, caplog: pytest.LogCaptureFixture) -> None:
+    """Until it answers there are recommendations without it; afterwards with it."""
+    with staged() as (stage, past, _):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        answer = past.server.otherwise
+        past.server.otherwise = lambda _: fault
+        stage.run(301)
+        assert 0.1 < cores(stage) < 0.2
+        assert "history not read" in caplog.text
+
+        past.server.otherwise = answer
+        stage.run(400)
+        assert cores(stage) > 1.1
+
+
+def test_points_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """One series of nonsense costs itself, and is counted."""
+    with staged() as (stage, past, replica):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        past.remember(pods(stage)[1], float("nan"), -5)
+        stage.run(61)
+
+        assert cores(stage) > 1.1
+        assert "history read with flaws" in caplog.text
+        assert replica.begun[0].model.tally.past_points_refused == 2 * 193
+
+
+def test_the_past_does_not_count_twice() -> None:
+    """However often it is read, and with what was seen live, a day is a day."""
+    with staged() as (stage, past, replica):
+        past.remember(pods(stage)[0], 0.1, 300)
+        past.server.ready += [Reply(b"", 500)] * 3
+        stage.run(1200)
+
+        model = replica.begun[0].model
+        assert isinstance(model, Model)
+        assert model.tally.cpu == model.tally.memory == 193 + 2 * 21
+        assert model.roster.rows.counts.max() == 193 * 60 + 2 * 21
+
+
+def test_a_vpa_that_comes_late() -> None:
+    """It gets the past of its pods with the next round but one; others do not get it again."""
+    with staged() as (stage, past, replica):
+        stage.run(121)
+        asked = len(past.server.asked)
+        stage.apply(deployment("late", container(limits=BIG), load=LOAD, replicas=1))
+        stage.run(60)
+        late = next(name for name in pods(stage) if name.startswith("late"))
+        past.remember(late, 1.0, 1000)
+        past.labels = {"label_app": "late"}
+        stage.apply(vpa("late", target="Deployment/late"))
+        before = replica.begun[0].model.tally.cpu
+        stage.run(121)
+
+        assert cores(stage, "late") > 1.1
+        assert 'namespace="default"' in past.server.asked[asked + 1].told["query"]
+        assert replica.begun[0].model.tally.cpu - before < 193 + 20
+        assert cores(stage) < 0.2
+
+
+def test_another_term() -> None:
+    """A process that leads again knows nothing any more, and reads the past again."""
+    with staged() as (stage, past, replica):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        stage.run(61)
+        asked = len(past.server.asked)
+        replica.stop()
+        stage.begin(prometheus=Client(PrometheusAccess(past.server.url, 5.0), lambda *_: None))
+        stage.run(61)
+
+        assert len(past.server.asked) == 2 * asked
+        assert cores(stage) > 1.1
+
+
+def test_as_upstream() -> None:
+    """Upstream reads first, once, and waits an interval; a point is no more than a sample."""
+    with staged("--parity=upstream") as (stage, past, replica):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        stage.run(59)
+        assert stage.status() == {}
+        stage.run(3)
+        assert cores(stage) > 1.1
+        assert stage.amount("cpu", "upperBound").milli > 5 * stage.amount("cpu").milli
+        assert len(past.server.asked) == 3
+        assert replica.begun[0].model.tally.cpu == 193 + 2
+
+
+def test_as_upstream_without_luck() -> None:
+    """With upstream's defaults labels are a vector, and there is no past at all."""
+    with staged("--parity=upstream") as (stage, past, _):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        past.server.ready.append(
+            Reply(b'{"status":"success","data":{"resultType":"vector","result":[]}}')
+        )
+        stage.run(62)
+        assert 0.1 < cores(stage) < 0.2
+        stage.run(600)
+        assert len(past.server.asked) == 1

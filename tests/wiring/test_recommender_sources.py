@@ -1,0 +1,122 @@
+"""Flags decide where usage is read, of now and of the past."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from app.core.recommendation.promql import PastRules, Span
+from app.core.recommendation.rules import UPSTREAM, Departures
+from app.model.errors import BadSetting
+from app.settings.command_line import parse
+from app.settings.recommender import RecommenderSettings
+from app.telemetry.recommender import RecommenderMetrics
+from app.wiring.place import Outside
+from app.wiring.recommender import round_rules
+from app.wiring.recommender_sources import external_usage, past_reading, past_rules
+from tests.cluster_in_memory import ClusterInMemory
+from tests.prometheus_server import prometheus
+from tests.stepped_clock import SteppedClock
+from tests.waiting import eventually
+
+OURS = Departures()
+
+
+def settings(*flags: str) -> RecommenderSettings:
+    """Read flags."""
+    return parse(RecommenderSettings, flags, {})
+
+
+def test_the_past_without_flags() -> None:
+    """Defaults are upstream's; what is ours are its departures."""
+    assert past_rules(settings(), OURS) == PastRules()
+    strict = past_rules(settings(), UPSTREAM)
+    assert (strict.is_strict, strict.extends_labels_query) == (True, False)
+
+
+def test_the_past_with_flags() -> None:
+    """Every flag arrives; amounts stand for as many samples as there would have been."""
+    found = past_rules(
+        settings(
+            "--history-length=2d",
+            "--history-resolution=30m",
+            "--recommender-interval=30s",
+            "--prometheus-cadvisor-job-name=kubelet",
+            "--history-cpu-metric=cpu",
+            "--history-memory-metric=memory",
+            "--metric-for-pod-labels=kube_pod_labels",
+            "--pod-label-prefix=label_",
+            "--pod-namespace-label=a",
+            "--pod-name-label=b",
+            "--container-namespace-label=c",
+            "--container-pod-name-label=d",
+            "--container-name-label=e",
+        ),
+        OURS,
+    )
+    assert found == PastRules(
+        cadvisor_job="kubelet",
+        length=Span("2d", timedelta(days=2)),
+        resolution=Span("30m", timedelta(minutes=30)),
+        cpu_metric="cpu",
+        memory_metric="memory",
+        pod_labels_metric="kube_pod_labels",
+        pod_label_prefix="label_",
+        pod_namespace_label="a",
+        pod_name_label="b",
+        container_namespace_label="c",
+        container_pod_name_label="d",
+        container_name_label="e",
+        sampling=timedelta(seconds=30),
+    )
+
+
+def test_too_many_points() -> None:
+    """A past that is too fine for anybody is refused, with both flags."""
+    told = settings("--history-length=1y", "--history-resolution=1s")
+    with pytest.raises(BadSetting, match=r"--history-length=1y .* --history-resolution=1s"):
+        past_rules(told, OURS)
+
+
+def test_storage() -> None:
+    """Who reads the past from Prometheus keeps no checkpoints; anything else means checkpoints."""
+    metrics = RecommenderMetrics(CollectorRegistry())
+    for storage, keeps in (("", True), ("checkpoint", True), ("prometheus", False)):
+        told = settings(f"--storage={storage}")
+        found = past_reading(told, OURS, Outside(), metrics)
+        assert round_rules(told).keeps_checkpoints is (found is None) is keeps
+
+
+def test_reading_in_the_background() -> None:
+    """The past is read by a task of its own, and requests are counted."""
+    registry = CollectorRegistry()
+    with prometheus() as server:
+        told = settings(
+            "--storage=prometheus",
+            f"--prometheus-address={server.url}",
+            "--prometheus-bearer-token=abc",
+            "--vpa-object-namespace=shop",
+        )
+        reading = past_reading(told, OURS, place := Outside(), RecommenderMetrics(registry))
+        assert reading is not None
+        reading.memory.begin(place.clock.now())
+        reading.start()
+        assert eventually(reading.memory.is_settled)
+        reading.stop()
+
+    assert len(server.asked) == 4
+    assert server.asked[0].headers["Authorization"] == "Bearer abc"
+    assert 'namespace="shop"' in server.asked[1].told["query"]
+    count = "vpa_recommender_prometheus_client_api_requests_count_total"
+    assert registry.get_sample_value(count, {"code": "200", "method": "post"}) == 4
+
+
+def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    """They are read on demand; without any name there is a word of warning."""
+    clock = SteppedClock()
+    cluster = ClusterInMemory(clock.now)
+    assert external_usage(settings(), OURS, clock, cluster) is None
+    assert external_usage(settings("--use-external-metrics"), OURS, clock, cluster) is not None
+    assert "no external metric is named" in caplog.text
