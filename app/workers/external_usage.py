@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+from urllib.parse import quote
 
 from app.core.recommendation.external import (
     ExternalQuestion,
@@ -22,6 +24,8 @@ from app.model.fields import Object
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Json
+
+_ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
 
 
 class ExternalUsage:
@@ -70,16 +74,20 @@ class ExternalUsage:
 
         def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
             if self._clock.monotonic() >= until:
-                return Unavailable(f"{question.path}: the time for it was over")
+                return Unavailable(f"{_path(question)}: the time for it was over")
             try:
                 return external_items(question, self._answer(question), self._rules)
             except ClusterError as error:
                 return error
             except BadObject as error:
-                return Unavailable(f"{question.path}: {error}")
+                return Unavailable(f"{_path(question)}: {error}")
 
         with ThreadPoolExecutor(self._threads, "usage") as pool:
             yield from pool.map(attempt, questions)
 
     def _answer(self, question: ExternalQuestion) -> Json:
-        return self._cluster.request("GET", question.path, {"labelSelector": question.selector})
+        return self._cluster.request("GET", _path(question), {"labelSelector": question.selector})
+
+
+def _path(question: ExternalQuestion) -> str:
+    return f"{_ROOT}/{quote(question.namespace, safe='')}/{quote(question.metric, safe='')}"

@@ -36,6 +36,7 @@ class Metrics(ClusterInMemory):
         super().__init__(self.clock.now)
         self.errors: dict[str, ClusterError | Json] = {}  # by "metric pod"
         self.asked: list[str] = []
+        self.paths: set[str] = set()
         self._one_at_a_time = Lock()
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
@@ -45,6 +46,7 @@ class Metrics(ClusterInMemory):
         asked = f"{path.rsplit('/', 1)[1]} {selector.partition('pod=')[2]}"
         with self._one_at_a_time:
             self.asked.append(asked)
+            self.paths.add(path)
             self.clock.wait(1.0)
         found = self.errors.get(asked)
         if isinstance(found, ClusterError):
@@ -119,3 +121,10 @@ def test_nobody_to_ask_of() -> None:
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
     assert list(usage.pages([VPA], Snapshot())) == [[]]
     assert metrics.asked == []
+
+
+def test_names_that_paths_may_not_hold() -> None:
+    """Names of metrics are quoted."""
+    metrics = Metrics()
+    read(metrics, ExternalRules("a/b|c"))
+    assert metrics.paths == {"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/a%2Fb%7Cc"}

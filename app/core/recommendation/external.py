@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.policy import CPU, MEMORY
 from app.model.fields import Object, labels_at, objects_at
 from app.model.pods import Pod
 
-_ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
 _OVER: Final = ("Succeeded", "Failed")
 
 Item = dict[str, Any]
@@ -48,11 +46,6 @@ class ExternalQuestion:
     resource: str
     metric: str
     selector: str
-
-    @property
-    def path(self) -> str:
-        """The path of the metric."""
-        return f"{_ROOT}/{quote(self.namespace, safe='')}/{quote(self.metric, safe='')}"
 
 
 def external_questions(

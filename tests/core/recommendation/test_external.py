@@ -69,13 +69,6 @@ def test_questions() -> None:
     assert {one.metric for one in alone} == {"memory"}
 
 
-def test_path() -> None:
-    """Names of metrics may hold what paths may not."""
-    question = ExternalQuestion("default", "web-0", "cpu", "a/b|c", "")
-    path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/a%2Fb%7Cc"
-    assert question.path == path
-
-
 def test_items() -> None:
     """Each value is a sample of one resource, at its own time; the other is not told."""
     values = [value("250m", window=30), value("1", "log"), value("2", "")]
