@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +28,6 @@ from app.settings.command_line import schema
 from app.settings.pages import PURPOSES
 from app.telemetry.admission import AdmissionMetrics
 from app.telemetry.process import ProcessMetrics
-from app.telemetry.updater import UpdaterMetrics
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -133,26 +132,16 @@ def test_reasons_of_the_updater_are_explained(reason: str) -> None:
     assert re.search(rf"^\| `{reason}` \| [^|]+ \| [^|]+ \|$", text(UPDATING), re.MULTILINE)
 
 
-def admission(registry: CollectorRegistry) -> None:
-    """Register what the webhook tells."""
+def test_metrics_are_listed() -> None:
+    """The operators' page has a row for every number of the webhook."""
+    registry = CollectorRegistry()
     AdmissionMetrics(registry)
     ProcessMetrics(registry, "")
-
-
-@pytest.mark.parametrize(
-    ("page", "register"),
-    [(WEBHOOK, admission), (UPDATING, UpdaterMetrics)],
-    ids=["webhook", "updater"],
-)
-def test_metrics_are_listed(page: Path, register: Callable[[CollectorRegistry], object]) -> None:
-    """The operators' page has a row for every number of the process."""
-    registry = CollectorRegistry()
-    register(registry)
     names = {
         f"{metric.name}_total" if metric.type == "counter" else metric.name
         for metric in registry.collect()
     }
-    assert {name for name in names if f"\n| `{name}` |" not in text(page)} == set()
+    assert {name for name in names if f"\n| `{name}` |" not in text(WEBHOOK)} == set()
 
 
 @pytest.mark.parametrize(
