@@ -53,8 +53,8 @@ class World:
         settings = cast.admission
         self.clock = SteppedClock(start)
         service = Service(settings.cluster.namespace, settings.registration.service)
-        port: int = listeners[0].getsockname()[1]
-        carrier = Https({service: Address("127.0.0.1", port)})
+        self.port: int = listeners[0].getsockname()[1]
+        carrier = Https({service: Address("127.0.0.1", self.port)})
         self.sandbox = Sandbox(self.clock, seed, nodes=nodes, carrier=carrier, history=_HISTORY)
         self.sandbox.apply(*crd.documents())
         stage = Stage(self.sandbox)
@@ -72,14 +72,22 @@ class World:
         Raises:
             BadSetting: it does not come to that.
         """
+        self.await_webhook()
+        self.recommender.start()
+        self.updater.start()
+
+    def await_webhook(self) -> None:
+        """Start the webhook, and return when the cluster asks it.
+
+        Raises:
+            BadSetting: it does not come to that.
+        """
         self.webhook.start()
         until = monotonic() + _REGISTERED_SECONDS
         while problem := self.webhook.reachable():
             if monotonic() > until:
                 raise BadSetting(f"the webhook was not registered: {problem}")
             sleep(_LOOK_SECONDS)
-        self.recommender.start()
-        self.updater.start()
 
     def apply(self, manifests: Iterable[str | Json]) -> list[Refusal]:
         """Bring objects into the cluster; return those that it refused."""

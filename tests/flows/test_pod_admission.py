@@ -1,0 +1,59 @@
+"""Pod admission, from usage to the next pod: what was recommended is what a new pod asks for."""
+
+from __future__ import annotations
+
+from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION
+from app.ports import DEPLOYMENTS, PatchKind
+from tests.flows.whole import MINUTE, NAMESPACE, Whole, vpa, whole, workload
+
+LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
+
+
+def scale(cluster: Whole, replicas: int) -> None:
+    """Let a Deployment have so many pods."""
+    body = {"spec": {"replicas": replicas}}
+    cluster.world.sandbox.cluster.patch(
+        DEPLOYMENTS, NAMESPACE, "web", body, kind=PatchKind.MERGE, subresource="scale"
+    )
+    cluster.run(5)
+
+
+def test_a_new_pod_gets_what_is_recommended() -> None:
+    """Mode Initial sizes pods as they are created, tells so on the pod, and touches no other."""
+    with whole(vpa(mode="Initial"), workload(load=LOAD, replicas=1)) as cluster:
+        cluster.run(5 * MINUTE)
+        first = cluster.pods()[0]["metadata"]["name"]
+        scale(cluster, 2)
+        requests = {
+            pod["metadata"]["name"]: pod["spec"]["containers"][0]["resources"]["requests"]
+            for pod in cluster.pods()
+        }
+        target = cluster.target("web")
+        new = next(pod for pod in cluster.pods() if pod["metadata"]["name"] != first)
+
+        assert requests.pop(first) == {"cpu": "100m", "memory": "100Mi"}
+        assert list(requests.values()) == [target]
+        assert new["metadata"]["annotations"][OBSERVED_ANNOTATION] == "app"
+        assert new["metadata"]["annotations"][UPDATES_ANNOTATION].startswith(
+            "Pod resources updated by web: "
+        )
+
+
+def test_a_pod_without_vpa_is_left_as_it_is() -> None:
+    """The webhook is asked about every pod, and changes those alone that a VPA takes."""
+    with whole(workload(load=LOAD)) as cluster:
+        cluster.run(MINUTE)
+        reviewed = cluster.world.webhook.reviewed()
+
+        assert cluster.requests() == ["100m", "100m"]
+        assert (reviewed.reviews, reviewed.pods_sized) == (2, 0)
+
+
+def test_a_vpa_that_is_off_changes_nothing() -> None:
+    """Mode Off recommends, and no pod is any different for it."""
+    with whole(vpa(mode="Off"), workload(load=LOAD, replicas=1)) as cluster:
+        cluster.run(5 * MINUTE)
+        scale(cluster, 2)
+
+        assert cluster.target("web")["cpu"] != "100m"
+        assert cluster.requests() == ["100m", "100m"]

@@ -1,0 +1,70 @@
+"""Webhook down: nobody is evicted, for the next pod would come back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.ports import PODS
+from app.wiring.certification import Certification, in_cluster
+from app.wiring.clock import SystemClock
+from app.wiring.lodge import Lodge
+from app.wiring.stage import Stage
+from tests.flows.whole import MINUTE, NAMESPACE, Whole, cast, listeners, vpa, whole, workload
+
+LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
+
+
+def go_down(cluster: Whole) -> None:
+    """End the webhook; its registration and its Lease stay behind."""
+    cluster.world.webhook.stop()
+
+
+def come_back(cluster: Whole) -> None:
+    """Start another one where the first one was."""
+    world, settings = cluster.world, cast().admission
+
+    def certify(problem: Callable[[], str]) -> Certification:
+        return in_cluster(settings, world.sandbox.cluster, SystemClock(), problem)
+
+    world.webhook = Lodge(
+        settings, Stage(world.sandbox), certify, listeners(world.port), beats=True
+    )
+    world.await_webhook()
+
+
+def test_nobody_is_evicted_meanwhile() -> None:
+    """From a minute after the last beat on evictions wait, and say for what."""
+    with whole(vpa(), workload(load=LOAD)) as cluster:
+        cluster.run(5)
+        go_down(cluster)
+        cluster.run(15 * MINUTE)
+
+        assert cluster.events("EvictedByVPA") == []
+        assert cluster.requests() == ["100m", "100m"]
+        assert cluster.reasons("web") <= {"LeaseStale"}
+
+
+def test_pods_are_created_all_the_same() -> None:
+    """Whoever needs a pod gets it, as its controller made it."""
+    with whole(vpa(mode="Initial"), workload(load=LOAD, replicas=1)) as cluster:
+        cluster.run(5 * MINUTE)
+        go_down(cluster)
+        former = cluster.pods()[0]["metadata"]["name"]
+        cluster.world.sandbox.cluster.delete(PODS, NAMESPACE, former)
+        cluster.run(MINUTE)
+
+        assert [pod["metadata"]["name"] for pod in cluster.pods()] != [former]
+        assert cluster.requests() == ["100m"]
+
+
+def test_evictions_go_on_when_it_is_back() -> None:
+    """With the first beat of a new webhook the updater goes on, and new pods are sized."""
+    with whole(vpa(), workload(load=LOAD)) as cluster:
+        cluster.run(5)
+        go_down(cluster)
+        cluster.run(15 * MINUTE)
+        come_back(cluster)
+        cluster.run(10 * MINUTE)
+
+        assert len(cluster.events("EvictedByVPA")) == 2
+        assert set(cluster.requests()) == {cluster.target("web")["cpu"]}

@@ -1,0 +1,162 @@
+"""The whole autoscaler on a cluster in memory, stepped: what flows are tested on.
+
+Strategy: nothing is left out but the real time. Reviews go over HTTPS to the webhook, which
+registered itself; recommender and updater are the processes that a cluster runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from app.ports import PODS, VPAS, PatchKind
+from app.sandbox.load import ANNOTATION
+from app.settings.admission import AdmissionSettings
+from app.settings.command_line import parse
+from app.settings.recommender import RecommenderSettings
+from app.settings.updater import UpdaterSettings
+from app.web.server import bound
+from app.wiring.scenes import Listeners
+from app.wiring.world import Cast, World
+
+Json = dict[str, Any]
+
+NAMESPACE = "shop"
+MINUTE = 60.0
+_GATES = "--feature-gates=AllAlpha=true"
+_ANY_PORT = "--address=127.0.0.1:0"
+
+
+def cast(*updater_flags: str) -> Cast:
+    """Return how the three are told to work; the updater does all in the thread of the test."""
+    one_thread = ("--update-concurrency=1", "--concurrent-cpu-startup-boost-syncs=1")
+    return Cast(
+        parse(AdmissionSettings, [_GATES], {}),
+        parse(RecommenderSettings, [_GATES, _ANY_PORT], {}),
+        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread, *updater_flags], {}),
+    )
+
+
+def listeners(port: int = 0) -> Listeners:
+    """Return sockets for reviews and for the webhook's health."""
+    return bound("127.0.0.1", port, "--port"), bound("127.0.0.1", 0, "--port")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The three at work, and questions about what they do."""
+
+    world: World
+
+    def apply(self, *items: Json) -> None:
+        """Bring objects into the cluster."""
+        assert self.world.apply(items) == []
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.advance(seconds)
+
+    def pods(self, selector: str = "") -> list[Json]:
+        """Return the pods that are not on their way out, in the order of their names."""
+        found = self.world.sandbox.pods(NAMESPACE, selector)
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def requests(self, resource: str = "cpu", selector: str = "") -> list[str]:
+        """Return what the first containers of pods ask for."""
+        return [
+            pod["spec"]["containers"][0]["resources"]["requests"][resource]
+            for pod in self.pods(selector)
+        ]
+
+    def target(self, vpa: str) -> Mapping[str, str]:
+        """Return what a VPA recommends for its first container."""
+        found = self.world.sandbox.cluster.get(VPAS, NAMESPACE, vpa)
+        target: Mapping[str, str] = found["status"]["recommendation"]["containerRecommendations"][
+            0
+        ]["target"]
+        return target
+
+    def reasons(self, vpa: str) -> set[str]:
+        """Return why things are done, or not, about the pods of a VPA, as of the last round."""
+        decisions = self.world.updater.archive.decisions(NAMESPACE)
+        return {str(one.reason) for one in decisions if one.vpa == vpa}
+
+    def events(self, reason: str) -> list[str]:
+        """Return the names of the pods of which something was told."""
+        return [
+            event["involvedObject"]["name"]
+            for event in self.world.sandbox.events(NAMESPACE, reason)
+            if event["involvedObject"]["kind"] == "Pod"
+        ]
+
+    def label(self, pod: str, **labels: str) -> None:
+        """Give a pod labels."""
+        body = {"metadata": {"labels": labels}}
+        self.world.sandbox.cluster.patch(PODS, NAMESPACE, pod, body, kind=PatchKind.MERGE)
+
+
+@contextmanager
+def whole(*items: Json, updater_flags: tuple[str, ...] = ()) -> Iterator[Whole]:
+    """Start the three, and bring objects into their cluster; end all at the end."""
+    world = World(cast(*updater_flags), listeners())
+    try:
+        world.start()
+        found = Whole(world)
+        found.apply(*items)
+        yield found
+    finally:
+        world.stop()
+
+
+def workload(
+    name: str = "web",
+    *,
+    kind: str = "Deployment",
+    load: str = "",
+    requests: Mapping[str, str] | None = None,
+    replicas: int = 2,
+    labels: Mapping[str, str] | None = None,
+) -> Json:
+    """Return a workload whose pods use what `load` says."""
+    own = {"app": name}
+    container = {
+        "name": "app",
+        "image": "app:1",
+        "readinessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
+        "resources": {"requests": dict(requests or {"cpu": "100m", "memory": "100Mi"})},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": own},
+            "template": {
+                "metadata": {
+                    "labels": {**own, **(labels or {})},
+                    "annotations": {ANNOTATION: load},
+                },
+                "spec": {"containers": [container]},
+            },
+        },
+    }
+
+
+def vpa(
+    name: str = "web", *, target: str = "Deployment/web", mode: str = "Recreate", **spec: object
+) -> Json:
+    """Return a VPA; `spec` are further members."""
+    kind, _, target_name = target.partition("/")
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": target_name},
+            "updatePolicy": {"updateMode": mode},
+            **spec,
+        },
+    }
