@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from app.cli.naming import program_name
@@ -25,6 +26,7 @@ def recommendations(words: Arguments, environment: Environment) -> int:
     settings = settings_of(RecommendationsSettings, "recommendations", words, environment)
     if settings is None:
         return 0
+    _hush()
     return show(found(settings, SystemClock()), settings.showing.output, environment)
 
 
@@ -36,6 +38,7 @@ def explain(words: Arguments, environment: Environment) -> int:
     settings = settings_of(ExplainSettings, "explain", words, environment)
     if settings is None:
         return 0
+    _hush()
     return show(explained(settings, SystemClock()), settings.showing.output, environment)
 
 
@@ -47,7 +50,13 @@ def doctor(words: Arguments, environment: Environment) -> int:
     settings = settings_of(DoctorSettings, "doctor", words, environment)
     if settings is None:
         return 0
+    _hush()
     return show(examined(settings, SystemClock()), settings.showing.output, environment)
+
+
+def _hush() -> None:
+    """Log nothing: whatever people should know is a note of the report."""
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 _WORDS = {"manifests": tuple(DOCUMENTS), "completion": tuple(Shell), "explain": ("pod/", "vpa/")}

@@ -9,6 +9,7 @@ from importlib.metadata import version as installed_version
 from typing import TypeVar
 
 from app.cli.naming import program_name
+from app.cli.showing import show
 from app.manifests.install import DOCUMENTS
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
@@ -111,13 +112,12 @@ def updater(words: Arguments, environment: Environment) -> int:
 
 def plan(words: Arguments, environment: Environment) -> int:
     """Tell what the updater would do now."""
-    from app.wiring.plan import lines  # the other verbs start faster without it
+    from app.wiring.plan import planned  # the other verbs start faster without it
 
     settings = settings_of(PlanSettings, "plan", words, environment)
-    if settings is not None:
-        for line in lines(settings):
-            print(line)
-    return 0
+    if settings is None:
+        return 0
+    return show(planned(settings), settings.showing.output, environment)
 
 
 def manifests(words: Arguments, _environment: Environment) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -18,7 +17,6 @@ from app.model.amounts import amount
 from app.model.errors import BadSetting
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
-from app.output.formats import shown
 from app.output.report import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.plan import PlanSettings
@@ -27,8 +25,6 @@ from app.wiring.gathering import Gathered, Place, gathered, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 from app.workers.pace import PaceRules, within_pace
-
-log = logging.getLogger(__name__)
 
 _COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
 _GAP: Final = "  "
@@ -42,13 +38,10 @@ _TONES: Final = {
 }
 
 
-def lines(settings: PlanSettings) -> Iterator[str]:
-    """Yield the plan, line by line; problems are logged."""
+def planned(settings: PlanSettings) -> Report:
+    """Return the plan as it is now, and log what is to be logged."""
     start_logging(settings.logging.verbosity)
-    found = report(settings, SystemClock())
-    for note in found.notes:
-        log.warning(note)
-    return shown(found, settings.showing.output)
+    return report(settings, SystemClock())
 
 
 def report(settings: PlanSettings, clock: Clock) -> Report:
