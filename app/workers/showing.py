@@ -6,6 +6,7 @@ whole, so others may look at any time, from any thread.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -18,6 +19,8 @@ from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics, Source
+
+log = logging.getLogger(__name__)
 
 _NOTHING: Final[Mapping[VpaKey, Derivation]] = {}
 
@@ -43,12 +46,15 @@ class Showing:
         self.derivations, self._fates = _NOTHING, {}
 
     def show(self, model: RecommenderModel) -> None:
-        """Show what became of everything since the last time."""
-        self._show_fates(model)
-        self._show_quality(model)
-        self._metrics.overlaps(model.overlapping_pods())
-        self._show_looks()
-        self.derivations = model.derivations()
+        """Show what became of everything since the last time; this never stops a round."""
+        try:
+            self.derivations = model.derivations()
+            self._show_fates(model)
+            self._show_quality(model)
+            self._metrics.overlaps(model.overlapping_pods())
+            self._show_looks()
+        except Exception:
+            log.exception("numbers are not shown")
 
     def _show_fates(self, model: RecommenderModel) -> None:
         before, self._fates = self._fates, model.tally.counts()

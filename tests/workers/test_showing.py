@@ -77,6 +77,15 @@ def test_samples_are_counted_by_fate(scene: Shown) -> None:
     assert scene.number("vpa_recommender_samples_total", fate="cpu") == 3 * pods
 
 
+def test_trouble_with_numbers_stops_nothing(scene: Shown, caplog: pytest.LogCaptureFixture) -> None:
+    """When numbers cannot be counted, here because they shrink, that is logged and no more."""
+    scene.rounds(1)
+    scene.showing.show(Model(RecommenderRules()))
+
+    assert "numbers are not shown" in caplog.text
+    assert scene.showing.derivations == {}
+
+
 def test_derivations_are_swapped(scene: Shown) -> None:
     """They come with what is published, and a new model begins without."""
     assert scene.showing.derivations == {}
