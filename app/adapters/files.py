@@ -13,7 +13,7 @@ import re
 import sys
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import orjson
 
+from app.adapters.json_lists import JsonList, find_list
 from app.adapters.yaml_documents import yaml_documents
 from app.model.errors import BadObject, BadSetting
 
@@ -29,6 +30,7 @@ _LINES: Final = (".jsonl", ".ndjson")
 _SUFFIXES: Final = (".yaml", ".yml", ".json", *_LINES)
 _GZIP: Final = b"\x1f\x8b"
 _MOST_BYTES: Final = 2**31  # unpacked
+_LARGE_BYTES: Final = 2**20  # of a list that is not read as a whole
 
 _JSON: Final = re.compile(rb"\s*(?:\{\s*[\"}]|\[\s*[\[{\"])")
 _JSON_LINE: Final = re.compile(rb"^\{.*\}[ \t\r]*$", re.MULTILINE)
@@ -91,12 +93,25 @@ def _of_file(path: str) -> Found:
     except BadObject as error:
         yield Unreadable(shown, str(error))
         return
+    del packed
+    large = find_list(body) if len(body) > _LARGE_BYTES else None
+    if large is not None and _said(large.envelope) is not None:
+        yield from _of_list(large, f"{shown}:1")
+        return
     is_lines = path.removesuffix(".gz").endswith(_LINES)
     for line, value in _values(body, is_lines=is_lines):
-        if isinstance(value, BadObject):
-            yield Unreadable(f"{shown}:{line}", str(value))
-        else:
-            yield from _opened(value, f"{shown}:{line}")
+        yield from _opened(value, f"{shown}:{line}")
+
+
+def _of_list(found: JsonList, place: str) -> Found:
+    said = _said(found.envelope) or {}
+    for index, (begin, piece) in enumerate(found.pieces()):
+        value = _json(piece)
+        if isinstance(value, BadObject):  # seldom, so that only now lines are counted
+            value = _json(piece, found.text.count(b"\n", 0, begin) + 1)
+        yield from _opened(
+            said | value if isinstance(value, dict) else value, f"{place}.items[{index}]"
+        )
 
 
 def _stdin() -> bytes:
@@ -137,14 +152,14 @@ def _values(body: bytes, *, is_lines: bool) -> Iterator[tuple[int, object]]:
         else:
             return
     if is_lines or _is_json_lines(body):
-        pieces = body.split(b"\n")
+        found: Iterable[bytes] = (piece.removesuffix(b"\n") for piece in BytesIO(body))
     elif _JSON.match(body) and not _YAML_LINE.search(body):
-        pieces = _NEXT_JSON.split(body)
+        found = _NEXT_JSON.split(body)
     else:
         yield from yaml_documents(body)
         return
     line = 1
-    for piece in pieces:
+    for piece in found:
         if piece and not piece.isspace():
             yield line, _json(piece, line)
         line += piece.count(b"\n") + 1
@@ -158,7 +173,7 @@ def _is_json_lines(body: bytes) -> bool:
     return not isinstance(_json(found[0], 1), BadObject)
 
 
-def _json(piece: bytes, line: int) -> object:
+def _json(piece: bytes, line: int = 1) -> object:
     try:
         return orjson.loads(piece)
     except orjson.JSONDecodeError as error:
@@ -183,6 +198,8 @@ def _opened(value: object, place: str) -> Found:
                 waiting += _backwards(entries, f"{at}.items")
         elif isinstance(item, list) and item:
             waiting += _backwards(item, at)
+        elif isinstance(item, BadObject):
+            yield Unreadable(at, str(item))
         else:
             yield Unreadable(at, "holds no object")
 
@@ -195,14 +212,22 @@ def _backwards(items: list[Any], at: str) -> list[tuple[Any, str]]:
 
 def _entries(item: dict[str, Any]) -> list[Any] | None:
     """Return what a List holds, None for an object that is no list."""
+    said = _said(item)
+    if said is None:
+        return None
+    items: list[Any] = item["items"]
+    for index, entry in enumerate(items if said else ()):
+        if isinstance(entry, dict):
+            items[index] = said | entry
+    return items
+
+
+def _said(item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a list says of its items, None for an object that is no list."""
     kind, items = item.get("kind"), item.get("items")
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         return None
     if kind == "List":
-        return items
+        return {}
     # Items of a typed list do not repeat what the list says.
-    said = {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}
-    for index, entry in enumerate(items):
-        if isinstance(entry, dict):
-            items[index] = said | entry
-    return items
+    return {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}
