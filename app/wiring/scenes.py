@@ -149,6 +149,9 @@ class Observed:
     def __init__(self, settings: RunSettings, listeners: Listeners, folder: Path) -> None:
         self.title = f"Plumbline looks at {settings.real.context or settings.real.kubeconfig}"
         cast = cast_of(settings)
+        # Pods that would be created now would come to our webhook, which answers.
+        webhook = replace(cast.updater.admission, is_on=False)
+        cast = replace(cast, updater=replace(cast.updater, admission=webhook))
         place = Onlooking(self._told)
         self.cluster: Cluster = place.connect(cast.updater.cluster)
         self._recommender = recommender.Process(cast.recommender, place)

@@ -1,0 +1,151 @@
+"""A dry run on a cluster reads, tells what would be done, and writes nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.model.errors import Refused
+from app.ports import (
+    CHECKPOINTS,
+    EVENTS,
+    LEASES,
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_METRICS,
+    PODS,
+    VPAS,
+    WORKLOADS,
+    Json,
+    PatchKind,
+    Resource,
+)
+from app.wiring.clock import SystemClock
+from app.wiring.unwritten import Unwritten
+from tests import make
+from tests.adapters.api_server import ApiServer, serving
+from tests.adapters.connecting import connected, kubeconfig, write
+from tests.flows.test_admission_process import free_port
+
+ROOT = Path(__file__).parents[2]
+READ = (VPAS, CHECKPOINTS, PODS, POD_METRICS, EVENTS, LEASES, LIMIT_RANGES, NODES)
+PORTS = ("port", "admission-port", "recommender-port", "updater-port")
+BOUNDS = {"cpu": "400m", "memory": "400Mi"}
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+def fill(server: ApiServer) -> None:
+    """Bring in a workload of two pods that ask for too little, its VPA, and their usage."""
+    now = SystemClock().now()
+    found = make.recommendation_json(cpu="500m", memory="500Mi", lower=BOUNDS, upper=BOUNDS)
+    workload = make.workload_json(replicas=2)
+    server.store(WORKLOADS[2], workload)
+    vpa = make.vpa_json(mode="Recreate", recommendations=[found])
+    server.store(VPAS, vpa)
+    for number in range(2):
+        pod = make.pod_json(name=f"web-{number}", cpu="100m", memory="100Mi")
+        server.store(PODS, make.running_json(pod, started=now, ready_since=now))
+        metrics: Json = {
+            "metadata": {"name": f"web-{number}", "namespace": "default"},
+            "timestamp": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "window": "15s",
+            "containers": [{"name": "app", "usage": {"cpu": "450m", "memory": "300Mi"}}],
+        }
+        server.store(POD_METRICS, metrics)
+
+
+def test_it_reads_tells_and_writes_nothing(tmp_path: Path) -> None:
+    """What is recommended and what would be done is told; no request changes anything."""
+    with serving(*READ, POD_DISRUPTION_BUDGETS, *WORKLOADS) as server:
+        fill(server)
+        path = write(tmp_path / "config", kubeconfig(server.url))
+        ports = [f"--{name}={free_port()}" for name in PORTS]
+        words = ["run", f"--kubeconfig={path}", "--dry-run", "--for=4s", *ports]
+        done = subprocess.run(
+            [sys.executable, "-m", "app", *words],
+            cwd=ROOT,
+            env=os.environ,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        written = [one for one in server.requests if one.method in WRITES]
+
+    output = done.stdout.decode()
+    assert (done.returncode, done.stderr, written) == (0, b"", [])
+    assert "evict     web-" in output
+    assert "would be done: outside of its bounds" in output
+    assert "VerticalPodAutoscaler web: not sent: patch status in default" in output
+    assert "errors of ours" not in output
+
+
+Told = list[tuple[str, str, str]]
+
+
+@pytest.fixture
+def told() -> Told:
+    """Return what was told instead of being sent."""
+    return []
+
+
+def unwritten(server: ApiServer, told: Told, act: object) -> object:
+    """Act upon a cluster that is not written, and return what that answers."""
+
+    def tell(verb: str, resource: Resource, namespace: str, name: str) -> None:
+        told.append((verb, resource.kind, f"{namespace}/{name}"))
+
+    assert callable(act)
+    with connected(server) as cluster:
+        return act(Unwritten(cluster, tell))
+
+
+BODY: Json = {"metadata": {"name": "web"}, "spec": {}}
+OPERATION = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("act", "verb"),
+    [
+        pytest.param(lambda to: to.create(VPAS, "default", BODY), "create", id="create"),
+        pytest.param(lambda to: to.replace(VPAS, "default", "web", BODY), "replace", id="replace"),
+        pytest.param(lambda to: to.patch(VPAS, "default", "web", [OPERATION]), "patch", id="patch"),
+        pytest.param(
+            lambda to: to.patch(
+                VPAS, "default", "web", {"status": {}}, kind=PatchKind.MERGE, subresource="status"
+            ),
+            "patch status",
+            id="merge a status",
+        ),
+        pytest.param(lambda to: to.delete(VPAS, "default", "web"), "delete", id="delete"),
+        pytest.param(lambda to: to.evict("default", "web"), "evict", id="evict"),
+    ],
+)
+def test_no_write_is_sent(told: Told, act: object, verb: str) -> None:
+    """Each write is told with what it is for, and the server hears nothing of it."""
+    with serving(VPAS, PODS) as server:
+        server.store(VPAS, make.vpa_json())
+        unwritten(server, told, act)
+
+        assert told == [(verb, "Pod" if verb == "evict" else VPAS.kind, "default/web")]
+        assert [one.method for one in server.requests if one.method != "GET"] == []
+
+
+def test_a_patch_is_answered_as_if_it_was_done(told: Told) -> None:
+    """Whoever writes goes on with the object that would be there."""
+    with serving(VPAS) as server:
+        server.store(VPAS, make.vpa_json())
+        found = unwritten(server, told, lambda to: to.patch(VPAS, "default", "web", [OPERATION]))
+
+    assert isinstance(found, dict)
+    assert found["metadata"]["labels"] == {"a": "b"}
+
+
+def test_plain_requests_are_reads(told: Told) -> None:
+    """Discovery is let through, and nothing else."""
+    with serving(VPAS) as server, pytest.raises(Refused, match="sends nothing but reads"):
+        unwritten(server, told, lambda to: to.request("POST", "/apis"))
