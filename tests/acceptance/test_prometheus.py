@@ -1,0 +1,234 @@
+"""The past is read out of a real Prometheus.
+
+Strategy: two days of usage are written as a database by `promtool`, and a server on loopback
+tells of them over HTTPS. Without these programs there is nothing to test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from shutil import which
+from subprocess import run
+
+import numpy as np
+import pytest
+
+from app.adapters.prometheus import PrometheusAccess, PrometheusServer
+from app.core.recommendation.observations import ABSENT
+from app.core.recommendation.past import PastUsage
+from app.core.recommendation.promql import PastRules, Span
+from app.core.recommendation.rules import RecommenderRules
+from app.model.errors import Invalid, Unavailable
+from app.wiring.clock import SystemClock
+from app.workers.remembering import Remembering
+from tests.adapters.issuing import issued
+from tests.cluster.programs import Program, free_port
+from tests.core.recommendation.scene import Scene
+
+MI = 2**20
+HOURS = 48
+SCRAPE = 300  # seconds
+NOW = SystemClock().now().replace(microsecond=0)
+RULES = PastRules(
+    cadvisor_job="kubelet",
+    length=Span("2d", timedelta(hours=HOURS)),
+    container_pod_name_label="pod",
+    container_name_label="container",
+    pod_labels_metric="kube_pod_labels",
+    pod_label_prefix="label_",
+    pod_namespace_label="namespace",
+    pod_name_label="pod",
+)
+# Pod, container, cores, memory in MiB, and until how many hours ago it lived.
+USED = (
+    ("web-0", "app", 0.25, 400, 0),
+    ("web-0", "log", 0.01, 30, 0),
+    ("web-1", "app", 1.5, 900, 0),
+    ("web-old", "app", 0.5, 700, 20),
+)
+
+
+def times(until_hours: float) -> Sequence[int]:
+    """Return when a pod was scraped that lived until then."""
+    end = int(NOW.timestamp()) - int(until_hours * 3600)
+    return range(int(NOW.timestamp()) - (HOURS + 2) * 3600, end + 1, SCRAPE)
+
+
+def open_metrics() -> Iterator[str]:
+    """Yield what a Prometheus would have scraped, and some that has nothing to do with it."""
+    yield "# TYPE container_cpu_usage_seconds counter"
+    for pod, container, cores, _, until in USED:
+        labels = f'job="kubelet",namespace="default",pod="{pod}",container="{container}"'
+        for time in times(until):
+            used = cores * (time - times(0)[0])
+            yield f"container_cpu_usage_seconds_total{{{labels}}} {used} {time}"
+    pause = 'job="kubelet",namespace="default",pod="web-0",container="POD"'
+    yield f"container_cpu_usage_seconds_total{{{pause}}} 99 {times(0)[-1]}"
+    yield "# TYPE container_memory_working_set_bytes gauge"
+    for pod, container, _, memory, until in USED:
+        labels = f'job="kubelet",namespace="default",pod="{pod}",container="{container}"'
+        for time in times(until):
+            yield f"container_memory_working_set_bytes{{{labels}}} {memory * MI} {time}"
+    # Without a namespace nobody knows whose it was.
+    stray = 'job="kubelet",pod="stray",container="app"'
+    yield f"container_memory_working_set_bytes{{{stray}}} 1 {times(0)[-1]}"
+    yield "# TYPE kube_pod_labels gauge"
+    for pod in dict.fromkeys(one[0] for one in USED):
+        until = next(one[4] for one in USED if one[0] == pod)
+        for time in times(until):
+            yield f'kube_pod_labels{{namespace="default",pod="{pod}",label_app="web"}} 1 {time}'
+    yield "# EOF"
+
+
+@contextmanager
+def started(folder: Path, *flags: str) -> Iterator[PrometheusServer]:
+    """Start a server over a database, and talk with it."""
+    port = free_port()
+    command = [
+        "prometheus",
+        f"--config.file={folder / 'none.yml'}",
+        f"--web.config.file={folder / 'web.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        *flags,
+    ]
+    program = Program("prometheus", command, folder / "log", {"PATH": str(Path(found()).parent)})
+    access = PrometheusAccess(f"https://localhost:{port}", 20.0, ca_file=str(folder / "ca.pem"))
+    client = PrometheusServer(access, lambda *_: None)
+
+    def ready() -> bool:
+        try:
+            client.query("vector(1)", NOW)
+        except Unavailable:
+            return False
+        return True
+
+    program.start()
+    try:
+        program.wait_until(ready)
+        yield client
+    finally:
+        client.close()
+        program.stop()
+
+
+def found() -> str:
+    """Return where the program is."""
+    path = which("prometheus")
+    if path is None or which("promtool") is None:
+        pytest.skip("there is no prometheus here; Debian's package of that name brings it")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of two days, and certificates."""
+    found()
+    folder = tmp_path_factory.mktemp("prometheus")
+    began = NOW - timedelta(days=1)
+    ca = issued("ca", began)
+    server = issued("localhost", began, by=ca, names=("localhost",), days=100)
+    for name, text in (("ca", ca.pem), ("crt", server.pem), ("key", server.key_pem())):
+        (folder / f"{name}.pem").write_text(text)
+    (folder / "none.yml").write_text("{}")
+    tls = f"cert_file: {folder / 'crt.pem'}\n  key_file: {folder / 'key.pem'}"
+    (folder / "web.yml").write_text(f"tls_server_config:\n  {tls}\n")
+    (folder / "metrics").write_text("\n".join(open_metrics()) + "\n")
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics"]
+    run([*command, folder / "metrics", folder / "data"], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[PrometheusServer]:
+    """A server that answers whatever it is asked."""
+    with started(folder) as client:
+        yield client
+
+
+def remembered(client: PrometheusServer, rules: PastRules = RULES) -> PastUsage:
+    """Read the past once."""
+    memory = Remembering(client, rules, SystemClock())
+    memory.begin(NOW + timedelta(minutes=2))
+    memory.tick(NOW)
+    (told,) = memory.taken()
+    return told.usage
+
+
+def test_amounts(server: PrometheusServer) -> None:
+    """What was used is read, hour by hour, for as long as a pod lived."""
+    past = remembered(server)
+    assert sorted(past.containers) == sorted(("default", one[0], one[1]) for one in USED)
+    assert past.labels == {("default", f"web-{name}"): {"app": "web"} for name in ("0", "1", "old")}
+    assert past.refused_series == 1
+    for pod, container, cores, memory, until in USED:
+        line = list(past.containers).index(("default", pod, container))
+        lived = past.cpu_millicores[line][: HOURS + 1 - until]
+        assert np.abs(lived - cores * 1000).max() <= 1
+        told = past.memory_bytes[line]
+        assert set(told[: HOURS + 1 - until].tolist()) == {memory * MI}
+        assert set(told[HOURS + 2 - until :].tolist()) <= {ABSENT}
+
+
+@pytest.mark.parametrize("most_samples", [60, 700])
+def test_a_server_that_bears_little(folder: Path, most_samples: int) -> None:
+    """What is too much for a server is asked in parts, and says the same."""
+    with started(folder) as client:
+        whole = remembered(client)
+    with started(folder, f"--query.max-samples={most_samples}") as client:
+        parts = remembered(client)
+
+    assert parts.containers == whole.containers
+    assert (parts.cpu_millicores == whole.cpu_millicores).all()
+    assert (parts.memory_bytes == whole.memory_bytes).all()
+
+
+def test_a_finer_past_than_one_answer_holds(server: PrometheusServer) -> None:
+    """More points than a server gives at once are put together."""
+    fine = replace(RULES, resolution=Span("15s", timedelta(seconds=15)))
+    past = remembered(server, replace(fine, cpu_metric="no_such_metric"))
+
+    line = list(past.containers).index(("default", "web-0", "app"))
+    assert len(past.times) == HOURS * 240 + 1
+    assert (past.memory_bytes[line] == 400 * MI).all()
+
+
+def test_recommendation(server: PrometheusServer) -> None:
+    """What is recommended is what samples of a minute would have led to."""
+    one, other = Scene(RecommenderRules()), Scene(RecommenderRules())
+    for scene in (one, other):
+        scene.now = NOW
+        scene.vpa()
+        for pod in ("web-0", "web-1"):
+            scene.pod(pod, "app", "log")
+    one.model.learn_past(remembered(server), NOW)
+    for minute in range(HOURS * 60, -1, -1):
+        at = NOW - timedelta(minutes=minute)
+        for pod, container, cores, memory, _ in USED[:3]:
+            other.use(int(cores * 1000), memory * MI, pod=pod, container=container, at=at)
+    for scene in (one, other):
+        scene.tick()
+
+    assert one.shown()["app"]["target"] == other.shown()["app"]["target"]
+    assert one.shown()["log"]["target"] == other.shown()["log"]["target"]
+
+
+def test_as_upstream(server: PrometheusServer) -> None:
+    """Strictly read, the series that lacks a label spoils everything, as would a bare selector."""
+    for metric in ("kube_pod_labels[2d]", "kube_pod_labels"):
+        rules = replace(RULES, is_strict=True, extends_labels_query=False, pod_labels_metric=metric)
+        memory = Remembering(server, rules, SystemClock())
+        memory.begin(NOW)
+        memory.tick(NOW)
+        assert memory.taken() == []
+        assert memory.is_settled()
+
+
+def test_a_query_that_is_none(server: PrometheusServer) -> None:
+    """The server's own words say what is wrong."""
+    with pytest.raises(Invalid, match="parse error"):
+        server.query("up{", NOW)
