@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import socket
 import subprocess
 import sys
@@ -165,3 +166,19 @@ def test_a_plugin_of_kubectl(
     shown = capsys.readouterr().out
     assert shown.startswith("usage: kubectl plumbline explain ")
     assert "\n  kubectl plumbline explain vpa/web\n" in shown
+
+
+PAGE = ROOT / "docs" / "commands.md"
+SHOWN = re.findall(r"^```console\n\$ plumbline (.*)\n((?s:.*?))```$", PAGE.read_text("utf-8"), re.M)
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[one[0].split()[0] for one in SHOWN])
+def test_the_page_shows_what_one_gets(command: str, shown: str) -> None:
+    """What the documentation shows is what the program prints."""
+    assert plumbline(*command.split()) == (0, shown, "")
+
+
+def test_the_page_names_every_verb() -> None:
+    """No verb is forgotten in the table of the documentation."""
+    table = PAGE.read_text("utf-8").split("\n- [What")[0]
+    assert set(re.findall(r"`([a-z]+)`(?=,? ?[|`])", table)) == set(VERBS)

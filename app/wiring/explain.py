@@ -72,9 +72,9 @@ def explained(settings: ExplainSettings, clock: Clock) -> Report:
         asked = list(_asked(seen, settings, namespace))
         story = Story(seen, settings, clock, now)
         items = [story.of(one) for one in asked]
-    lines = [line for item in items for line in told(item, now, settings.asking.interval)]
+    lines = [line for item in items for line in ((), *told(item, now, settings.asking.interval))]
     notes = list(map(str, seen.problems))
-    return Report(Text(lines), items, [one.title for one in asked], notes)
+    return Report(Text(lines[1:]), items, [one.title for one in asked], notes)
 
 
 def _asked(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterator[Asked]:

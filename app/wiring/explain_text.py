@@ -46,7 +46,6 @@ def told(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
     yield from _indented(
         _turns(item["updater"], now, interval) if is_pod else _pods(item, now, interval)
     )
-    yield ()
 
 
 def _indented(lines: Iterable[Line]) -> Iterator[Line]:
