@@ -1,0 +1,130 @@
+"""The program on a terminal: a screen that lives, and a terminal given back as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from tests.flows.test_admission_process import free_port
+
+ROOT = Path(__file__).parents[2]
+ROWS, COLUMNS = 40, 100
+SECONDS = 60.0
+NAMES = ("port", "admission-port", "recommender-port", "updater-port")
+ENTERED, LEFT = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
+ROW = re.compile(r"\033\[(\d+);1H(.*?)\033\[K", re.DOTALL)
+COLOUR = re.compile(r"\033\[[0-9;]*m")
+
+
+@dataclass
+class Seen:
+    """A program on a terminal, and all that it wrote."""
+
+    process: subprocess.Popen[bytes]
+    terminal: int
+    ports: list[int]
+    text: str = ""
+
+    def read(self, seconds: float) -> None:
+        """Take in what is written, for so long at most."""
+        if select.select([self.terminal], [], [], seconds)[0]:
+            try:
+                self.text += os.read(self.terminal, 65536).decode()
+            except OSError:  # its last reader has left
+                return
+
+    def waits_for(self, word: str, seconds: float = SECONDS) -> bool:
+        """Whether the screen comes to show a word."""
+        until = monotonic() + seconds
+        while monotonic() < until:
+            if any(word in row for row in self.rows()):
+                return True
+            self.read(0.2)
+        return False
+
+    def rows(self) -> list[str]:
+        """Return the rows as they stand now, without colours."""
+        shown: dict[int, str] = {}
+        for number, row in ROW.findall(self.text):
+            shown[int(number)] = COLOUR.sub("", row)
+        return [shown[number] for number in sorted(shown)]
+
+    def ends(self, seconds: float = SECONDS) -> bool:
+        """Whether the program ends; what it writes last is taken in."""
+        until = monotonic() + seconds
+        while self.process.poll() is None and monotonic() < until:
+            self.read(0.1)
+        self.read(0.1)
+        return self.process.poll() is not None
+
+
+@contextmanager
+def on_a_terminal(**environment: str) -> Iterator[Seen]:
+    """Start the program as a person does; end it at the end."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    ports = [free_port() for _ in NAMES]
+    flags = [f"--{name}={port}" for name, port in zip(NAMES, ports, strict=True)]
+    # Who runs tests in the background ignores interrupts, and children would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app", "run", *flags],
+        cwd=ROOT,
+        env={**os.environ, "TERM": "xterm-256color", **environment},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    signal.signal(signal.SIGINT, before)
+    os.close(theirs)
+    try:
+        yield Seen(process, ours, ports)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on a port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_minute_of_it() -> None:
+    """Pods are sized before a minute is over; an interrupt ends all, and restores the screen."""
+    with on_a_terminal() as seen:
+        assert seen.waits_for("resize    web-")
+        rows = seen.rows()
+        seen.process.send_signal(signal.SIGINT)
+        assert seen.ends()
+        ended = seen.text.partition(LEFT)
+
+        assert seen.process.returncode == 0
+        assert ENTERED in ended[0]
+        assert "of the cluster's time:" in ended[2]
+        assert max(map(len, rows)) <= COLUMNS
+        assert [row.split()[0] for row in rows if "TooFewReplicas" in row[-15:]] == ["billing"]
+        assert [port for port in seen.ports if not is_free(port)] == []
+
+
+def test_without_colours() -> None:
+    """NO_COLOR is honoured."""
+    with on_a_terminal(NO_COLOR="1") as seen:
+        assert seen.waits_for("recommend ")
+
+        assert COLOUR.search(seen.text) is None
