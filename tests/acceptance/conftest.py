@@ -131,8 +131,7 @@ def team(
     """The processes that the rows of a module share: those for which it has flags."""
     folder = tmp_path_factory.mktemp("workers")
     rows: Rows = request.module.ROWS
-    if "WEBHOOK" in dir(request.module):
-        request.getfixturevalue("webhook")
+    called = request.getfixturevalue("webhook") if hasattr(request.module, "WEBHOOK") else None
     with ExitStack() as stack:
 
         def start(verb: str, *flags: str, name: str = "") -> Worker:
@@ -141,7 +140,7 @@ def team(
             found.start(logs)
             return found
 
-        team = Team(cluster.admin, start)
+        team = Team(cluster.admin, start, called)
         ignored = ",".join(rows.alone())
         scope = (f"--ignored-vpa-object-namespaces={ignored}",) if ignored else ()
         flags: Mapping[str, Sequence[str]] = getattr(request.module, "WORKERS", {})

@@ -31,6 +31,7 @@ from tests.acceptance.space import (
     vpa,
     workload,
 )
+from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import QUIET_ROUNDS, Worker
 from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json, Refusal
 from tests.cluster.nodes import placed
@@ -54,6 +55,7 @@ class Team:
 
     admin: Api
     start: Start
+    webhook: Webhook | None = None
     updater: Worker | None = None
     recommender: Worker | None = None
 
@@ -198,6 +200,11 @@ class Stage:
         self.eventually(is_sized, "the webhook knows what is recommended")
         self.admin.merge(DEPLOYMENTS, self.space.name, APP, {"spec": {"replicas": replicas}})
         self.eventually(lambda: len(self.pods()) == replicas, f"{replicas} pods are there")
+
+    def while_unregistered(self, work: Callable[[], object]) -> None:
+        """Do something at a moment at which the API server does not ask the webhook."""
+        assert self._team.webhook is not None
+        self._team.webhook.while_unregistered(work)
 
     def budget(self, unavailable: int) -> None:
         """Let so many pods be unavailable at a time, from now on."""
