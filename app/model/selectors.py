@@ -10,10 +10,12 @@ matching both.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from app.model.errors import BadObject
@@ -160,11 +162,19 @@ class Selector:
     @property
     def is_contradictory(self) -> bool:
         """Whether no labels at all can match."""
-        return self.never or any(rule.is_contradictory for rule in _rules(self).values())
+        rules = _rules(self.requirements)
+        return self.never or any(rule.is_contradictory for rule in rules.values())
+
+    def asked_of(self, key: str) -> tuple[Requirement, ...]:
+        """Return the requirements of one label."""
+        start = bisect_left(self.requirements, key, key=_key)
+        return self.requirements[start : bisect_right(self.requirements, key, start, key=_key)]
 
     def __str__(self) -> str:
         return "<nothing>" if self.never else ",".join(map(str, self.requirements))
 
+
+_key: Final = attrgetter("key")
 
 EVERYTHING: Final = Selector()
 NOTHING: Final = Selector(never=True)
@@ -185,11 +195,16 @@ def relation(a: Selector | None, b: Selector | None) -> Relation:
         return Relation.CATCH_ALL
     if a.never or b.never:
         return Relation.DISJOINT
-    rules, others = _rules(a), _rules(b)
-    shared = rules.keys() & others.keys()
-    if any(rules[key].excludes(others[key]) for key in shared):
-        return Relation.DISJOINT
-    return Relation.OVERLAPPING if shared else Relation.DIFFERENT_KEYS
+    # One may ask for thousands of things, and be compared with thousands of small ones.
+    small, large = sorted((a, b), key=lambda selector: len(selector.requirements))
+    found = Relation.DIFFERENT_KEYS
+    for key, rule in _rules(small.requirements).items():
+        others = large.asked_of(key)
+        if others:
+            found = Relation.OVERLAPPING
+            if rule.excludes(_rules(others)[key]):
+                return Relation.DISJOINT
+    return found
 
 
 @dataclass(slots=True)
@@ -216,10 +231,10 @@ class _Rule:
         )
 
 
-def _rules(selector: Selector) -> dict[str, _Rule]:
+def _rules(requirements: Iterable[Requirement]) -> dict[str, _Rule]:
     """Gather the requirements by key."""
     rules: dict[str, _Rule] = {}
-    for requirement in selector.requirements:
+    for requirement in requirements:
         rule = rules.setdefault(requirement.key, _Rule())
         match requirement.operator:
             case Operator.IN:
