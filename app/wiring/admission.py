@@ -32,7 +32,7 @@ from app.web.application import probes
 from app.web.server import Server, bound
 from app.wiring.certification import Certification, in_cluster, local
 from app.wiring.clock import SystemClock
-from app.wiring.crew import Crew
+from app.wiring.crew import STOP_SIGNALS, Crew
 from app.wiring.worker import work
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
 from app.workers.loop import Loop, Tick
@@ -51,14 +51,18 @@ _STOP_SECONDS = 12.0
 def serve(settings: AdmissionSettings) -> int:
     """Serve until a signal; return the exit code."""
     start_logging(settings.logging.verbosity)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping, hurrying = threading.Event(), threading.Event()
+
+    def stop(_number: int, _frame: object) -> None:
+        (hurrying if stopping.is_set() else stopping).set()
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, stop)
     keeper = Keeper(settings)
     keeper.start()
     stopping.wait()
     log.info("stopping")
-    keeper.stop()
+    keeper.stop(hurrying)
     return 0
 
 
@@ -103,14 +107,17 @@ class Keeper:
             loop.start()
         log.info("webhook starts", extra={"port": self._port})
 
-    def stop(self) -> None:
-        """Say that we are not ready, send clients elsewhere, finish open reviews, and end."""
+    def stop(self, hurrying: threading.Event) -> None:
+        """Say that we are not ready, send clients elsewhere, finish open reviews, and end.
+
+        Who is in a hurry does not wait for clients to go elsewhere.
+        """
         self._stopping = True
-        until = self._clock.monotonic() + (_FAREWELL_SECONDS if self._cluster else 0.0)
+        until = self._clock.monotonic() + _FAREWELL_SECONDS
         self._crew.take_leave()
         for loop in reversed(self._loops):
             loop.stop(max(until - self._clock.monotonic(), _LOOP_SECONDS))
-        self._clock.wait(until - self._clock.monotonic())
+        hurrying.wait(max(until - self._clock.monotonic(), 0.0))
         self._crew.stop(_STOP_SECONDS)
         self._health.stop()
 

@@ -90,6 +90,7 @@ def running(folder: Path, *flags: str) -> Iterator[Webhook]:
         yield webhook
     finally:
         process.terminate()
+        process.send_signal(signal.SIGINT)  # who is told twice does not wait for clients
         try:
             process.wait(20)
         finally:
@@ -171,6 +172,10 @@ def test_sigterm_ends_all_without_breaking_open_reviews(tmp_path: Path) -> None:
         assert answered.wait(10)
         workers = webhook.workers()
         webhook.process.terminate()
+        assert eventually(lambda: not webhook.is_ready())
+        with webhook.client() as client:  # who has not heard of it yet is answered
+            answer = client.post("/mutate", content=review(), headers=JSON)
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
         assert webhook.process.wait(20) == 0
 
         assert asking.result(20) == ""
