@@ -10,6 +10,7 @@ import gc
 import signal
 import socket
 import threading
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from time import monotonic
@@ -27,7 +28,7 @@ from app.web import reviews
 from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
-from app.wiring.crew import REPORT_SECONDS, Order, Report
+from app.wiring.crew import REPORT_SECONDS, STOP_SIGNALS, Order, Report
 from app.wiring.farewell import Farewell
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
 from app.wiring.place import Outside
@@ -55,7 +56,7 @@ def work(
     keeper: Connection,
 ) -> None:
     """Serve until the keeper says so, or is gone."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to all of us: the keeper tells when
+    for number in STOP_SIGNALS:  # sent to all of us: the keeper tells when
         signal.signal(number, signal.SIG_IGN)
     start_logging(settings.logging.verbosity)
     gc.disable()  # what is read now stays; `_tidy` turns it on again
@@ -100,7 +101,8 @@ def _report(keeper: Connection, known: Knowledge, metrics: AdmissionMetrics) -> 
     pause = threading.Event()
     until = monotonic() + _LOADING_SECONDS
     while True:
-        metrics.settle()
+        with suppress(OSError):  # no space left for numbers is no reason to stop
+            metrics.settle()
         problem = known.problem()
         if not problem and not is_tidied:
             _tidy()
