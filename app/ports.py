@@ -160,7 +160,7 @@ class Cluster(Protocol):
         field_selector: str = "",
         timeout_seconds: int = 300,
     ) -> Iterator[WatchEvent]:
-        """Yield changes after a version, with bookmarks; ends in silence when its time is over."""
+        """Ask at once; then yield changes after a version, with bookmarks, until time is over."""
         ...
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
