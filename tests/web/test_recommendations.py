@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from app.ports import VPAS, PatchKind
+from app.telemetry.exposition import render
+from app.telemetry.quality import QualityMetrics
+from app.telemetry.recommender import RecommenderMetrics
 from app.web.problems import MEDIA_TYPE, Problem
-from app.web.recommendations_shapes import Page, PodAnswer, Recommendation
+from app.web.recommendations_shapes import Container, Page, PodAnswer, Recommendation
 from tests.web.asking import Desk
 from tests.workers.test_recommender import vpa
 
@@ -324,3 +330,25 @@ def test_many_ask_at_once(still: Desk) -> None:
     assert answers[-1].text == "OK"
     assert {answer.status_code for answer in answers[:-1]} <= {200, 503}
     assert len({answer.content for answer in answers[:-1] if answer.status_code == 200}) == 1
+
+
+# --- the page that tells of it
+
+PAGE = Path(__file__).parents[2] / "docs/recommendations-api.md"
+
+
+def test_the_page_shows_real_answers() -> None:
+    """Its examples have the form of answers."""
+    container, problem = re.findall(r"^```json\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    Container.model_validate_json(container)
+    Problem.model_validate_json(problem)
+
+
+def test_the_page_lists_all_numbers() -> None:
+    """There is a row for every metric of the recommender, with its labels."""
+    registry = CollectorRegistry()
+    RecommenderMetrics(registry)
+    QualityMetrics(registry)
+    families = re.findall(r"^# TYPE (\w+) ", render(registry).decode(), re.M)
+    rows = re.findall(r"^\| `(vpa_\w+)` \|", PAGE.read_text("utf-8"), re.M)
+    assert sorted(rows) == sorted(families)
