@@ -20,24 +20,33 @@ from app.wiring.clock import SystemClock
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.logs import Logs
+from tests.acceptance.results import Results
 from tests.acceptance.rights import prepare
 from tests.acceptance.rows import Played, Rows, chosen_rows
 from tests.acceptance.space import Space
 from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, clean
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import QUIET_ROUNDS, Worker
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.given import given
-from tests.cluster.parts import Unavailable, parts
+from tests.cluster.parts import KUBERNETES, Unavailable, parts, pinned
 from tests.cluster.programs import eventually
 
 _LOGS = pytest.StashKey[Logs]()
+_RESULTS = pytest.StashKey[Results]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the page be written on demand only: it is committed."""
+    text = "write docs/acceptance.md"
+    parser.addoption("--acceptance-page", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to follow logs; end in good manners, programs included, also when told to."""
     config.stash[_LOGS] = Logs()
+    config.stash[_RESULTS] = Results()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -55,7 +64,15 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         report.sections.extend(item.config.stash[_LOGS].since())
+    item.config.stash[_RESULTS].note(report)
     return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the page, if somebody wants it."""
+    if session.config.getoption("--acceptance-page"):
+        version = pinned(KUBERNETES).removeprefix("v")
+        session.config.stash[_RESULTS].write(version, QUIET_ROUNDS)
 
 
 @pytest.fixture(scope="session")

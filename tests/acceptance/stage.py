@@ -103,6 +103,12 @@ class Stage:
         return found
 
     @property
+    def recommender(self) -> Worker:
+        """The recommender that works here."""
+        assert self._team.recommender is not None
+        return self._team.recommender
+
+    @property
     def updater(self) -> Worker:
         """The updater that works here."""
         assert self._updater is not None

@@ -175,6 +175,21 @@ def own_bump(stage: Stage) -> None:
     stage.eventually(lambda: memory(recommended(stage)[APP]) >= 3 * 1024, "three times as much")
 
 
+@ROWS.row("SX-27")
+def answers(stage: Stage) -> None:
+    """Who asks over HTTP is told what the status says."""
+    stage.vpa()
+    stage.start(*TWO, replicas=1)
+    stage.eventually(lambda: len(recommended(stage)) == 2, "both have a recommendation")
+
+    def look() -> bool:
+        found = stage.recommender.recommendation(stage.space.name, "vpa", stage.admin.token)
+        told = {each["container"]: each["target"] for each in found["containers"]}
+        return told == {name: each["target"] for name, each in recommended(stage).items()}
+
+    stage.eventually(look, "the answer is the status")
+
+
 @ROWS.row("LI-01", "LI-02", alone=True)
 def one_namespace_only(stage: Stage) -> None:
     """A recommender that is told of namespaces leaves the others alone."""

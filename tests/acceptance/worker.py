@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -107,7 +107,13 @@ class Worker:
         found: Sequence[Json] = orjson.loads(page)["decisions"]
         return found
 
-    def _page(self, path: str) -> str:
+    def recommendation(self, namespace: str, name: str, token: str) -> Json:
+        """Return what a recommender answers to somebody."""
+        path = f"/v1/namespaces/{namespace}/recommendations/{name}"
+        found: Json = orjson.loads(self._page(path, {"Authorization": f"Bearer {token}"}))
+        return found
+
+    def _page(self, path: str, headers: Mapping[str, str] | None = None) -> str:
         with closing(HTTPConnection("127.0.0.1", self._port, timeout=10)) as connection:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=dict(headers or {}))
             return connection.getresponse().read().decode()

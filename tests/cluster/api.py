@@ -55,6 +55,7 @@ class Api:
     def __init__(self, url: str, trust: ssl.SSLContext, token: str = "") -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.url = url
+        self.token = token
         self._client = httpx.Client(base_url=url, verify=trust, headers=headers, timeout=_SECONDS)
 
     def close(self) -> None:
