@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
 from app.cli import VERBS
@@ -36,6 +36,7 @@ WEBHOOK: Final = ROOT / "docs/webhook.md"
 UPDATING: Final = ROOT / "docs/updating.md"
 DIFFERENCES: Final = ROOT / "docs/differences.md"
 LONGEST_RECORD: Final = 40  # lines
+SCREEN_WIDTH: Final = 100
 
 LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -192,20 +193,20 @@ def test_the_updaters_page_shows_a_plan() -> None:
     assert done.stdout == plan
 
 
-def test_readme_shows_the_patch(answers: list[dict[str, Any]]) -> None:
-    """The patch of the README is the one that a reader gets."""
-    patch = orjson.loads(base64.b64decode(answers[0]["response"]["patch"]))
-    assert orjson.loads(blocks(ROOT / "README.md", "json")[0]) == patch
-
-
-def test_readme_shows_the_refusal(answers: list[dict[str, Any]]) -> None:
-    """The refusal of the README is the one that a reader gets, but for its line breaks."""
-    message = answers[1]["response"]["status"]["message"]
-    assert blocks(ROOT / "README.md", "text")[0].split() == message.split()
-
-
 def test_readme_shows_the_explanation(answers: list[dict[str, Any]]) -> None:
     """The explanation of the README is the one that a reader gets."""
     shown = next(block for block in blocks(ROOT / "README.md", "console") if "--explain" in block)
     told = answers[0]["explanation"]["containers"][0]["memory"]
     assert orjson.loads(shown[shown.index("\n{") :]) == told
+
+
+def test_readme_shows_the_screen() -> None:
+    """The screen of the README has the columns that are drawn, and the VPAs of the shop."""
+    shown = blocks(ROOT / "README.md", "text")[0].splitlines()
+    shop = yaml.safe_load_all(text(ROOT / "app/wiring/demo/shop.yaml"))
+    vpas = [item["metadata"]["name"] for item in shop if "targetRef" in item["spec"]]
+    drawn = text(ROOT / "tests/wiring/screen/picture.txt").splitlines()
+    head = shown.index(drawn[3])
+
+    assert [line.split()[0] for line in shown[head + 1 : head + 1 + len(vpas)]] == sorted(vpas)
+    assert max(map(len, shown)) <= SCREEN_WIDTH
