@@ -118,7 +118,7 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["explain"], "say what to explain: the name of a pod or of a VPA"),
+        (["explain"], "say what to explain: the name of a pod or of a VPA, or --selector"),
         (
             ["recommendations", "-o", "xml"],
             '--output takes table, json, yaml, csv or name, not "xml"',

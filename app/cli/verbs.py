@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from app.cli.naming import program_name
 from app.cli.showing import show
-from app.manifests.install import DOCUMENTS
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import asks_for_help, parse
@@ -122,6 +121,8 @@ def plan(words: Arguments, environment: Environment) -> int:
 
 def manifests(words: Arguments, _environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
+    from app.manifests.install import DOCUMENTS  # the other verbs start faster without it
+
     usage = f"usage: {program_name()} manifests {'|'.join(DOCUMENTS)}"
     if asks_for_help(words):
         print(plain_help("manifests", "|".join(DOCUMENTS), program_name()), end="")

@@ -48,6 +48,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "explain": (
         ("plumbline explain pod/web-0 -n shop", "what becomes of a pod, and why"),
         ("plumbline explain vpa/web", "what becomes of the pods of a VPA"),
+        ("plumbline explain -l app=web", "what becomes of all pods with a label"),
         ("plumbline explain web-0 --objects cluster.yaml", "by the objects in a file"),
     ),
     "doctor": (

@@ -48,5 +48,9 @@ class ExplainSettings:
     admission: AdmissionCheck
     names: Annotated[
         tuple[str, ...],
-        Rest("POD|VPA...", "what to explain: a name, or pod/NAME or vpa/NAME; may be several"),
+        Rest(
+            "[POD|VPA...]",
+            "what to explain: names, or pod/NAME or vpa/NAME; without any the pods that --selector "
+            "chooses",
+        ),
     ]

@@ -69,12 +69,37 @@ def explained(settings: ExplainSettings, clock: Clock) -> Report:
     rules = lease_rules(settings.admission)
     place = Place(offline, reach, namespace, rules, (PODS, CHECKPOINTS))
     with gathered(place, clock, now) as seen:
-        asked = list(_asked(seen, settings, namespace))
+        asked = list(
+            _asked(seen, settings, namespace)
+            if settings.names
+            else _chosen(seen, settings, namespace)
+        )
         story = Story(seen, settings, clock, now)
         items = [story.of(one) for one in asked]
     lines = [line for item in items for line in ((), *told(item, now, settings.asking.interval))]
     notes = list(map(str, seen.problems))
     return Report(Text(lines[1:]), items, [one.title for one in asked], notes)
+
+
+def _chosen(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterator[Asked]:
+    """Find the pods that labels choose.
+
+    Raises:
+        BadSetting: no labels are named, or no pod has them.
+    """
+    selector = settings.selection.selector
+    if selector is None:
+        raise BadSetting("say what to explain: the name of a pod or of a VPA, or --selector")
+    found = [
+        Asked(PODS.kind, where, name)
+        for where, view in sorted(seen.snapshot.namespaces.items())
+        if namespace in ("", where)
+        for name, pod in sorted(view.pods.items())
+        if selector.matches(pod.labels)
+    ]
+    if not found:
+        raise BadSetting(f"no pod has the labels {selector}")
+    yield from found
 
 
 def _asked(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterator[Asked]:
@@ -84,11 +109,11 @@ def _asked(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterato
         BadSetting: there is nothing of a name, or more than one thing.
     """
     names = list(settings.names)
-    if names and names[0] in (*_POD_WORDS, *_VPA_WORDS):  # as in `kubectl get pod web-0`
-        word, *names = names
-        names = [f"{word}/{name}" for name in names]
+    word = names[0]
+    if word in (*_POD_WORDS, *_VPA_WORDS):  # as in `kubectl get pod web-0`
+        names = [f"{word}/{name}" for name in names[1:]]
     if not names:
-        raise BadSetting("say what to explain: the name of a pod or of a VPA")
+        raise BadSetting(f"say what to explain: {word}/NAME")
     for text in names:
         word, slash, name = text.rpartition("/")
         if slash and word not in (*_POD_WORDS, *_VPA_WORDS):

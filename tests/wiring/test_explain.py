@@ -148,6 +148,13 @@ def test_words_as_kubectl_has_them(tmp_path: Path) -> None:
     assert [item["name"] for item in report.items] == ["web-0", "web-1"]
 
 
+def test_labels_choose_pods(tmp_path: Path) -> None:
+    """Without names all pods with some labels are explained, of which each is asked once."""
+    other = make.pod_json(name="other", labels={"app": "other"}, owner=None)
+    report = found(tmp_path, cluster(other), "-l", "app=web")
+    assert [item["name"] for item in report.items] == ["web-0", "web-1"]
+
+
 def test_pods_that_somebody_wrote_by_hand(tmp_path: Path) -> None:
     """Pods without a uid are told apart as well."""
     items = cluster()
@@ -165,8 +172,9 @@ SAME = make.pod_json(name="web", owner=None)
 @pytest.mark.parametrize(
     ("items", "words", "sentence"),
     [
-        ([], [], "say what to explain: the name of a pod or of a VPA"),
-        ([], ["pod"], "say what to explain: the name of a pod or of a VPA"),
+        ([], [], "say what to explain: the name of a pod or of a VPA, or --selector"),
+        ([], ["pod"], "say what to explain: pod/NAME"),
+        ([], ["-l", "app=none"], "no pod has the labels app=none"),
         ([], ["deploy/web"], '"deploy/web": say pod/web or vpa/web'),
         ([], ["wbe"], 'there is no pod or VPA "wbe" in any namespace; did you mean "web"?'),
         ([], ["pod/web-7"], 'there is no pod "web-7" in any namespace; did you mean "web-'),
