@@ -10,7 +10,7 @@ collected; before, it asks for the one of the day.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from app.core.recommendation.past import PastUsage
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.aggregates import Aggregate
 from app.core.recommendation.upstream.containers import ContainerState
+from app.core.recommendation.upstream.selections import Selections
 from app.model.pods import Pod
 from app.model.selectors import NOTHING, Selector
 
@@ -39,10 +40,6 @@ class UpstreamVpa:
     links: dict[AggregateKey, Aggregate] = field(default_factory=dict)
     initial: dict[str, Aggregate] = field(default_factory=dict)  # by container
     stored_ns: int = UNSET
-
-    def wants(self, key: AggregateKey, labels: Mapping[str, str]) -> bool:
-        """Whether an aggregate is of pods this VPA selects."""
-        return key[0] == self.observed.key[0] and self.selector.matches(labels)
 
 
 @dataclass(slots=True)
@@ -71,6 +68,7 @@ class UpstreamCluster:
         self.aggregates: dict[AggregateKey, Aggregate] = {}
         self.now_ns = UNSET  # of the loop under way
         self._labels: dict[str, Mapping[str, str]] = {}  # by text
+        self._selections = Selections()
         self._collected_ns = UNSET
 
     # --- what a loop loads
@@ -82,12 +80,13 @@ class UpstreamCluster:
             self._load_vpa(key, one)
         for key in [key for key in self.vpas if key not in seen]:
             del self.vpas[key]
+            self._selections.drop(key)
 
     def load_pods(self, pods: Mapping[PodKey, Pod]) -> list[PodKey]:
         """Take all pods there are; return those that are gone, which are not forgotten yet."""
         for key, pod in pods.items():
-            if not self.rules.memory_saver or self._is_selected(
-                pod.namespace, pod.labels, by=self.vpas.values()
+            if not self.rules.memory_saver or self._selecting(
+                pod.namespace, self._labels_text(pod.labels)
             ):
                 self._load_pod(key, pod)
         return [key for key in self.pods if key not in pods]
@@ -116,17 +115,12 @@ class UpstreamCluster:
 
     def matching_pods(self) -> dict[VpaKey, int]:
         """Return how many pods of any phase each VPA selects."""
-        by_namespace: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for pod in self.pods.values():
-            by_namespace[pod.namespace][pod.labels_text] += 1
-        return {
-            key: sum(
-                count
-                for text, count in by_namespace[key[0]].items()
-                if vpa.selector.matches(self._labels[text])
-            )
-            for key, vpa in self.vpas.items()
-        }
+        found = Counter(
+            key
+            for pod in self.pods.values()
+            for key in self._selecting(pod.namespace, pod.labels_text)
+        )
+        return {key: found[key] for key in self.vpas}
 
     # --- what a loop reads
 
@@ -174,11 +168,10 @@ class UpstreamCluster:
         if self._collected_ns != UNSET and now_ns - self._collected_ns < _COLLECT_NS:
             return
         self._collected_ns = now_ns
-        found = self._with_target
         fed = {
             pod.key(name)
             for pod in self.pods.values()
-            if pod.phase not in _OVER or self._is_selected(pod.namespace, pod.labels, by=found)
+            if pod.phase not in _OVER or self._has_controller(pod)
             for name in pod.containers
         }
         gone = [
@@ -188,8 +181,8 @@ class UpstreamCluster:
         ]
         for key in gone:
             del self.aggregates[key]
-            for vpa in self.vpas.values():
-                vpa.links.pop(key, None)
+            for vpa in self._selecting(key[0], key[1]):
+                self.vpas[vpa].links.pop(key, None)
 
     # --- inside
 
@@ -198,8 +191,10 @@ class UpstreamCluster:
         known = self.vpas.get(key)
         if known is None or _text(known.selector) != _text(selector):
             known = self.vpas[key] = UpstreamVpa(observed, selector)
+            self._selections.put(key, selector)
             for aggregate_key, aggregate in self.aggregates.items():
-                self._offer(known, aggregate_key, aggregate)
+                if key in self._selecting(aggregate_key[0], aggregate_key[1]):
+                    self._link(known, aggregate_key, aggregate)
         elif known.observed.vpa is not observed.vpa:
             known.observed = observed
             for (_, _, container), aggregate in known.links.items():
@@ -237,25 +232,22 @@ class UpstreamCluster:
         found = self.aggregates.get(key)
         if found is None:
             found = self.aggregates[key] = Aggregate(self.rules.aggregation, self.now_ns)
-            for vpa in self.vpas.values():
-                self._offer(vpa, key, found)
+            for vpa in self._selecting(key[0], key[1]):
+                self._link(self.vpas[vpa], key, found)
         return found
 
-    def _offer(self, vpa: UpstreamVpa, key: AggregateKey, aggregate: Aggregate) -> None:
-        if vpa.wants(key, self._labels[key[1]]):
-            vpa.links[key] = aggregate
-            aggregate.follow(vpa.observed.vpa.policy(key[2]), self.rules)
+    def _link(self, vpa: UpstreamVpa, key: AggregateKey, aggregate: Aggregate) -> None:
+        vpa.links[key] = aggregate
+        aggregate.follow(vpa.observed.vpa.policy(key[2]), self.rules)
 
-    @property
-    def _with_target(self) -> list[UpstreamVpa]:
-        """The VPAs whose target was found; one that is gone keeps nobody's history alive."""
-        return [vpa for vpa in self.vpas.values() if vpa.observed.selector is not None]
+    def _selecting(self, namespace: str, labels_text: str) -> Collection[VpaKey]:
+        """Return the VPAs that select pods of some labels."""
+        return self._selections.of(namespace, self._labels[labels_text], labels_text)
 
-    def _is_selected(
-        self, namespace: str, labels: Mapping[str, str], *, by: Iterable[UpstreamVpa]
-    ) -> bool:
-        """Whether one of some VPAs selects a pod."""
-        return any(vpa.observed.key[0] == namespace and vpa.selector.matches(labels) for vpa in by)
+    def _has_controller(self, pod: UpstreamPod) -> bool:
+        """Whether a VPA whose target was found selects a pod; others keep no history alive."""
+        vpas = (self.vpas[key] for key in self._selecting(pod.namespace, pod.labels_text))
+        return any(vpa.observed.selector is not None for vpa in vpas)
 
     def _labels_text(self, labels: Mapping[str, str]) -> str:
         text = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -54,6 +54,9 @@ class Histogram:
 
     def merge(self, other: Histogram) -> None:
         """Take all samples of another histogram, which may be shifted by that."""
+        if self.is_new and other.reference_ns != UNSET:
+            self._copy(other)
+            return
         if self.reference_ns < other.reference_ns:
             self._shift(other.reference_ns)
         elif other.reference_ns < self.reference_ns:
@@ -62,6 +65,11 @@ class Histogram:
         self.weights[filled] += other.weights[filled]
         self.total += other.total
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing ever happened to it."""
+        return self.reference_ns == UNSET and self.first > self.last and not self.total
 
     def store(self) -> StoredHistogram:
         """Return the histogram as a checkpoint holds it."""
@@ -84,6 +92,13 @@ class Histogram:
             self.first, self.last = min(self.first, bucket), max(self.last, bucket)
         self.total += stored.total
         self._trim()
+
+    def _copy(self, other: Histogram) -> None:
+        """Do as merging does, for one that is new."""
+        filled = slice(other.first, other.last + 1)
+        self.weights[filled] = other.weights[filled]
+        self.total, self.first, self.last = other.total, other.first, other.last
+        self.reference_ns = _nearest(other.reference_ns, self.half_life_ns)
 
     def _factor(self, time_ns: int) -> float:
         if time_ns > self.reference_ns + LONGEST * self.half_life_ns:
