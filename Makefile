@@ -16,7 +16,7 @@ $(STAMP): requirements-dev.lock pyproject.toml .ci/bootstrap
 
 install: $(STAMP) ## create .venv and install the locked versions
 
-run: $(STAMP) ## start Plumbline here, without a cluster
+run: $(STAMP) ## run all of it here, on a cluster in memory
 	@$(BIN)/plumbline run $(ARGS)
 
 fmt: $(STAMP) ## format the code
