@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="plumbline"'}
 _LATER: Final = {"retry-after": "5"}
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")  # nothing else was ever a token
-_HINT: Final = "bind the recommender's service account to the ClusterRole system:auth-delegator"
+_HINT: Final = "bind the recommender's account to the ClusterRole system:auth-delegator"
 
 
 class Access(Protocol):
@@ -58,13 +58,10 @@ class Guard:
                 raise Refusal(401, "the bearer token is not valid", headers=_CHALLENGE)
             if self._access.may(identity, verb, VPAS, namespace, name):
                 return
-        except Refused as error:
-            log.warning("access cannot be checked", extra={"error": str(error), "hint": _HINT})
-            message = f"access cannot be checked: {error}; {_HINT}"
-            raise Refusal(503, message, headers=_LATER) from None
         except ClusterError as error:
             log.warning("access cannot be checked", extra={"error": str(error)})
-            raise Refusal(503, f"access cannot be checked: {error}", headers=_LATER) from None
+            why = _HINT if isinstance(error, Refused) else "the API server gives no answer"
+            raise Refusal(503, f"access cannot be checked: {why}", headers=_LATER) from None
         place = f"in namespace {namespace}" if namespace else "in all namespaces"
         raise Refusal(
             403,
