@@ -41,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the page be written on demand only: it is committed."""
     text = "write docs/acceptance.md"
     parser.addoption("--acceptance-page", action="store_true", help=text)
+    text = "let a large cluster live for so many minutes"
+    parser.addoption("--crowd-minutes", default="0", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
