@@ -13,26 +13,29 @@ that it was refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 import numpy as np
 
+from app.core.recommendation.columns import Lines
 from app.core.recommendation.grid import Amounts
 from app.core.recommendation.moments import nanoseconds, span
 from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.past import ContainerKey, PastUsage
 from app.core.recommendation.promql import PastRules, cpu_query, labels_query, memory_query
-from app.core.recommendation.series import Flaws, Series, amounts, label, read_series
+from app.core.recommendation.series import Flaws, Numbers, Series, amounts, label, read_series
 from app.model.errors import BadObject
 from app.model.fields import Object
 
 _FIRST_POINTS: Final = 24  # of each series
 _MOST_POINTS: Final = 10_000  # of each series; Prometheus answers with no more than 11,000
-_LARGEST_ANSWER: Final = 500_000  # points of all series
+_LARGEST_ANSWER: Final = 250_000  # points of all series
 _MILLICORES: Final = 1000.0
 
 
@@ -43,6 +46,9 @@ class Stage(StrEnum):
     CPU = "cpu"
     MEMORY = "memory"
     DONE = "done"
+
+
+_USAGE: Final = (Stage.CPU, Stage.MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ class Reading:
         self._piece = self._columns if rules.is_strict else _FIRST_POINTS
         self._most = self._columns if rules.is_strict else _MOST_POINTS
         self._labels: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
-        self._used: dict[ContainerKey, dict[Stage, Amounts]] = {}
+        self._lines: dict[ContainerKey, int] = {}
+        self._used = {stage: np.zeros((0, self._columns), np.int64) for stage in _USAGE}
 
     @property
     def stage(self) -> Stage:
@@ -100,10 +107,11 @@ class Reading:
         found = read_series(body, self.flaws, is_strict=self._rules.is_strict)
         if self._stage is Stage.LABELS:
             for series in found:
-                self._believe(self._note_labels, series)
+                with self._doubt():
+                    self._note_labels(series)
             self._stage = Stage.CPU
             return
-        count = sum(self._believe(self._note_usage, series) for series in found)
+        count = self._note_usage(found)
         self._done = self._until
         self._piece = min(max(_LARGEST_ANSWER // max(count, 1), 1), self._most)
         if self._done == self._columns:
@@ -131,19 +139,12 @@ class Reading:
         """Return what was read."""
         window_ns = span(self._step)
         start_ns = nanoseconds(self._start)
-        nothing = np.full(self._columns, ABSENT, dtype=np.int64)
-        keys = list(self._used)
-
-        def table(stage: Stage) -> Amounts:
-            lines = [self._used[key].get(stage, nothing) for key in keys]
-            return np.array(lines, dtype=np.int64).reshape(-1, self._columns)
-
         return PastUsage(
             {key: labels for key, (_, labels) in self._labels.items()},
-            keys,
+            list(self._lines),
             start_ns + window_ns * np.arange(self._columns, dtype=np.int64),
-            table(Stage.CPU),
-            table(Stage.MEMORY),
+            self._table(Stage.CPU)[: len(self._lines)],
+            self._table(Stage.MEMORY)[: len(self._lines)],
             window_ns,
             self._step / self._rules.sampling,
             self.flaws.series,
@@ -160,23 +161,23 @@ class Reading:
     def _at(self, column: int) -> datetime:
         return self._start + column * self._step
 
-    def _believe(self, note: Callable[[Series], None], series: Series) -> bool:
+    @contextmanager
+    def _doubt(self) -> Iterator[None]:
+        """Count a series that cannot be used, unless one spoils all."""
         try:
-            note(series)
+            yield
         except BadObject as error:
             if self._rules.is_strict:
                 raise
             self.flaws.series += 1
             self.flaws.tell(f"{self._stage}: {error}")
-            return False
-        return True
 
     def _note_labels(self, series: Series) -> None:
         """Note the labels of a pod; of several series the one that lasted longest counts."""
         rules = self._rules
         key = label(series, rules.pod_namespace_label), label(series, rules.pod_name_label)
         prefix = rules.pod_label_prefix
-        newest = float(series.times.max(initial=-np.inf))
+        newest = max(series.times, default=-inf)
         if key not in self._labels or self._labels[key][0] < newest:
             labels = {
                 name.removeprefix(prefix): text
@@ -185,25 +186,51 @@ class Reading:
             }
             self._labels[key] = newest, labels
 
-    def _note_usage(self, series: Series) -> None:
-        """Note the amounts of a container; where several series have one, the highest counts."""
+    def _note_usage(self, found: Iterable[Series]) -> int:
+        """Note the amounts of containers; return how many series told of them."""
+        lines, counts = list[int](), list[int]()
+        times, values = list[float](), list[float]()
+        for series in found:
+            with self._doubt():
+                lines.append(self._line(series))
+                counts.append(len(series.times))
+                times += series.times
+                values += series.values
+        self._put(np.repeat(np.array(lines, np.intp), counts), np.array(times), np.array(values))
+        return len(lines)
+
+    def _line(self, series: Series) -> int:
         rules = self._rules
         key = (
             label(series, rules.container_namespace_label),
             label(series, rules.container_pod_name_label),
             label(series, rules.container_name_label),
         )
+        return self._lines.setdefault(key, len(self._lines))
+
+    def _put(self, lines: Lines, times: Numbers, values: Numbers) -> None:
+        """Put amounts in their places; where several series have one, the highest counts."""
+        is_strict = self._rules.is_strict
         scale = _MILLICORES if self._stage is Stage.CPU else 1.0
-        found = amounts(series.values, scale, is_strict=rules.is_strict)
-        columns = np.rint((series.times - self._start.timestamp()) / self._step.total_seconds())
+        found = amounts(values, scale, is_strict=is_strict)
+        columns = np.rint((times - self._start.timestamp()) / self._step.total_seconds())
         good = (found != ABSENT) & (columns >= self._done) & (columns < self._until)
-        if len(good) - int(good.sum()):
-            self.flaws.points += len(good) - int(good.sum())
-            self.flaws.tell(f"{self._stage}: {'/'.join(key)} has amounts that cannot be")
-        used = self._used.setdefault(key, {})
-        if self._stage not in used:
-            used[self._stage] = np.full(self._columns, ABSENT, dtype=np.int64)
-        np.maximum.at(used[self._stage], columns[good].astype(np.intp), found[good])
+        bad = np.flatnonzero(~good)
+        if len(bad):
+            self.flaws.points += len(bad)
+            name = "/".join(list(self._lines)[lines[bad[0]]])
+            self.flaws.tell(f"{self._stage}: {name} has amounts that cannot be")
+        places = lines[good], columns[good].astype(np.intp)
+        np.maximum.at(self._table(self._stage), places, found[good])
+
+    def _table(self, stage: Stage) -> Amounts:
+        """Return the amounts of a stage, with room for every container."""
+        table, needed = self._used[stage], len(self._lines)
+        if len(table) < needed:
+            grown = np.full((max(needed, 2 * len(table)), self._columns), ABSENT, dtype=np.int64)
+            grown[: len(table)] = table
+            self._used[stage] = table = grown
+        return table
 
 
 def _to_milliseconds(moment: datetime) -> datetime:

@@ -25,13 +25,13 @@ _MOST_TOLD: Final = 5  # sentences
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Series:
-    """Points with the labels they share."""
+    """Points with the labels they share; thousands of them are laid out in arrays together."""
 
     labels: Mapping[str, str]
-    times: Numbers  # seconds
-    values: Numbers
+    times: list[float]  # seconds
+    values: list[float]
 
 
 @dataclass(slots=True)
@@ -94,8 +94,8 @@ def _series(item: Object, kind: str, path: str) -> Series:
     labels = labels_at(item, "metric", path)
     points: Any = item.get("values") if kind == "matrix" else [item.get("value")]
     try:
-        times = np.array([point[0] for point in points], dtype=np.float64)
-        values = np.array([float(point[1]) for point in points], dtype=np.float64)
+        times = [float(point[0]) for point in points]
+        values = [float(point[1]) for point in points]
     except (TypeError, ValueError, LookupError, OverflowError):
         raise BadObject(path, "has points that cannot be read") from None
     return Series(labels, times, values)
