@@ -30,6 +30,7 @@ from app.core.recommendation.names import Names
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.roster import Roster
 from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.seeding import seed
 from app.core.recommendation.tracked import TrackedVpa
 from app.core.recommendation.windows import PEAK_WEIGHT
 
@@ -225,6 +226,7 @@ class History:
         for vpa_key in self.awaited() if only is None else only:
             if (waiting := self._roster.vpas.get(vpa_key)) is not None:
                 waiting.awaits_history = False
+                seed(waiting, self._roster, now_ns)
                 self._roster.table.is_dirty[waiting.line] = True
         return problems
 

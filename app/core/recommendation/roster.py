@@ -16,7 +16,7 @@ from app.core.recommendation.checkpoints import OpenWindow
 from app.core.recommendation.membership import Claim, Claims
 from app.core.recommendation.moments import HOUR, LATEST
 from app.core.recommendation.observations import ObservedVpa, VpaKey
-from app.core.recommendation.parking import Parking
+from app.core.recommendation.parking import Parking, target_of
 from app.core.recommendation.policy import container_rules
 from app.core.recommendation.retention import Retention
 from app.core.recommendation.rows import RowTable
@@ -66,7 +66,7 @@ class Roster:
             tracked = self._enter(observed, now_ns)
         elif tracked.observed == observed:
             return tracked
-        elif _target(tracked.observed) != _target(observed):
+        elif target_of(tracked.observed) != target_of(observed):
             self._change_target(tracked, observed, now_ns)
         tracked.observed = observed
         tracked.sent = tracked.sent_for = None
@@ -89,8 +89,9 @@ class Roster:
         self._claims.remove(tracked.line)
         for pod in self._by_namespace[key[0]].values():
             pod.forget(tracked.line)
-        target, until_ns = _target(tracked.observed), now_ns + _PARKING_NS
-        self.parking.park(key, target, tracked.rows, until_ns=until_ns)
+        target, is_former = target_of(tracked.observed), tracked.vpa.selector is None
+        until_ns = now_ns + _PARKING_NS
+        self.parking.park(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
         self._broken.discard(key)
         del self.by_line[tracked.line]
         self.table.release(tracked.line)
@@ -125,7 +126,7 @@ class Roster:
         self._claims.put(tracked.line, tracked.claim)
         self.table.published[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
-        rows = self.parking.fetch(tracked.key, _target(observed))
+        rows = self.parking.fetch(tracked.key, target_of(observed))
         vpa = observed.vpa
         if rows is None and vpa.target is not None and vpa.selector is None:
             tracked.rows = self.retention.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
@@ -140,8 +141,8 @@ class Roster:
     def _change_target(self, tracked: TrackedVpa, observed: ObservedVpa, now_ns: int) -> None:
         """Begin anew for another target, or go on where it was left."""
         self._empty(tracked, now_ns)
-        self.parking.park(tracked.key, _target(tracked.observed), tracked.rows)
-        tracked.rows = self.parking.fetch(tracked.key, _target(observed)) or {}
+        self.parking.park(tracked.key, target_of(tracked.observed), tracked.rows)
+        tracked.rows = self.parking.fetch(tracked.key, target_of(observed)) or {}
         tracked.awaits_history = False
 
     def _empty(self, tracked: TrackedVpa, now_ns: int) -> None:
@@ -329,9 +330,3 @@ class Roster:
             if (row := self.by_line[line].rows.get(container)) is not None:
                 self.rows.live[row] += by
                 self.rows.last_live[row] = now_ns
-
-
-def _target(observed: ObservedVpa) -> tuple[str, str] | None:
-    """Return kind and name of the target; a new version of its API is no new target."""
-    target = observed.vpa.target
-    return (target.kind, target.name) if target is not None else None

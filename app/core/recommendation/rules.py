@@ -118,6 +118,7 @@ class Departures:
     first_tick_at_once: bool = True  # else one interval after start
     retain_unmatched: bool = False  # learn of pods without a VPA too, for one that may come
     spec_selector: bool = True  # heed `spec.selector` of VPAs
+    seed_selectors: bool = False  # VPAs with a selector begin with a little of a former one's
     selector_move_memory_grace: timedelta = timedelta(0)  # after a move only OOMs count
     report_overlaps: bool = True  # condition SelectorOverlap
 
@@ -143,6 +144,7 @@ UPSTREAM = Departures(
     first_tick_at_once=False,
     retain_unmatched=False,
     spec_selector=False,
+    seed_selectors=False,
     selector_move_memory_grace=timedelta(0),
     report_overlaps=False,
 )
