@@ -8,6 +8,7 @@ threads of their own, so that they never keep probes from being answered.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,8 @@ from app.web.access import Guard
 from app.web.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 from app.web.recommendations_pods import Sizer
 from app.web.recommendations_shapes import Page, PodAnswer, Recommendation
+
+log = logging.getLogger(__name__)
 
 _THREADS: Final = 4
 _MOST_WAITING: Final = 100
@@ -146,7 +149,13 @@ class _Desk:
         """Answer; `known` are the tags of the answers that the client has."""
         if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many questions at once", headers=_LATER)
-        body, tag = await to_thread.run_sync(partial(_written, ask), limiter=self._limiter)
+        try:
+            body, tag = await to_thread.run_sync(partial(_written, ask), limiter=self._limiter)
+        except Refusal:
+            raise
+        except Exception:
+            log.exception("question not answered")
+            raise Refusal(500, "something is broken; the log tells what") from None
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "authorization"}
         if _is_known(tag, known):
             return Response(status_code=304, headers=headers)
@@ -191,7 +200,8 @@ Behind any address but loopback a bearer token is needed that the API server kno
 
 
 def _problem(description: str) -> dict[str, Any]:
-    return {"model": Problem, "description": description, "content": {MEDIA_TYPE: {}}}
+    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+    return {"description": description, "content": content}
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
@@ -215,7 +225,7 @@ class _Caller:
     known: str
 
 
-def _caller(
+async def _caller(
     credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
     if_none_match: Annotated[str, Header(description="the ETags that you have")] = "",
 ) -> _Caller:
@@ -272,7 +282,7 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
 
     @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
     async def nothing(request: Request, rest: str) -> Response:
-        if request.method not in ("GET", "HEAD"):
+        if request.method != "GET":
             raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
         raise Refusal(404, f"there is no path /v1/{rest}", field="path")
 

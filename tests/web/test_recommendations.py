@@ -265,7 +265,7 @@ def test_names_may_be_encoded(desk: Desk) -> None:
     assert desk.answer(f"/v1/namespaces/default/recommendations/{name}")["name"] == name
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "PATCH", "DELETE"])
 def test_nothing_can_be_changed(still: Desk, method: str) -> None:
     """There is only one method."""
     answer = still.ask(WEB, method=method)
@@ -299,6 +299,15 @@ def test_the_documentation(still: Desk) -> None:
     steps = found["components"]["schemas"]["Steps"]["properties"]
     assert "percentileAmount + cut(" in steps["withMargin"]["description"]
     assert "swagger" in still.ask("/docs").text
+
+
+def test_what_is_broken(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """What nobody foresaw is told in the same form, and why only in the log."""
+    desk.showing.derivations = {("default", "web"): "none"}  # type: ignore[dict-item]  # broken
+    answer = desk.ask(WEB)
+    assert (answer.status_code, answer.headers["content-type"]) == (500, MEDIA_TYPE)
+    assert answer.json()["detail"] == "something is broken; the log tells what"
+    assert "question not answered" in caplog.text
 
 
 # --- many

@@ -131,10 +131,10 @@ class Announcer:
         stands = stands or status_of(tracked.vpa)
         new = self._status(tracked, entries, stands, now)
         found = difference(new, stands, self._rules.publish.bound_tolerance)
-        if found is Difference.SLIGHT and not turns[line]:
-            return None
-        self.derivations[tracked.key] = derivations.of(line)
-        if found is Difference.NONE:
+        waits = found is Difference.SLIGHT and not turns[line]
+        if not waits or tracked.key not in self.derivations:
+            self.derivations[tracked.key] = derivations.of(line)
+        if waits or found is Difference.NONE:
             return None
         tracked.sent, tracked.sent_for = new, tracked.observed
         table.published[line] = nanoseconds(now)

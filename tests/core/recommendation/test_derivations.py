@@ -80,6 +80,24 @@ def test_slight_moves_leave_them_alone() -> None:
     assert told.resources[0].steps[1] != now.resources[0].steps[1]
 
 
+def test_they_are_there_after_a_restart() -> None:
+    """What stands is explained at once, also where it is not worth a write yet."""
+    scene = Scene(LAZY)
+    scene.vpa()
+    scene.pod()
+    for minute in range(600):
+        scene.go(minute)
+        scene.use(1000, GI)
+        scene.tick()
+    before = published(scene)
+    scene.restart()
+    scene.go(601)
+    assert scene.tick() == []
+
+    assert derived(scene)["target"] == published(scene)["target"] == before["target"]
+    assert derived(scene)["lowerBound"] != before["lowerBound"]
+
+
 def test_a_kill_renews_them() -> None:
     """What is published between two ticks can be derived at once."""
     scene = Scene()
