@@ -122,7 +122,7 @@ class Acting:
             "concurrent-cpu-startup-boost-syncs",
             whole(1),
             "1",
-            "workloads whose start-up boosts may end at the same time",
+            "start-up boosts that may end at the same time; no fewer than --update-concurrency",
         ),
     ]
     namespace_rate_per_second: Annotated[

@@ -116,12 +116,21 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
     if Gate.CPU_STARTUP_BOOST in settings.deciding.gates and not is_dry:
         boosts = Boosts(
             _decider(settings, rules, around),
-            Carrier(doors, notebook, rules, settings.acting.boost_workers),
+            Carrier(doors, notebook, rules, _boost_workers(settings)),
             notebook,
             around.snapshot,
             lambda: around.may_act() and around.is_known(),
         )
     return Team(updater, boosts, journal, summaries, notebook)
+
+
+def _boost_workers(settings: UpdaterSettings) -> int:
+    acting = settings.acting
+    if settings.deciding.parity.is_whole:
+        return acting.boost_workers
+    return max(
+        acting.boost_workers, acting.concurrency
+    )  # pods that start together are due together
 
 
 def _decider(settings: UpdaterSettings, rules: UpdateRules, around: Surroundings) -> Decider:

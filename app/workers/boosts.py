@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -152,7 +152,7 @@ class Boosts:
         if not ending:
             return
         until = now + _LONGEST_ROUND
-        done = self._carrier.carry_out(Job(ends_of_boosts(made), snapshot, actor, until))
+        done = self._carrier.carry_out(Job(tuple(ends_of_boosts(made)), snapshot, actor, until))
         accepted = {
             (outcome.queue.namespace, outcome.step.pod.name)
             for outcome in done.outcomes
@@ -194,14 +194,14 @@ class Boosts:
             self._entries.setdefault(place, _Entry(due, count))
 
 
-def ends_of_boosts(made: Plan) -> list[Queue]:
-    """Return the queues of a plan with the ends of boosts alone."""
-    found = []
+def ends_of_boosts(made: Plan) -> Iterator[Queue]:
+    """Yield queues with the ends of boosts alone; who needs no place waits for nobody."""
     for queue in made.queues:
-        steps = tuple(step for step in queue.steps if step.decision.action is Action.UNBOOST)
-        if steps:
-            found.append(replace(queue, steps=steps))
-    return found
+        steps = [step for step in queue.steps if step.decision.action is Action.UNBOOST]
+        in_turn = tuple(step for step in steps if step.needs_place)
+        if in_turn:
+            yield replace(queue, steps=in_turn)
+        yield from (replace(queue, steps=(step,)) for step in steps if not step.needs_place)
 
 
 def _is_new_spec(change: Change) -> bool:

@@ -130,7 +130,7 @@ def test_marks_tell_how_far_it_came() -> None:
 
 def test_the_rate_holds_for_ends_of_boosts() -> None:
     """They draw from the same bucket as resizes."""
-    stage = staged("--eviction-rate-limit=0.1", replicas=6)
+    stage = staged("--eviction-rate-limit=0.1", "--update-concurrency=1", replicas=6)
     stage.run(26)
     began = stage.clock.monotonic()
     stage.run(4)
