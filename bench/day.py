@@ -15,6 +15,7 @@ from pathlib import Path
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
 from app.web.server import bound
+from app.wiring.brought import manifests, shop
 from app.wiring.scenes import InMemory
 from app.wiring.screen.picture import summary, told
 from app.wiring.screen.view import What
@@ -29,7 +30,7 @@ def main() -> None:
     hours = int(sys.argv[1]) if len(sys.argv) > 1 else _HOURS
     sockets = bound("localhost", 0, "--port"), bound("localhost", 0, "--admission-port")
     words = ["--recommender-port=0", "--updater-port=0"]
-    scene = InMemory(parse(RunSettings, words, {}), (), sockets)
+    scene = InMemory(parse(RunSettings, words, {}), manifests([shop()]), sockets)
     scene.start()
     began, begun = time.process_time(), time.monotonic()
     for hour in range(1, hours + 1):

@@ -28,7 +28,7 @@ from app.sandbox.controllers.crew import Crew
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.followers import Follower, Listener
 from app.sandbox.garbage import Garbage
-from app.sandbox.kinds import Catalogue, custom_kinds
+from app.sandbox.kinds import Catalogue, Kind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
@@ -117,6 +117,10 @@ class Sandbox:
                 refusals.append(Refusal(kind, name, error.message))
         return refusals
 
+    def knows(self, item: Json) -> bool:
+        """Whether objects of this kind are kept here."""
+        return self._kind_of(item) is not None
+
     def advance(self, seconds: float) -> None:
         """Let time pass, and all happen that is due in it; only of a stepped clock."""
         if not isinstance(self.clock, SteppedClock):
@@ -178,7 +182,7 @@ class Sandbox:
         return Snapshot().changed(change for change in found if change is not None)
 
     def _apply_one(self, item: Json) -> None:
-        kind = self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
+        kind = self._kind_of(item)
         if kind is None:
             what = f"{item.get('apiVersion')} {item.get('kind')}"
             raise NotFound(f"the sandbox knows no {what}")
@@ -196,6 +200,9 @@ class Sandbox:
         metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
         metadata["uid"] = before["metadata"]["uid"]
         self.cluster.replace(resource, namespace, name, item)
+
+    def _kind_of(self, item: Json) -> Kind | None:
+        return self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
 
     def _ensure_namespace(self, name: str) -> None:
         try:

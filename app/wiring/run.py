@@ -21,9 +21,10 @@ from typing import Final, TextIO
 
 from app.settings.run import Pace, RunSettings, Serving
 from app.web.server import bound
+from app.wiring.brought import manifests, shop
 from app.wiring.commands import Commands, Doors
 from app.wiring.onlooker import Onlooker
-from app.wiring.scenes import InMemory, Listeners, Observed, Scene, manifests
+from app.wiring.scenes import InMemory, Listeners, Observed, Scene
 from app.wiring.screen.picture import summary
 from app.wiring.screen.shows import Show, shown_on
 from app.wiring.screen.view import What
@@ -66,8 +67,7 @@ def _running(scene: Scene, show: Show) -> Iterator[None]:
 def _scene(settings: RunSettings, folder: Path) -> Scene:
     if settings.real.dry_run:
         return Observed(settings, _listeners(settings.serving), folder)
-    paths = settings.offline.objects
-    objects = manifests(paths) if paths else ()
+    objects = manifests(settings.offline.objects or [shop()])
     return InMemory(settings, objects, _listeners(settings.serving))
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.resources import files
-from itertools import chain
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
-from app.adapters.files import Document, documents
-from app.model.errors import BadSetting
 from app.ports import Cluster, Json, Resource
-from app.sandbox.nodes import NodeSize
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
@@ -21,6 +17,7 @@ from app.settings.run import RunSettings
 from app.settings.shared import Cluster as Reach
 from app.settings.updater import UpdaterSettings
 from app.wiring import recommender, updater
+from app.wiring.brought import nodes_for
 from app.wiring.certification import Certification, local
 from app.wiring.clock import SystemClock
 from app.wiring.demo.story import Story
@@ -31,9 +28,6 @@ from app.wiring.screen.view import What
 from app.wiring.stage import Stage
 from app.wiring.unwritten import Unwritten
 from app.wiring.world import Cast, World
-
-_NODES: Final = tuple(NodeSize(f"node-{number}", "16", "64Gi") for number in (1, 2, 3))
-_MADE_BY_OTHERS: Final = ("Event", "Node", "Lease", "Namespace", "PodMetrics")
 
 Listeners = tuple[socket.socket, socket.socket]
 
@@ -68,14 +62,16 @@ class InMemory:
     title = "Plumbline on a cluster in memory"
 
     def __init__(
-        self, settings: RunSettings, objects: Sequence[str | Json], listeners: Listeners
+        self, settings: RunSettings, objects: Sequence[Json], listeners: Listeners
     ) -> None:
         cast = cast_of(settings)
         acting = replace(cast.updater.acting, concurrency=1, boost_workers=1)
         # Everything is done in the thread that moves the time, else it could not move.
         cast = replace(cast, updater=replace(cast.updater, acting=acting))
+        self._is_shop = not settings.offline.objects
         self._objects = objects
-        self._world = World(cast, listeners, seed=settings.pace.seed, nodes=_NODES)
+        nodes = nodes_for(objects)
+        self._world = World(cast, listeners, seed=settings.pace.seed, nodes=nodes)
         self.cluster: Cluster = self._world.sandbox.cluster
         place = Stage(self._world.sandbox)
         self.onlooker = Onlooker(
@@ -96,10 +92,22 @@ class InMemory:
         """Start the three, and bring the objects in."""
         self._world.start()
         self.onlooker.start()
-        for refused in self._world.apply(self._objects or [_shop()]):
-            self.onlooker.note(What.REFUSE, f"{refused.kind} {refused.name}", refused.why)
-        if not self._objects:
+        self._bring_in()
+        if self._is_shop:
             self._story.start()
+
+    def _bring_in(self) -> None:
+        """Apply the objects; tell which are refused, and which kinds no cluster in memory has."""
+        left_out: Counter[str] = Counter()
+        for item in self._objects:
+            if not self._world.sandbox.knows(item):
+                left_out[str(item.get("kind"))] += 1
+                continue
+            for refused in self._world.apply([item]):
+                self.onlooker.note(What.REFUSE, f"{refused.kind} {refused.name}", refused.why)
+        if left_out:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items()))
+            self.onlooker.note(What.REFUSE, "other kinds", f"left out: {kinds}")
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -116,33 +124,6 @@ class InMemory:
         self._world.stop()
 
 
-def _shop() -> str:
-    return files("app.wiring.demo").joinpath("shop.yaml").read_text("utf-8")
-
-
-def manifests(paths: tuple[Path, ...]) -> list[Json]:
-    """Return the objects of files and folders that people would apply.
-
-    What controllers made of others is left out, for it will be made anew; so is what only a
-    running cluster has.
-
-    Raises:
-        BadSetting: a file cannot be read, or there is nothing in it.
-    """
-    found: list[Json] = []
-    for document in chain.from_iterable(documents(str(path)) for path in paths):
-        if not isinstance(document, Document):
-            raise BadSetting(f"{document.place}: {document.message}")
-        item = document.item
-        metadata = item.get("metadata")
-        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-        if not owners and item.get("kind") not in _MADE_BY_OTHERS:
-            found.append(item)
-    if not found:
-        raise BadSetting(f"--objects: there are no objects to apply in {_listed(paths)}")
-    return found
-
-
 class Observed:
     """On a real cluster, which is only read."""
 
@@ -153,7 +134,8 @@ class Observed:
         webhook = replace(cast.updater.admission, is_on=False)
         cast = replace(cast, updater=replace(cast.updater, admission=webhook))
         place = Onlooking(self._told)
-        self.cluster: Cluster = place.connect(cast.updater.cluster)
+        self._connection = place.connect(cast.updater.cluster)
+        self.cluster: Cluster = self._connection
         self._recommender = recommender.Process(cast.recommender, place)
         self._updater = updater.Process(cast.updater, place)
         certificates = replace(cast.admission.certificates, own_dir=folder / "certs")
@@ -194,6 +176,7 @@ class Observed:
         self._updater.stop()
         self._recommender.stop()
         self._webhook.stop()
+        self._connection.close()
 
     def _told(self, verb: str, resource: Resource, namespace: str, name: str) -> None:
         self.onlooker.note(
@@ -248,7 +231,3 @@ def cast_of(settings: RunSettings) -> Cast:
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _listed(paths: tuple[Path, ...]) -> str:
-    return ", ".join(map(str, paths))

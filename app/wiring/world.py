@@ -26,6 +26,7 @@ from app.wiring.stage import Stage
 
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where all addresses are listened on
 _HISTORY = 100  # changes that each collection keeps: nobody watches far behind
 
 
@@ -53,8 +54,8 @@ class World:
         settings = cast.admission
         self.clock = SteppedClock(start)
         service = Service(settings.cluster.namespace, settings.registration.service)
-        self.port: int = listeners[0].getsockname()[1]
-        carrier = Https({service: Address("127.0.0.1", self.port)})
+        host, self.port = listeners[0].getsockname()[:2]
+        carrier = Https({service: Address(_LOOPBACK.get(host, host), self.port)})
         self.sandbox = Sandbox(self.clock, seed, nodes=nodes, carrier=carrier, history=_HISTORY)
         self.sandbox.apply(*crd.documents())
         stage = Stage(self.sandbox)

@@ -10,6 +10,8 @@ import pytest
 
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
+from app.wiring.brought import manifests
+from app.wiring.brought import shop as shop_file
 from app.wiring.scenes import InMemory
 from app.wiring.screen.picture import told
 from app.wiring.screen.view import Happening, View, What
@@ -41,7 +43,7 @@ def shop(seed: int = 0) -> Iterator[InMemory]:
     """Open the shop."""
     words = [f"--seed={seed}"]
     words += [f"--{name}-port={free_port()}" for name in ("recommender", "updater")]
-    scene = InMemory(parse(RunSettings, words, {}), (), listeners())
+    scene = InMemory(parse(RunSettings, words, {}), manifests([shop_file()]), listeners())
     try:
         scene.start()
         yield scene

@@ -1,0 +1,55 @@
+"""Somebody's own manifests on the cluster in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from app.settings.command_line import parse
+from app.settings.run import RunSettings
+from app.wiring.brought import manifests
+from app.wiring.scenes import InMemory
+from app.wiring.screen.view import What
+from tests.flows.whole import MINUTE, Json, listeners, vpa, workload
+
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes")
+
+
+@contextmanager
+def running(folder: Path, *items: Json) -> Iterator[InMemory]:
+    """Run with these objects."""
+    path = folder / "objects.jsonl"
+    path.write_bytes(b"\n".join(map(orjson.dumps, items)))
+    words = [f"--objects={path}", "--recommender-port=0", "--updater-port=0"]
+    scene = InMemory(parse(RunSettings, words, {}), manifests([path]), listeners())
+    try:
+        scene.start()
+        yield scene
+    finally:
+        scene.stop()
+
+
+def test_they_are_sized(tmp_path: Path) -> None:
+    """A workload of one's own is sized by its own VPA; nothing of the shop is there."""
+    with running(tmp_path, workload(load="cpu: constant 400m"), vpa()) as scene:
+        scene.advance(10 * MINUTE)
+        rows = scene.onlooker.view("", "").rows
+
+        assert [row.vpa for row in rows] == ["web"]
+        assert (rows[0].cpu.request or 0) > 400
+
+
+def test_what_is_not_taken_is_told(tmp_path: Path) -> None:
+    """A kind that no cluster in memory has, and a VPA with mistakes, cost themselves alone."""
+    with running(tmp_path, SERVICE, SERVICE, WRONG, workload(), vpa()) as scene:
+        scene.advance(5)
+        refused = {one.who: one.why for one in scene.onlooker.news() if one.what is What.REFUSE}
+
+        assert refused.pop("other kinds") == "left out: 2 Service"
+        assert list(refused) == ["VerticalPodAutoscaler wrong"]
+        assert "spec.updatePolicy.updateMode" in refused["VerticalPodAutoscaler wrong"]
+        assert [row.pods for row in scene.onlooker.view("", "").rows] == [0]
