@@ -78,8 +78,7 @@ class Transport:
         self._bucket = bucket
         self._user_agent = user_agent
         self._lock = Lock()
-        self._streams: set[BaseHTTPResponse] = set()  # somebody reads them in a thread
-        self._unread: set[BaseHTTPResponse] = set()  # nobody has asked for a line yet
+        self._streams: dict[BaseHTTPResponse, bool] = {}  # whether a thread waits for it now
         self._closed = False
 
     def call(self, call: Call, deadlines: Deadlines) -> Json:
@@ -96,14 +95,14 @@ class Transport:
         silence = min(deadlines.silence_seconds, seconds)
         timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
         response = self._send(call, timeout, {})
-        self._keep(call, response)  # also if nobody ever asks for the first line
+        self._keep(call, response)  # also if nobody ever asks for a line, or for the next one
         return self._lines(call, response, seconds)
 
     def _lines(self, call: Call, response: BaseHTTPResponse, seconds: float) -> Iterator[bytes]:
         until = time.monotonic() + seconds
         with _closing(call, response), self._kept(response):
             rest = b""
-            while piece := _heard(response):
+            while piece := self._heard(call, response):
                 *lines, rest = (rest + piece).split(b"\n")
                 yield from lines
                 if time.monotonic() >= until:
@@ -111,24 +110,31 @@ class Transport:
         if rest.strip():
             raise Unavailable(f"{call}: the stream ended within a line")
 
-    def _keep(self, call: Call, response: BaseHTTPResponse) -> None:
+    def _heard(self, call: Call, response: BaseHTTPResponse) -> bytes:
+        """Return what comes next; nothing at the end, and after a long silence."""
+        self._keep(call, response, is_awaited=True)
+        try:
+            return response.read1(_READ_BYTES)
+        except ReadTimeoutError:
+            return b""
+        finally:
+            self._keep(call, response)
+
+    def _keep(self, call: Call, response: BaseHTTPResponse, *, is_awaited: bool = False) -> None:
         with self._lock:
             if not self._closed:
-                self._unread.add(response)
+                self._streams[response] = is_awaited
                 return
         response.close()
         raise Unavailable(f"{call}: the connection is closed on our side")
 
     @contextmanager
     def _kept(self, response: BaseHTTPResponse) -> Iterator[None]:
-        with self._lock:
-            self._unread.discard(response)
-            self._streams.add(response)
         try:
             yield
         finally:
             with self._lock:
-                self._streams.discard(response)
+                self._streams.pop(response, None)
 
     def _send(self, call: Call, timeout: Timeout, headers: Mapping[str, str]) -> BaseHTTPResponse:
         if (wait_seconds := self._bucket.reserve(time.monotonic())) > 0:
@@ -183,12 +189,15 @@ class Transport:
         """End all streams and close all connections; later streams are refused."""
         with self._lock:
             self._closed = True
-            for response in self._streams:
-                with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
-                    response.shutdown()
-            for response in self._unread:
-                response.close()
+            for response, is_awaited in self._streams.items():
+                _end(response, is_awaited=is_awaited)
         self._access.close()
+
+
+def _end(response: BaseHTTPResponse, *, is_awaited: bool) -> None:
+    """End a stream; the thread that waits for it closes it itself."""
+    with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
+        (response.shutdown if is_awaited else response.close)()
 
 
 def parse(call: Call, body: bytes) -> Json:
@@ -200,14 +209,6 @@ def parse(call: Call, body: bytes) -> Json:
     if not isinstance(found, dict):
         raise Unavailable(f"{call}: the answer is no JSON object")
     return found
-
-
-def _heard(response: BaseHTTPResponse) -> bytes:
-    """Return what comes next; nothing at the end, and after a long silence."""
-    try:
-        return response.read1(_READ_BYTES)
-    except ReadTimeoutError:
-        return b""
 
 
 def _read(call: Call, response: BaseHTTPResponse, until: float) -> bytes:

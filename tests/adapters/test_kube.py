@@ -187,10 +187,20 @@ def test_close_ends_watches(server: ApiServer) -> None:
         next(events)
         cluster.close()
 
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable, match="closed on our side"):
             list(events)
         with pytest.raises(Unavailable, match="closed on our side"):
             list(cluster.watch(PODS, resource_version="100"))
+
+
+def test_close_leaves_no_watch_open(server: ApiServer) -> None:
+    """Watches that somebody gave up unread or half read, and holds on to, are closed as well."""
+    server.put(PODS, "first")
+    with connected(server) as cluster:
+        watches = [cluster.watch(PODS, resource_version="100") for _ in range(2)]
+        next(watches[0])
+        streams = list(cluster._transport._streams)
+    assert [stream.closed for stream in streams] == [True, True]
 
 
 def test_write_and_read(cluster: KubeCluster) -> None:
