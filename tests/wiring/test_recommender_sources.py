@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
 from app.core.recommendation.promql import PastRules, Span
 from app.core.recommendation.rules import UPSTREAM, Departures
 from app.model.errors import BadSetting
+from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.place import Outside
-from app.wiring.recommender import round_rules
+from app.wiring.recommender import Process, round_rules
 from app.wiring.recommender_sources import external_usage, past_reading, past_rules
+from tests.adapters.api_server import serving
+from tests.adapters.connecting import kubeconfig, write
 from tests.cluster_in_memory import ClusterInMemory
-from tests.prometheus_server import prometheus
+from tests.flows.test_admission_process import free_port
+from tests.prometheus_server import Reply, prometheus
 from tests.stepped_clock import SteppedClock
 from tests.waiting import eventually
 
@@ -111,6 +117,31 @@ def test_reading_in_the_background() -> None:
     assert 'namespace="shop"' in server.asked[1].told["query"]
     count = "vpa_recommender_prometheus_client_api_requests_count_total"
     assert registry.get_sample_value(count, {"code": "200", "method": "post"}) == 4
+
+
+def test_nobody_waits_for_the_past(tmp_path: Path) -> None:
+    """While Prometheus is silent the process is ready and well, and it ends when told to."""
+    with prometheus() as silent, serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
+        silent.otherwise = lambda _: Reply(waits=True)
+        path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
+        told = settings(
+            f"--kubeconfig={path}",
+            f"--address=127.0.0.1:{port}",
+            "--storage=prometheus",
+            f"--prometheus-address={silent.url}",
+        )
+        process = Process(told, Outside())
+        process.start()
+        try:
+            url = f"http://127.0.0.1:{port}"
+            assert eventually(lambda: bool(silent.asked))
+            assert eventually(lambda: httpx.get(f"{url}/readyz").status_code == 200)
+            rounds = 'vpa_recommender_execution_latency_seconds_count{step="total"} 1.0'
+            assert eventually(lambda: rounds in httpx.get(f"{url}/metrics").text)
+            assert httpx.get(f"{url}/health-check").text == "OK"
+        finally:
+            process.stop()
+    assert len(silent.asked) == 1
 
 
 def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:

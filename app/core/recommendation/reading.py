@@ -35,6 +35,7 @@ from app.model.fields import Object
 
 _FIRST_POINTS: Final = 24  # of each series
 _MOST_POINTS: Final = 10_000  # of each series; Prometheus answers with no more than 11,000
+_FEWEST_POINTS: Final = 12  # of each series, unless it was too much
 _LARGEST_ANSWER: Final = 250_000  # points of all series
 _MILLICORES: Final = 1000.0
 
@@ -113,7 +114,8 @@ class Reading:
             return
         count = self._note_usage(found)
         self._done = self._until
-        self._piece = min(max(_LARGEST_ANSWER // max(count, 1), 1), self._most)
+        points = max(_LARGEST_ANSWER // max(count, 1), _FEWEST_POINTS)
+        self._piece = min(points, self._most)
         if self._done == self._columns:
             self._done = 0
             self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.DONE

@@ -96,6 +96,18 @@ def test_pieces() -> None:
     assert asked(reading).start == CUT - 240 * HOUR
 
 
+def test_pieces_of_many_series() -> None:
+    """However many series there are, a piece has some points, unless that was refused."""
+    reading = Reading(RULES, END)
+    reading.take(answer())
+    reading.take(answer(*[series(container())] * 30_000))
+    question = asked(reading)
+    assert question.start is not None
+    assert question.end - question.start == 11 * HOUR
+    assert reading.was_refused(is_too_much=True)
+    assert asked(reading).end - question.start == 5 * HOUR
+
+
 def test_more_points_than_prometheus_gives() -> None:
     """No piece has more points than Prometheus answers with."""
     second = timedelta(seconds=1)
