@@ -1,4 +1,4 @@
-"""The flag that brings back how the upstream autoscaler does it, as a whole or bit by bit."""
+"""The flags for what is done differently from upstream: less of it, or more."""
 
 from __future__ import annotations
 
@@ -25,14 +25,25 @@ class Parity:
 
 
 def _parity(differences: type, texts: Sequence[str]) -> Parity:
-    known = [_EVERYTHING, *(field.name for field in fields(differences))]
-    words = [word.strip().replace("-", "_") for text in texts for word in text.split(",")]
-    for word in filter(None, words):
-        if word not in known:
-            raise BadSetting(f'no difference is called "{word}"{nearest(word, known)}')
-    return Parity(_EVERYTHING in words, frozenset(filter(None, words)) - {_EVERYTHING})
+    words = _words(texts, [_EVERYTHING, *(field.name for field in fields(differences))])
+    return Parity(_EVERYTHING in words, words - {_EVERYTHING})
+
+
+def _extras(texts: Sequence[str]) -> tuple[str, ...]:
+    known = [field.name for field in fields(Departures) if field.default is False]
+    return tuple(sorted(_words(texts, known)))
+
+
+def _words(texts: Sequence[str], known: Sequence[str]) -> frozenset[str]:
+    words = {word.strip().replace("-", "_") for text in texts for word in text.split(",")} - {""}
+    for word in sorted(words - set(known)):
+        raise BadSetting(f'no difference is called "{word}"{nearest(word, known)}')
+    return frozenset(words)
 
 
 _WANTED: Final = "upstream, or names of differences with commas between them"
 PARITY: Final = Kind("NAME,...", _WANTED, partial(_parity, Upstream), repeats=True)
 RECOMMENDER_PARITY: Final = Kind("NAME,...", _WANTED, partial(_parity, Departures), repeats=True)
+EXTRAS: Final = Kind(
+    "NAME,...", "names of differences with commas between them", _extras, repeats=True
+)

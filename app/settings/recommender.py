@@ -28,7 +28,7 @@ from app.settings.flags import (
     optional,
     whole,
 )
-from app.settings.parity import RECOMMENDER_PARITY, Parity
+from app.settings.parity import EXTRAS, RECOMMENDER_PARITY, Parity
 from app.settings.shared import NO_EFFECT, Cluster, Election, Logging, Profiling, Scope
 
 
@@ -367,6 +367,10 @@ class Likeness:
             "do as upstream does: upstream for everything, or names of single differences; "
             "may be repeated",
         ),
+    ]
+    extras: Annotated[
+        tuple[str, ...],
+        Flag("extras", EXTRAS, "", "do also what is off unless named here; may be repeated"),
     ]
 
 

@@ -86,8 +86,9 @@ def recommender_rules(settings: Tuned) -> RecommenderRules:
     parity = settings.likeness.parity
     if parity.is_whole:
         return as_upstream(rules)
-    back = {switch: getattr(UPSTREAM, switch) for switch in parity.switches}
-    return replace(rules, departures=replace(rules.departures, **back))
+    changed = {switch: getattr(UPSTREAM, switch) for switch in parity.switches}
+    changed |= dict.fromkeys(settings.likeness.extras, True)
+    return replace(rules, departures=replace(rules.departures, **changed))
 
 
 def _estimator(told: Estimation) -> EstimatorRules:

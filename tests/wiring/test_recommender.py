@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 
+from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
@@ -30,6 +32,16 @@ def test_rounds_are_as_the_flags_say() -> None:
 
     assert (rules.interval_seconds, rules.namespace) == (30.0, "a")
     assert not rules.model.departures.rows_per_vpa
+
+
+def test_extras() -> None:
+    """What is off is on when it is named, and only that can be named."""
+    departures = round_rules(settings("--extras=interpolate,seed-selectors")).model.departures
+    assert (departures.interpolate, departures.seed_selectors) == (True, True)
+    assert not departures.native_sidecars
+
+    with pytest.raises(BadSetting, match='no difference is called "spec_selector"'):
+        settings("--extras=spec_selector")
 
 
 def test_it_becomes_ready(tmp_path: Path) -> None:

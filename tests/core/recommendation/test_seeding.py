@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
-from app.core.recommendation.moments import DAY, HOUR, nanoseconds
+from app.core.recommendation.moments import DAY, HOUR, UNSET, nanoseconds
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
 from tests.core.recommendation.scene import MI, START, Scene
 
@@ -27,11 +27,13 @@ HISTORY = Checkpoint(
 LEADER = {"matchLabels": {"role": "leader"}}
 
 
-def split(rules: RecommenderRules = SEEDS, *, pause_minutes: int = 0) -> Scene:
+def split(
+    rules: RecommenderRules = SEEDS, *, pause_minutes: int = 0, history: Checkpoint = HISTORY
+) -> Scene:
     """Return a scene in which a VPA with history has given way to one for leaders alone."""
     scene = Scene(rules)
     scene.vpa("web", restored=False)
-    scene.model.restore([HISTORY], scene.now)
+    scene.model.restore([history], scene.now)
     scene.pod(role="leader")
     scene.tick()
     scene.model.vpa_gone(("default", "web"), scene.now)
@@ -48,6 +50,14 @@ def test_what_the_former_one_knew() -> None:
     shown = split().shown("leader")["app"]
 
     assert (shown["target"], shown["upper"]) == ("1168m 1238659775", "12848m 13625257525")
+
+
+def test_a_former_one_without_cpu() -> None:
+    """What knew nothing but memory gives that on."""
+    blind = replace(HISTORY, cpu=StoredHistogram(), first_ns=UNSET, last_ns=UNSET, count=0)
+    shown = split(history=blind).shown("leader")["app"]
+
+    assert (shown["target"], shown["upper"]) == ("- 1238659775", "- 97656250000Ki")
 
 
 @pytest.mark.parametrize(
