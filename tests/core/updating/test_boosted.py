@@ -250,6 +250,8 @@ def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
     assert scene(*several(pod, 3), recommendation=more, rules=UPSTREAM).told() == BUSY
     in_place = scene(*several(pod, 3), recommendation=more, mode="InPlaceOrRecreate").decision()
     assert written(in_place) == {"app.requests.memory": "200Mi"}
+    removed = scene(*several(pod, 3), startup=None, mode="InPlaceOrRecreate").decision()
+    assert written(removed) == {"app.requests.memory": "200Mi"}
     nothing = scene(*several(pod, 3), recommendation=[recommended("200m/100Mi = =")])
     assert nothing.told() == BUSY
 

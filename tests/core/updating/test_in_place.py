@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.updating.decisions import Action, Decision, Reason
+from app.core.updating.failures import Pause
 from app.core.updating.memory import Memory, PodMemory, Resized
 from app.core.updating.rules import UpdateRules
 from app.model.gates import NO_GATES
@@ -29,6 +30,7 @@ from tests.core.updating.resizes import (
     Json,
     both,
     scene,
+    waits,
 )
 from tests.core.updating.scenes import (
     NOW,
@@ -94,6 +96,26 @@ def test_restarts_take_places_even_so(rules: UpdateRules) -> None:
     many = scene(several(running(RESTARTS), 5), rules=replace(rules, eviction_tolerance=0.1))
     assert many.count(Action.RESIZE) == 1
     assert many.count(Action.WAIT) == 4
+
+
+def test_a_pod_that_is_restarting_is_not_alive() -> None:
+    """Its conditions may not say so yet; upstream takes its word."""
+    restarting = with_status(
+        running(container("app", "200m/200Mi", resize={"memory": "RestartContainer"})),
+        "app",
+        resources={"requests": amounts("100m/100Mi")},
+    )
+    pods = [restarting, *several(running(RESTARTS), 3)[1:]]
+    assert scene(pods).count(Action.RESIZE) == 0
+    assert scene(pods, rules=UPSTREAM).count(Action.RESIZE) == 1
+
+
+def test_a_pause_is_no_news_of_a_resize() -> None:
+    """A pod that rests after a refusal and is in a resize is told to be in a resize."""
+    pause = Pause(Reason.RESIZE_ERROR, "refused: no", 1, NOW + MINUTE)
+    memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
+    pods = [waits("InProgress", ago=MINUTE), *CALM]
+    assert replace(scene(pods), memory=memory).told() == IN_PROGRESS
 
 
 @both

@@ -51,16 +51,14 @@ def test_the_breaker_counts() -> None:
 
 def test_what_is_learnt_is_added() -> None:
     """To what was remembered before; nothing learnt changes nothing."""
-    before = PodMemory("default", "web-0", unboosted=NOW)
+    before = PodMemory("default", "web-0", unboosted=NOW, resizing_since=NOW)
     memory = Memory(pods={POD.uid: before})
     found = ledger(memory)
     found.remember(Assessment(POD, VPA))
     assert found.memory() == memory
     past = Infeasible({}, frozenset(), NOW, None)
-    found.remember(Assessment(POD, VPA, resizing_since=NOW))
     found.remember(Assessment(POD, VPA, infeasible=past))
-    kept = found.memory().pods[POD.uid]
-    assert (kept.unboosted, kept.infeasible) == (NOW, past)
+    assert found.memory().pods[POD.uid] == replace(before, infeasible=past)
 
 
 def test_rollouts_are_seen_while_they_last() -> None:
