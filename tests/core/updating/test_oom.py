@@ -64,6 +64,15 @@ SECONDS = timedelta(seconds=5)
             False,
             id="G12",
         ),
+        pytest.param(
+            killed(
+                running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "app"})
+            ),
+            {},
+            ALL_GATES,
+            True,
+            id="G12 observed",
+        ),
         pytest.param(killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="G15"),
         pytest.param(killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="G16"),
         pytest.param(killed(POD, lived=SECONDS), SHORT, NO_GATES, True, id="G17"),
