@@ -225,6 +225,19 @@ class Scene:
             for one in recommendation.get("containerRecommendations", [])
         }
 
+    def amounts(self, name: str) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Return target, lower and upper of each container in millicores and bytes."""
+        return {
+            one.container: {
+                resource: tuple(
+                    amounts[resource].milli if resource == "cpu" else amounts[resource].units
+                    for amounts in (one.target, one.lower_bound, one.upper_bound)
+                )
+                for resource in one.target
+            }
+            for one in self.vpas[name].vpa.recommendation or ()
+        }
+
     def conditions(self, name: str = "web") -> dict[str, tuple[str, str, str]]:
         """Return status, reason and message by type."""
         return {

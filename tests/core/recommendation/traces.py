@@ -101,14 +101,7 @@ class Trace:
         """Both must say the same."""
         self.scene.tick()
         for name in VPAS:
-            shown = {
-                one.container: {
-                    resource: tuple(
-                        amounts[resource].milli if resource == "cpu" else amounts[resource].units
-                        for amounts in (one.target, one.lower_bound, one.upper_bound)
-                    )
-                    for resource in one.target
-                }
-                for one in self.scene.vpas[name].vpa.recommendation or ()
-            }
-            assert shown == self.reference.recommend(name, self.now), (self.minute, name)
+            assert self.scene.amounts(name) == self.reference.recommend(name, self.now), (
+                self.minute,
+                name,
+            )

@@ -128,17 +128,7 @@ class Trace:
         expected = self.plain.loop(self.now)
         self.scene.tick()
         for name in self.plain.vpas:
-            shown = {
-                one.container: {
-                    resource: tuple(
-                        amounts[resource].milli if resource == "cpu" else amounts[resource].units
-                        for amounts in (one.target, one.lower_bound, one.upper_bound)
-                    )
-                    for resource in one.target
-                }
-                for one in self.scene.vpas[name].vpa.recommendation or ()
-            }
-            assert shown == expected[name], (self.minute, name)
+            assert self.scene.amounts(name) == expected[name], (self.minute, name)
 
     def compare_stored(self) -> None:
         """Both must store the same."""
