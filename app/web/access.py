@@ -67,7 +67,7 @@ class Guard:
             403,
             f"user {identity.username!r} may not {verb} {VPAS.plural}.{VPAS.group} {place}",
             subject=f"{VPAS.kind} {namespace}/{name}" if name else "",
-            field="namespace" if namespace else "",
+            field="path.namespace" if namespace else "",
         )
 
 

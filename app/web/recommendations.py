@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 import orjson
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
 from app.core.recommendation.derivations import Derivation
@@ -70,9 +70,11 @@ class Recommendations:
         self._guard = guard
         self._sizer = sizer
 
-    def page(self, token: str, namespace: str, *, explains: bool, limit: int, after: str) -> Json:
+    def page(
+        self, authorization: str, namespace: str, *, explains: bool, limit: int, after: str
+    ) -> Json:
         """Return the recommendations of one namespace or of all."""
-        self._guard.admit(token, "get" if namespace else "list", namespace)
+        self._guard.admit(authorization, "get" if namespace else "list", namespace)
         seen = self._seen(namespace, explains=explains)
         found = list(islice(seen.vpas(namespace, after), limit + 1 if limit else None))
         shown = found[:limit] if limit else found
@@ -82,19 +84,21 @@ class Recommendations:
             "next": f"{last.namespace}/{last.name}" if last is not None else "",
         }
 
-    def one(self, token: str, namespace: str, name: str, *, explains: bool) -> Json:
+    def one(self, authorization: str, namespace: str, name: str, *, explains: bool) -> Json:
         """Return the recommendation for one VPA."""
-        self._guard.admit(token, "get", namespace, name)
+        self._guard.admit(authorization, "get", namespace, name)
         seen = self._seen(namespace, explains=explains)
         vpa = seen.snapshot.of(namespace).vpas.get(name)
         if vpa is None:
             subject = f"{VPAS.kind} {namespace}/{name}"
-            raise Refusal(404, f"there is no VPA {namespace}/{name}", subject=subject, field="name")
+            raise Refusal(
+                404, f"there is no VPA {namespace}/{name}", subject=subject, field="path.name"
+            )
         return seen.told([vpa])[0]
 
-    def pod(self, token: str, namespace: str, name: str, *, explains: bool) -> Json:
+    def pod(self, authorization: str, namespace: str, name: str, *, explains: bool) -> Json:
         """Return what a pod would get."""
-        self._guard.admit(token, "get", namespace)
+        self._guard.admit(authorization, "get", namespace)
         seen = self._seen(namespace, explains=explains)
         sized = self._sizer.size(namespace, name, seen.snapshot)
         told = seen.told([sized.vpa])[0] if sized.vpa is not None else {}
@@ -107,7 +111,7 @@ class Recommendations:
         sources = self._sources
         if namespace and sources.namespace not in ("", namespace):
             message = f"this recommender looks at namespace {sources.namespace} only"
-            raise Refusal(404, message, field="namespace")
+            raise Refusal(404, message, field="path.namespace")
         if problem := sources.problem():
             raise Refusal(503, problem, headers=_LATER)
         derivations = sources.derivations()
@@ -221,16 +225,15 @@ _BEARER: Final = HTTPBearer(auto_error=False, description="of a user or a servic
 class _Caller:
     """Who asks, and what answers they have."""
 
-    token: str
+    authorization: str
     known: str
 
 
 async def _caller(
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
+    authorization: Annotated[str, Header(include_in_schema=False)] = "",
     if_none_match: Annotated[str, Header(description="the ETags that you have")] = "",
 ) -> _Caller:
-    token = "" if credentials is None else f"{credentials.scheme} {credentials.credentials}"
-    return _Caller(token, if_none_match)
+    return _Caller(authorization, if_none_match)
 
 
 Caller = Annotated[_Caller, Depends(_caller)]
@@ -240,14 +243,21 @@ After = Annotated[str, Query(max_length=320, description="only those after this 
 
 def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
     """Return the paths; which of them asks for what stands in the documentation they make."""
-    router = APIRouter(prefix="/v1", responses=_ANSWERS, tags=["recommendations"])
+    router = APIRouter(
+        prefix="/v1",
+        responses=_ANSWERS,
+        tags=["recommendations"],
+        dependencies=[Security(_BEARER)],  # for the documentation; the guard reads it
+    )
 
     @router.get("/recommendations", response_model=Page)
     async def all_recommendations(
         caller: Caller, explain: Explain = False, limit: Limit = 0, after: After = ""
     ) -> Response:
         """Recommendations for the VPAs of all namespaces."""
-        asked = partial(found.page, caller.token, "", explains=explain, limit=limit, after=after)
+        asked = partial(
+            found.page, caller.authorization, "", explains=explain, limit=limit, after=after
+        )
         return await desk.answer(asked, caller.known)
 
     @router.get("/namespaces/{namespace}/recommendations", response_model=Page)
@@ -260,7 +270,7 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
     ) -> Response:
         """Recommendations for the VPAs of one namespace."""
         asked = partial(
-            found.page, caller.token, namespace, explains=explain, limit=limit, after=after
+            found.page, caller.authorization, namespace, explains=explain, limit=limit, after=after
         )
         return await desk.answer(asked, caller.known)
 
@@ -269,7 +279,7 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
         caller: Caller, namespace: Place, name: Name, explain: Explain = False
     ) -> Response:
         """The recommendation for one VPA."""
-        asked = partial(found.one, caller.token, namespace, name, explains=explain)
+        asked = partial(found.one, caller.authorization, namespace, name, explains=explain)
         return await desk.answer(asked, caller.known)
 
     @router.get("/namespaces/{namespace}/pods/{name}", response_model=PodAnswer)
@@ -277,7 +287,7 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
         caller: Caller, namespace: Place, name: Name, explain: Explain = False
     ) -> Response:
         """What a running pod would get if it were created now, sized as the webhook does it."""
-        asked = partial(found.pod, caller.token, namespace, name, explains=explain)
+        asked = partial(found.pod, caller.authorization, namespace, name, explains=explain)
         return await desk.answer(asked, caller.known)
 
     @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)

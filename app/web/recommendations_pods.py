@@ -106,7 +106,8 @@ class Sizer:
             anew = created_again(pod, self._template(verdict) or _unboosted(pod))
             return SizedPod(pod, anew, self._judge(anew, view))
         except NotFound:
-            raise Refusal(404, f"there is no pod {namespace}/{name}", subject=subject) from None
+            message = f"there is no pod {namespace}/{name}"
+            raise Refusal(404, message, subject=subject, field="path.name") from None
         except ClusterError as error:
             message = f"the cluster gives no answer: {error}"
             raise Refusal(503, message, subject=subject, headers=_LATER) from None

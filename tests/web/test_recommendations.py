@@ -218,13 +218,15 @@ def test_a_recommender_of_one_namespace() -> None:
     [
         pytest.param(
             "/v1/namespaces/default/recommendations/ghost", 404,
-            "VerticalPodAutoscaler default/ghost", "name", id="no such VPA",
+            "VerticalPodAutoscaler default/ghost", "path.name", id="no such VPA",
         ),
         pytest.param(
-            "/v1/namespaces/default/pods/ghost", 404, "Pod default/ghost", "", id="no such pod"
+            "/v1/namespaces/default/pods/ghost", 404,
+            "Pod default/ghost", "path.name", id="no such pod",
         ),
         pytest.param(
-            "/v1/namespaces/nowhere/pods/ghost", 404, "Pod nowhere/ghost", "", id="no namespace"
+            "/v1/namespaces/nowhere/pods/ghost", 404,
+            "Pod nowhere/ghost", "path.name", id="no namespace",
         ),
         pytest.param("/v1/namespaces/Default/recommendations", 422, "", "path.namespace",
             id="upper case"),
