@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
 from app.core.recommendation.models import RecommenderModel, model_for
+from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.oom import evicted
 from app.core.recommendation.publications import Publication, Why
 from app.core.recommendation.rules import RecommenderRules
@@ -104,6 +105,7 @@ class Recommender:
         self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
         self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
         self._has_looked = self._is_restored = False
+        self._unrecalled: set[VpaKey] = set()  # what they used in the past is not known yet
         self._due = clock.monotonic()
         if not departures.first_tick_at_once:
             self._due += rules.interval_seconds
@@ -209,18 +211,24 @@ class Recommender:
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
             problems = self.model.restore(mine, now, only=waiting)
-            if self._around.past is not None:
-                self._around.past.ask(waiting, now)
         else:
             problems = self.model.restore(found, now)
             self._is_restored = True
+        self._unrecalled |= waiting
         _tell("checkpoint not used", problems)
 
     def _recall(self, now: datetime) -> None:
-        """Learn what was found of the past."""
-        if self._around.past is not None:
-            for found in self._around.past.taken():
-                self.model.learn_past(found.usage, now, only=found.only)
+        """Learn what was found of the past, each VPA once and as soon as its target is known."""
+        past, known = self._around.past, self._lookout.vpas
+        self._unrecalled &= known.keys()
+        if past is None:
+            return
+        ready = {key for key in self._unrecalled if known[key].selector is not None}
+        past.ask(ready, now)
+        for found in past.taken():
+            only = None if found.only is None else ready & found.only
+            self.model.learn_past(found.usage, now, only=only)
+            self._unrecalled -= ready if only is None else only
 
     def _read_usage(self, now: datetime) -> int:
         """Take usage page by page, so that what was read counts even if the rest cannot be."""

@@ -8,7 +8,6 @@ model counts live usage from the start of its term, the past ends there, wheneve
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
@@ -35,7 +34,7 @@ class Recalled:
     """The past, and whose it is."""
 
     usage: PastUsage
-    only: Collection[VpaKey] | None = None  # None: of all VPAs
+    only: set[VpaKey] | None = None  # None: of all VPAs
 
 
 @dataclass(slots=True, eq=False)
@@ -72,12 +71,13 @@ class Remembering:
         with self._lock:
             self._wishes, self._found = [wish], []
 
-    def ask(self, vpas: Collection[VpaKey], now: datetime) -> None:
-        """Read the past for VPAs that came, unless all of it is still to come."""
+    def ask(self, vpas: set[VpaKey], now: datetime) -> None:
+        """Read the past for some VPAs, unless it is to come anyway."""
         with self._lock:
-            if self._rules.is_strict or any(one.only is None for one in self._wishes + self._found):
+            coming = [one.only for one in self._wishes] + [one.only for one in self._found]
+            if self._rules.is_strict or None in coming:
                 return
-            for key in vpas:
+            for key in vpas.difference(*filter(None, coming)):
                 self._wished(key[0], now).add(key)
 
     def taken(self) -> list[Recalled]:

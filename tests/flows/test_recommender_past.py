@@ -182,6 +182,20 @@ def test_a_vpa_that_comes_late() -> None:
         assert cores(stage) < 0.2
 
 
+def test_a_target_that_is_found_late() -> None:
+    """A VPA whose target is not known at first gets the past when it is."""
+    with staged() as (stage, past, replica):
+        past.remember("late-0", 1.0, 1000)
+        past.labels = {"label_app": "late"}
+        stage.apply(vpa("late", target="Deployment/late"))
+        stage.run(121)
+        assert replica.begun[0].model.tally.cpu == 3 * 2
+
+        stage.apply(deployment("late", container(limits=BIG), load=LOAD, replicas=1))
+        stage.run(121)
+        assert cores(stage, "late") > 1.1
+
+
 def test_another_term() -> None:
     """A process that leads again knows nothing any more, and reads the past again."""
     with staged() as (stage, past, replica):

@@ -152,19 +152,21 @@ def test_query_that_is_wrong() -> None:
 def test_later_vpas() -> None:
     """The past is read for VPAs that come later, once for all of a namespace that wait."""
     scene = Scene()
-    scene.memory.ask([("shop", "early")], scene.clock.now())
+    scene.memory.ask({("shop", "early")}, scene.clock.now())
     scene.tick()
-    scene.memory.ask([("shop", "early")], scene.clock.now())
+    scene.memory.ask({("shop", "early")}, scene.clock.now())
     assert scene.wanted() == [None]
 
     scene.clock.wait(600)
     now = scene.clock.now()
-    for keys in ([("shop", "a"), ("other", "b")], [("shop", "c")]):
+    for keys in ({("shop", "a")}, {("other", "b")}, {("shop", "a"), ("shop", "c")}):
         scene.memory.ask(keys, now)
     for _ in range(3):
         scene.tick()
+        scene.memory.ask({("other", "b")}, now)
 
     assert scene.wanted() == [{("shop", "a"), ("shop", "c")}, {("other", "b")}]
+    assert len(scene.archive.asked) == 9
     assert scene.archive.asked[-1][1] == now - timedelta(minutes=2)
     assert 'namespace="other"' in scene.archive.asked[-1][0]
 
@@ -174,10 +176,10 @@ def test_vpas_that_come_while_a_namespace_is_read() -> None:
     scene = Scene()
     scene.tick()
     scene.memory.taken()
-    scene.memory.ask([("shop", "a")], scene.clock.now())
+    scene.memory.ask({("shop", "a")}, scene.clock.now())
     scene.archive.replies.append(DOWN)
     scene.tick()
-    scene.memory.ask([("shop", "b")], scene.clock.now())
+    scene.memory.ask({("shop", "b")}, scene.clock.now())
     scene.tick()
     scene.tick()
 
@@ -201,7 +203,7 @@ def test_strictness(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene(STRICT)
     scene.archive.replies += [NOTHING, HEAVY]
     scene.tick()
-    scene.memory.ask([("shop", "a")], scene.clock.now())
+    scene.memory.ask({("shop", "a")}, scene.clock.now())
     scene.tick()
 
     assert scene.memory.is_settled()
