@@ -1,8 +1,9 @@
 """The webhook under load, beside a plain TLS echo on the same server in the same run.
 
 Strategy: real TLS, keep-alive, a well-known load generator in a process of its own. What is
-printed first is ratios: they hold on noisy machines where rates do not. Reviews are of about
-2.8 KB and differ, so that no cache of one answer shines.
+printed first is ratios: they hold on noisy machines where rates do not, and CPU time for each
+request even beside other work. Reviews are of about 2.8 KB and differ as those of many rollouts
+do, so that no cache of one answer shines.
 
     python -m bench.admission [--seconds 8] [--connections 32] [--workers 2]
 
@@ -24,15 +25,23 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import orjson
 
 NAMESPACE = "load"
 REVIEWS = 1000
 WORKLOADS = 200
+
+
+class Server(NamedTuple):
+    """What is loaded."""
+
+    port: int
+    session: int  # of all its processes
 
 
 class Load(NamedTuple):
@@ -42,6 +51,7 @@ class Load(NamedTuple):
     p50_ms: float
     p99_ms: float
     failed: int
+    cpu_us: float  # of the server, for each request
 
 
 def objects(vpas_here: int, vpas_elsewhere: int, owners: int) -> Iterator[dict[str, object]]:
@@ -74,7 +84,7 @@ def _workload(
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{name}-5d8f",
+            "name": _replica_set(name),
             "namespace": namespace,
             "uid": f"r-{name}",
             "ownerReferences": [owner | {"controller": True}] if with_deployment else [],
@@ -83,6 +93,10 @@ def _workload(
     }
     if with_vpa:
         yield _vpa(namespace, name)
+
+
+def _replica_set(name: str) -> str:
+    return f"{name}-{crc32(name.encode()):x}"
 
 
 def _vpa(namespace: str, name: str) -> dict[str, object]:
@@ -126,6 +140,7 @@ def _vpa(namespace: str, name: str) -> dict[str, object]:
 def review(index: int, workloads: int) -> dict[str, object]:
     """Return a review of a pod as a ReplicaSet makes it, of about 2.8 KB."""
     name = f"app-{index % workloads}"
+    replica_set = _replica_set(name)
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     mounts = [
@@ -157,15 +172,15 @@ def review(index: int, workloads: int) -> dict[str, object]:
                 "kind": "Pod",
                 "apiVersion": "v1",
                 "metadata": {
-                    "generateName": f"{name}-5d8f-",
+                    "generateName": f"{replica_set}-",
                     "creationTimestamp": None,
-                    "labels": {"app": name, "pod-template-hash": "5d8f"},
+                    "labels": {"app": name, "pod-template-hash": replica_set.rpartition("-")[2]},
                     "annotations": {"prometheus.io/scrape": "true"},
                     "ownerReferences": [
                         {
                             "apiVersion": "apps/v1",
                             "kind": "ReplicaSet",
-                            "name": f"{name}-5d8f",
+                            "name": replica_set,
                             "uid": f"r-{name}",
                             "controller": True,
                             "blockOwnerDeletion": True,
@@ -234,16 +249,18 @@ function delay() return math.random(0, {most_ms}) end
 
 
 def wrk(
-    folder: Path, port: int, bodies: Path, seconds: int, connections: int, rate: float = 0
+    folder: Path, at: Server, bodies: Path, seconds: int, connections: int, rate: float = 0
 ) -> Load:
-    """Load a port as fast as it answers, or at about a rate."""
+    """Load a server as fast as it answers, or at about a rate."""
     script = folder / "post.lua"
     rests = _RESTS.format(most_ms=round(2000 * connections / rate)) if rate else ""
     script.write_text(_LUA.format(path=bodies) + rests)
     command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script)]
+    before = _cpu_seconds(at.session)
     done = subprocess.run(
-        [*command, f"https://127.0.0.1:{port}"], capture_output=True, text=True, check=True
+        [*command, f"https://127.0.0.1:{at.port}"], capture_output=True, text=True, check=True
     )
+    spent = _cpu_seconds(at.session) - before
     text = done.stdout
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     return Load(
@@ -251,6 +268,7 @@ def wrk(
         p50_ms=_milliseconds(_found(r"\n +50%\s+(\S+)", text)),
         p99_ms=_milliseconds(_found(r"\n +99%\s+(\S+)", text)),
         failed=int(bad[1]) if bad else 0,
+        cpu_us=spent * 1e6 / float(_found(r"(\d+) requests in", text)),
     )
 
 
@@ -269,8 +287,8 @@ def _milliseconds(text: str) -> float:
 
 
 @contextmanager
-def webhook(folder: Path, found: Path, workers: int) -> Iterator[tuple[int, int]]:
-    """Run the webhook on files; yields its port and its session."""
+def webhook(folder: Path, found: Path, workers: int) -> Iterator[Server]:
+    """Run the webhook on files."""
     port, health = _free_port(), _free_port()
     command = [
         sys.executable, "-m", "app", "admission", "--objects", str(found), f"--port={port}",
@@ -279,11 +297,11 @@ def webhook(folder: Path, found: Path, workers: int) -> Iterator[tuple[int, int]
     ]  # fmt: skip
     with _running(command) as process:
         _wait_for(f"http://127.0.0.1:{health}/readyz")
-        yield port, process.pid
+        yield Server(port, process.pid)
 
 
 @contextmanager
-def echo(folder: Path, workers: int, size: int) -> Iterator[int]:
+def echo(folder: Path, workers: int, size: int) -> Iterator[Server]:
     """Run a plain uvicorn that answers each POST with so many bytes, over the same TLS."""
     port = _free_port()
     command = [
@@ -292,9 +310,9 @@ def echo(folder: Path, workers: int, size: int) -> Iterator[int]:
         "--no-access-log", "--log-level=error", f"--ssl-certfile={folder / 'certs/serverCert.pem'}",
         f"--ssl-keyfile={folder / 'certs/serverKey.pem'}",
     ]  # fmt: skip
-    with _running(command, PLUMBLINE_ECHO_BYTES=str(size)):
+    with _running(command, PLUMBLINE_ECHO_BYTES=str(size)) as process:
         _wait_for_port(port)
-        yield port
+        yield Server(port, process.pid)
 
 
 @contextmanager
@@ -348,14 +366,24 @@ def _wait_for_port(port: int) -> None:
 
 def _rss_mb(session: int) -> float:
     """Return the memory of the largest process of a session."""
-    sizes = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            if os.getsid(int(status.parent.name)) == session:
-                sizes.append(int(_found(r"VmRSS:\s+(\d+)", status.read_text())) / 1024)
-        except OSError:
-            continue
+    statuses = (path / "status" for path in _processes(session))
+    sizes = (int(_found(r"VmRSS:\s+(\d+)", path.read_text())) / 1024 for path in statuses)
     return max(sizes, default=0.0)
+
+
+def _cpu_seconds(session: int) -> float:
+    """Return what all processes of a session have spent."""
+    stats = ((path / "stat").read_text().rpartition(")")[2].split() for path in _processes(session))
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+
+
+def _processes(session: int) -> list[Path]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if os.getsid(int(path.name)) == session:
+                found.append(path)
+    return found
 
 
 def _written(path: Path, items: Iterator[dict[str, object]]) -> Path:
@@ -402,13 +430,13 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     size = len(orjson.dumps(review(0, 1)))
     print(f"reviews of {size} bytes, {options.connections} connections, {options.workers} workers")
     for turn in range(options.rounds):
-        with echo(folder, options.workers, 1100) as port:
-            load = wrk(folder, port, bodies["1 VPA"], options.seconds, options.connections)
+        with echo(folder, options.workers, 1100) as at:
+            load = wrk(folder, at, bodies["1 VPA"], options.seconds, options.connections)
             found.setdefault("TLS echo", []).append(load)
         for scene in SCENES:
-            with webhook(folder, files[scene], options.workers) as (port, session):
-                load = wrk(folder, port, bodies[scene], options.seconds, options.connections)
-                memory[scene] = _rss_mb(session)
+            with webhook(folder, files[scene], options.workers) as at:
+                load = wrk(folder, at, bodies[scene], options.seconds, options.connections)
+                memory[scene] = _rss_mb(at.session)
                 found.setdefault(scene, []).append(load)
         print(f"round {turn + 1} of {options.rounds} done", flush=True)
     _table(found, memory)
@@ -422,10 +450,12 @@ def _median(loads: list[Load]) -> Load:
 
 def _table(found: dict[str, list[Load]], memory: dict[str, float]) -> None:
     base = _median(found["TLS echo"]).rate
-    print(f"\n{'':14}{'rate/s':>10}{'of echo':>9}{'p50 ms':>9}{'p99 ms':>9}{'failed':>8}{'MB':>7}")
+    head = f"{'rate/s':>10}{'of echo':>9}{'cpu us':>8}{'p50 ms':>9}{'p99 ms':>9}"
+    print(f"\n{'':14}{head}{'failed':>8}{'MB':>7}")
     for scene, loads in found.items():
         load = _median(loads)
-        row = f"{load.rate:10.0f}{load.rate / base:9.2f}{load.p50_ms:9.2f}{load.p99_ms:9.2f}"
+        row = f"{load.rate:10.0f}{load.rate / base:9.2f}{load.cpu_us:8.1f}"
+        row += f"{load.p50_ms:9.2f}{load.p99_ms:9.2f}"
         print(f"{scene:14}{row}{load.failed:8}{memory.get(scene, 0):7.0f}")
     many, one = _median(found["2,000 VPAs"]).rate, _median(found["1 VPA"]).rate
     print(f"\n2,000 VPAs beside 1 VPA: {many / one:.2f}")
@@ -434,9 +464,9 @@ def _table(found: dict[str, list[Load]], memory: dict[str, float]) -> None:
 def _at_half_load(
     folder: Path, options: argparse.Namespace, most: float, file: Path, bodies: Path
 ) -> None:
-    with webhook(folder, file, options.workers) as (port, _):
-        wrk(folder, port, bodies, 2, options.connections)  # what is read first is slower
-        load = wrk(folder, port, bodies, options.seconds, options.connections, most / 2)
+    with webhook(folder, file, options.workers) as at:
+        wrk(folder, at, bodies, 2, options.connections)  # what is read first is slower
+        load = wrk(folder, at, bodies, options.seconds, options.connections, most / 2)
     print(
         f"at {load.rate:.0f}/s, about half of that: p50 {load.p50_ms:.2f} ms, "
         f"p99 {load.p99_ms:.2f} ms, failed {load.failed}"
