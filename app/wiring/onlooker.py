@@ -24,7 +24,7 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
 from app.model.pods import UPDATES_ANNOTATION, Pod
 from app.model.quantity import ZERO, Quantity
-from app.model.vpa import Vpa
+from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster
 from app.web.decisions import Archive
 from app.wiring.lodge import Reviewed
@@ -74,7 +74,7 @@ class Onlooker:
         self._counts: Counter[What] = Counter()
         self._refusals: Counter[str] = Counter()
         self._event_counts: dict[tuple[str, str], int] = {}
-        self._targets: dict[tuple[str, str], Mapping[str, Quantity]] = {}
+        self._targets: dict[tuple[str, str, str], Mapping[str, Quantity]] = {}
         self._last: dict[str, Decision] = {}  # of the latest round, by uid
         self._round_at: datetime | None = None
         self._reviews: deque[tuple[datetime, int]] = deque()
@@ -138,6 +138,7 @@ class Onlooker:
                 before=before,
                 after=after,
             ),
+            is_dry=self._sights.is_dry,
         )
 
     # --- objects
@@ -155,15 +156,14 @@ class Onlooker:
                         self.note(What.KILL, after.name, f"{one.container} ran out of {had}")
 
     def _recommended(self, before: Vpa | None, after: Vpa) -> None:
-        key = (after.namespace, after.name)
         for one in after.recommendation or ():
+            key = (after.namespace, after.name, one.container)
             told = self._targets.get(key, {})
             if told and not _differs(told, one.target):
                 continue
             self._targets[key] = one.target
-            shown = ", ".join(f"{amount(name, one.target[name])} {name}" for name in one.target)
             if before is not None:
-                self.note(What.RECOMMEND, after.name, f"{shown} for {one.container}")
+                self.note(What.RECOMMEND, after.name, _target(one))
 
     def _created(self, pod: Pod) -> None:
         if pod.created is None or pod.created < self._began - timedelta(seconds=1):
@@ -276,6 +276,16 @@ def _used(items: Sequence[Object]) -> Iterator[tuple[tuple[str, str], Used]]:
                     sum(one.get(MEMORY, ZERO).units for one in found),
                 ),
             )
+
+
+def recommended(vpa: Vpa) -> str:
+    """Say what a VPA recommends."""
+    return "; ".join(map(_target, vpa.recommendation or ())) or "no recommendation"
+
+
+def _target(found: ContainerRecommendation) -> str:
+    shown = ", ".join(f"{amount(name, found.target[name])} {name}" for name in found.target)
+    return f"{shown} for {found.container}"
 
 
 def _differs(old: Mapping[str, Quantity], new: Mapping[str, Quantity]) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from app.ports import Cluster, Json, Resource
+from app.adapters.mirror import Source
+from app.ports import VPAS, Cluster, Json
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
@@ -21,13 +23,16 @@ from app.wiring.brought import nodes_for
 from app.wiring.certification import Certification, local
 from app.wiring.clock import SystemClock
 from app.wiring.demo.story import Story
+from app.wiring.drafts import Drafted, Drafts
 from app.wiring.lodge import Lodge
-from app.wiring.onlooker import Onlooker, Sights
-from app.wiring.place import Connection, Outside
+from app.wiring.onlooker import Onlooker, Sights, recommended
+from app.wiring.place import Connection, Mirrored, Outside
 from app.wiring.screen.view import What
 from app.wiring.stage import Stage
-from app.wiring.unwritten import Unwritten
+from app.wiring.unwritten import Told, Unsent, Unwritten
 from app.wiring.world import Cast, World
+
+_DRY_INTERVAL: Final = timedelta(seconds=5)  # of the updater, which touches nothing
 
 Listeners = tuple[socket.socket, socket.socket]
 
@@ -132,8 +137,10 @@ class Observed:
         cast = cast_of(settings)
         # Pods that would be created now would come to our webhook, which answers.
         webhook = replace(cast.updater.admission, is_on=False)
-        cast = replace(cast, updater=replace(cast.updater, admission=webhook))
-        place = Onlooking(self._told)
+        loop = replace(cast.updater.loop, interval=_DRY_INTERVAL)
+        cast = replace(cast, updater=replace(cast.updater, admission=webhook, loop=loop))
+        self._drafts = Drafts()
+        place = Onlooking(self._told, self._drafts)
         self._connection = place.connect(cast.updater.cluster)
         self.cluster: Cluster = self._connection
         self._recommender = recommender.Process(cast.recommender, place)
@@ -178,22 +185,29 @@ class Observed:
         self._webhook.stop()
         self._connection.close()
 
-    def _told(self, verb: str, resource: Resource, namespace: str, name: str) -> None:
-        self.onlooker.note(
-            What.WRITE, f"{resource.kind} {name}", f"not sent: {verb} in {namespace}"
-        )
+    def _told(self, unsent: Unsent) -> None:
+        what = f"{unsent.verb} in {unsent.namespace}"
+        if unsent.resource == VPAS and unsent.item is not None:
+            draft = self._drafts.take(unsent.item)
+            what = recommended(draft) if draft is not None else what
+        self.onlooker.note(What.WRITE, f"{unsent.resource.kind} {unsent.name}", f"not sent: {what}")
 
 
 class Onlooking(Outside):
-    """The real world, in which nothing is written."""
+    """The real world, in which nothing is written; what would be is shown as if it was."""
 
-    def __init__(self, told: Callable[[str, Resource, str, str], None]) -> None:
+    def __init__(self, told: Told, drafts: Drafts) -> None:
         super().__init__()
         self._told = told
+        self._drafts = drafts
 
     def connect(self, reach: Reach, /) -> Connection:
         """Connect to the API server; what would be written is told."""
         return Unwritten(super().connect(reach), self._told)
+
+    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+        """Watch, and see what was not sent as well."""
+        return Drafted(super().mirror(cluster, sources), self._drafts)
 
 
 def cast_of(settings: RunSettings) -> Cast:

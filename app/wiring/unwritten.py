@@ -7,13 +7,26 @@ goes on as if it had been; nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from app.model import patches
 from app.model.errors import Refused
 from app.ports import PODS, Json, Page, PatchKind, Resource, WatchEvent
 from app.wiring.place import Connection
 
-Told = Callable[[str, Resource, str, str], None]  # verb, resource, namespace and name
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A write that was not sent."""
+
+    verb: str
+    resource: Resource
+    namespace: str
+    name: str
+    item: Json | None = None  # as it would be, where it would be
+
+
+Told = Callable[[Unsent], None]
 
 
 class Unwritten:
@@ -90,13 +103,13 @@ class Unwritten:
         """Tell of a creation; return the object that was handed in."""
         del dry_run  # not even that is sent
         metadata = body.get("metadata") or {}
-        verb = f"create {subresource}".strip()
-        self._told(verb, resource, namespace, name or str(metadata.get("name", "")))
+        verb, named = f"create {subresource}".strip(), name or str(metadata.get("name", ""))
+        self._told(Unsent(verb, resource, namespace, named, body))
         return body
 
     def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
         """Tell of a replacement; return what was handed in."""
-        self._told("replace", resource, namespace, name)
+        self._told(Unsent("replace", resource, namespace, name, body))
         return body
 
     def patch(
@@ -113,20 +126,23 @@ class Unwritten:
         """Tell of a change; return the object as it would be."""
         del dry_run
         found = self._cluster.get(resource, namespace, name)
-        self._told(f"patch {subresource}".strip(), resource, namespace, name)
         if kind is PatchKind.JSON:
-            return patches.apply(found, body if isinstance(body, list) else [])
-        return patches.merge(found, body if isinstance(body, dict) else {})
+            changed = patches.apply(found, body if isinstance(body, list) else [])
+        else:
+            changed = patches.merge(found, body if isinstance(body, dict) else {})
+        verb = f"patch {subresource}".strip()
+        self._told(Unsent(verb, resource, namespace, name, changed))
+        return changed
 
     def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
         """Tell of a deletion."""
         del uid
-        self._told("delete", resource, namespace, name)
+        self._told(Unsent("delete", resource, namespace, name))
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Tell of an eviction."""
         del uid, dry_run
-        self._told("evict", PODS, namespace, name)
+        self._told(Unsent("evict", PODS, namespace, name))
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Ask for what is no resource; only reading is let through."""

@@ -23,10 +23,9 @@ from app.ports import (
     WORKLOADS,
     Json,
     PatchKind,
-    Resource,
 )
 from app.wiring.clock import SystemClock
-from app.wiring.unwritten import Unwritten
+from app.wiring.unwritten import Unsent, Unwritten
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import connected, kubeconfig, write
@@ -35,18 +34,15 @@ from tests.flows.test_admission_process import free_port
 ROOT = Path(__file__).parents[2]
 READ = (VPAS, CHECKPOINTS, PODS, POD_METRICS, EVENTS, LEASES, LIMIT_RANGES, NODES)
 PORTS = ("port", "admission-port", "recommender-port", "updater-port")
-BOUNDS = {"cpu": "400m", "memory": "400Mi"}
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 def fill(server: ApiServer) -> None:
-    """Bring in a workload of two pods that ask for too little, its VPA, and their usage."""
+    """Bring in a workload of two pods that ask for too little, their usage, and a new VPA."""
     now = SystemClock().now()
-    found = make.recommendation_json(cpu="500m", memory="500Mi", lower=BOUNDS, upper=BOUNDS)
     workload = make.workload_json(replicas=2)
     server.store(WORKLOADS[2], workload)
-    vpa = make.vpa_json(mode="Recreate", recommendations=[found])
-    server.store(VPAS, vpa)
+    server.store(VPAS, make.vpa_json(mode="Recreate"))
     for number in range(2):
         pod = make.pod_json(name=f"web-{number}", cpu="100m", memory="100Mi")
         server.store(PODS, make.running_json(pod, started=now, ready_since=now))
@@ -65,7 +61,7 @@ def test_it_reads_tells_and_writes_nothing(tmp_path: Path) -> None:
         fill(server)
         path = write(tmp_path / "config", kubeconfig(server.url))
         ports = [f"--{name}={free_port()}" for name in PORTS]
-        words = ["run", f"--kubeconfig={path}", "--dry-run", "--for=4s", *ports]
+        words = ["run", f"--kubeconfig={path}", "--dry-run", "--for=8s", *ports]
         done = subprocess.run(
             [sys.executable, "-m", "app", *words],
             cwd=ROOT,
@@ -80,7 +76,7 @@ def test_it_reads_tells_and_writes_nothing(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, written) == (0, b"", [])
     assert "evict     web-" in output
     assert "would be done: outside of its bounds" in output
-    assert "VerticalPodAutoscaler web: not sent: patch status in default" in output
+    assert "VerticalPodAutoscaler web: not sent: " in output
     assert "errors of ours" not in output
 
 
@@ -96,8 +92,8 @@ def told() -> Told:
 def unwritten(server: ApiServer, told: Told, act: object) -> object:
     """Act upon a cluster that is not written, and return what that answers."""
 
-    def tell(verb: str, resource: Resource, namespace: str, name: str) -> None:
-        told.append((verb, resource.kind, f"{namespace}/{name}"))
+    def tell(unsent: Unsent) -> None:
+        told.append((unsent.verb, unsent.resource.kind, f"{unsent.namespace}/{unsent.name}"))
 
     assert callable(act)
     with connected(server) as cluster:

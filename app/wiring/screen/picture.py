@@ -150,7 +150,8 @@ def told(found: Happening) -> str:
 def summary(view: View) -> Iterator[str]:
     """Yield the last words."""
     totals = view.totals
-    yield f"After {span(view.lasted)} of the cluster's time:"
+    would = ", in which nothing was written; this would have been done" if view.is_dry else ""
+    yield f"After {span(view.lasted)} of the cluster's time{would}:"
     yield f"  requests of all pods under VPAs  {savings(totals)}  ({_saved(totals)})"
     yield f"  reviews answered                 {totals.reviews}, {totals.pods_sized} pods sized"
     if totals.vpas_refused:

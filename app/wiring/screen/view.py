@@ -113,3 +113,4 @@ class View:
     rows: Sequence[Row]
     happenings: Sequence[Happening]  # the latest last
     totals: Totals
+    is_dry: bool = False  # what is counted would have been done

@@ -132,3 +132,12 @@ def test_what_was_added_is_not_called_saved() -> None:
 
     assert "(500m CPU added, 1Mi added)" in found
     assert "pods held back                   none" in found
+
+
+def test_a_dry_run_says_that_it_was_one() -> None:
+    """Nobody shall take what would have been done for what was done."""
+    first = next(summary(replace(VIEW, is_dry=True)))
+
+    assert first == (
+        "After 42m of the cluster's time, in which nothing was written; this would have been done:"
+    )
