@@ -144,6 +144,30 @@ def test_what_fails_at_once_is_tried_again() -> None:
     assert app.ways == ["later"]
 
 
+def is_closed(port: int) -> bool:
+    """Whether nobody listens on a port any more."""
+    try:
+        socket.create_connection(("127.0.0.1", port), WAIT_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_half_a_review_is_awaited_at_the_end(app: Noted, at: Served) -> None:
+    """A server that is to stop answers whose review is on its way."""
+    with closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain:
+        plain.sendall(request() + request()[:700])
+        while not plain.recv(65_536).endswith(b"}"):
+            pass
+        at.server.stop()
+        assert eventually(lambda: is_closed(at.port))
+        plain.sendall(request()[700:])
+        found = read_all(plain)
+    assert b"\r\nconnection: close\r\n" in found
+    assert b'"patch"' in found
+    assert app.ways == ["at once", "at once"]
+
+
 def test_idle_connections_are_closed(app: Noted) -> None:
     """Who asks nothing more for long is let go."""
     with (
