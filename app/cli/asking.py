@@ -3,59 +3,81 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from app.cli.naming import program_name
 from app.cli.showing import show
 from app.cli.verbs import Arguments, Environment, settings_of
 from app.model.errors import BadSetting
+from app.output.report import Report
+from app.ports import Clock
 from app.settings.command_line import asks_for_help
 from app.settings.completion import Shell, Verb, script
 from app.settings.doctor import DoctorSettings
 from app.settings.explain import ExplainSettings
 from app.settings.pages import PURPOSES, plain_help
 from app.settings.recommendations import RecommendationsSettings
+from app.settings.shared import Showing
 
 
 def recommendations(words: Arguments, environment: Environment) -> int:
     """List recommendations beside requests."""
-    settings = settings_of(RecommendationsSettings, "recommendations", words, environment)
-    if settings is None:
-        return 0
-    from app.wiring.clock import SystemClock  # the other verbs start faster without these
-    from app.wiring.recommendations import recommendations as found
 
-    _hush()
-    return show(found(settings, SystemClock()), settings.showing.output, environment)
+    def ask(settings: RecommendationsSettings, clock: Clock) -> Report:
+        from app.wiring.recommendations import recommendations as found
+
+        return found(settings, clock)
+
+    return _asked("recommendations", RecommendationsSettings, ask, words, environment)
 
 
 def explain(words: Arguments, environment: Environment) -> int:
     """Tell what becomes of pods."""
-    settings = settings_of(ExplainSettings, "explain", words, environment)
-    if settings is None:
-        return 0
-    from app.wiring.clock import SystemClock  # the other verbs start faster without these
-    from app.wiring.explain import explained
 
-    _hush()
-    return show(explained(settings, SystemClock()), settings.showing.output, environment)
+    def ask(settings: ExplainSettings, clock: Clock) -> Report:
+        from app.wiring.explain import explained
+
+        return explained(settings, clock)
+
+    return _asked("explain", ExplainSettings, ask, words, environment)
 
 
 def doctor(words: Arguments, environment: Environment) -> int:
     """Check an installation."""
-    settings = settings_of(DoctorSettings, "doctor", words, environment)
+
+    def ask(settings: DoctorSettings, clock: Clock) -> Report:
+        from app.wiring.doctor import examined
+
+        return examined(settings, clock)
+
+    return _asked("doctor", DoctorSettings, ask, words, environment)
+
+
+class _Showing(Protocol):
+    @property
+    def showing(self) -> Showing: ...
+
+
+S = TypeVar("S", bound=_Showing)
+
+
+def _asked(
+    command: str,
+    kind: type[S],
+    ask: Callable[[S, Clock], Report],  # which imports what it needs, so that other verbs do not
+    words: Arguments,
+    environment: Environment,
+) -> int:
+    """Read flags, ask, and show the answer."""
+    settings = settings_of(kind, command, words, environment)
     if settings is None:
         return 0
-    from app.wiring.clock import SystemClock  # the other verbs start faster without these
-    from app.wiring.doctor import examined
+    from app.wiring.clock import SystemClock
 
-    _hush()
-    return show(examined(settings, SystemClock()), settings.showing.output, environment)
-
-
-def _hush() -> None:
-    """Log nothing: whatever people should know is a note of the report."""
+    # What people should know is in the report, so nothing is logged.
     logging.getLogger().addHandler(logging.NullHandler())
+    return show(ask(settings, SystemClock()), settings.showing.output, environment)
 
 
 def completion(summaries: Mapping[str, str], words: Arguments) -> int:

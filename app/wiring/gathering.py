@@ -136,7 +136,7 @@ def _recorded(place: Place, kept: list[Json], now: datetime) -> Gathered:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
     found = chain.from_iterable(map(documents, map(str, place.offline.objects)))
     with uncollected():
-        recorded = RecordedCluster(_keeping(found, kept, (*place.keeps, LEASES)))
+        recorded = RecordedCluster(_keeping(found, kept, place, LEASES))
     rules = place.lease
     leases = [item for item in kept if _is_lease(item, rules)]
     sign = sign_of(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
@@ -156,7 +156,7 @@ def _live(
         *(_listed(cluster, resource, place.namespace) for resource in _NEEDED),
         *(_listed(cluster, resource, place.namespace, problems) for resource in helpful),
     )
-    recorded = RecordedCluster(_keeping(found, kept, place.keeps))
+    recorded = RecordedCluster(_keeping(found, kept, place))
     problems += recorded.problems
     sign = _sign(cluster.within(_CALL_SECONDS), place.lease, now)
     return Gathered(recorded.snapshot, owners, sign, kept, problems)
@@ -173,18 +173,27 @@ def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
 
 
 def _keeping(
-    found: Iterable[Document | Unreadable], kept: list[Json], wanted: Sequence[Resource]
+    found: Iterable[Document | Unreadable], kept: list[Json], place: Place, *more: Resource
 ) -> Iterator[Document | Unreadable]:
     """Yield what a snapshot may hold, and put what is wanted as it came into the list."""
+    wanted = (*place.keeps, *more)
     for document in found:
         if isinstance(document, Document):
-            if any(_is(document.item, resource) for resource in wanted):
-                kept.append(document.item)
-            if _is(document.item, CHECKPOINTS) or _is(document.item, LEASES):
+            item, is_pod = document.item, _is(document.item, PODS)
+            if is_pod and place.namespace not in ("", _namespace(item)):
+                continue  # which would only cost time
+            if is_pod:
+                _name_apart(item)
+            if any(_is(item, resource) for resource in wanted):
+                kept.append(item)
+            if _is(item, CHECKPOINTS) or _is(item, LEASES):
                 continue
-            if _is(document.item, PODS):
-                _name_apart(document.item)
         yield document
+
+
+def _namespace(item: Object) -> str:
+    metadata = item.get("metadata")
+    return str((metadata.get("namespace") if isinstance(metadata, dict) else None) or "default")
 
 
 def _name_apart(pod: Json) -> None:
