@@ -57,7 +57,7 @@ def exercise_admission(registry: CollectorRegistry) -> None:
     metrics = AdmissionMetrics(registry)
     metrics.pod(applied=True)
     metrics.review("applied", "Pod", 0.003)
-    metrics.step(Step.ADMIT, 0.001)
+    metrics.timer(Step.ADMIT)(0.001)
     metrics.pod_skipped("NoVpa")
     metrics.pod_failed_open("BadPod")
     metrics.vpa_refused("FieldValueInvalid")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache, partial
 
@@ -79,9 +80,9 @@ class AdmissionMetrics:
         """Time a review by how it ended and what it was about."""
         self._latency(status, resource).add(seconds)
 
-    def step(self, step: str, seconds: float) -> None:
-        """Time a step of a review."""
-        self._steps[step].add(seconds)
+    def timer(self, step: str) -> Callable[[float], object]:
+        """Return what takes the seconds of one step of each review."""
+        return self._steps[step].add
 
     def settle(self) -> None:
         """Let a scrape see all that was counted and timed."""

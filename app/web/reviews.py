@@ -65,8 +65,8 @@ class Numbers(Protocol):
         """Count a refused VPA."""
         ...
 
-    def step(self, step: str, seconds: float) -> None:
-        """Time a step of a review."""
+    def timer(self, step: str, /) -> Callable[[float], object]:
+        """Return what takes the seconds of one step of each review."""
         ...
 
 
@@ -114,7 +114,9 @@ class Reviewer:
     ) -> None:
         self._sources = sources
         self.now = sources.clock.monotonic
-        self.time_step = numbers.step
+        self.timer = numbers.timer
+        self._time_admit = numbers.timer(Step.ADMIT)
+        self._time_build = numbers.timer(Step.BUILD_RESPONSE)
         self._rules = rules
         self._numbers = numbers
         self._tell = tell
@@ -267,8 +269,8 @@ class Reviewer:
 
     def _time(self, status: str, resource: str, began: float, decided: float) -> None:
         now = self.now()
-        self._numbers.step(Step.ADMIT, decided - began)
-        self._numbers.step(Step.BUILD_RESPONSE, now - decided)
+        self._time_admit(decided - began)
+        self._time_build(now - decided)
         self._numbers.review(status, resource, now - began)
 
     def _unreadable(self, message: str, began: float) -> bytes:

@@ -55,8 +55,9 @@ class Counted:
         """Note a refusal."""
         self.seen.append(("refused", reason))
 
-    def step(self, step: str, seconds: float) -> None:
+    def timer(self, _step: str, /) -> Callable[[float], object]:
         """Times are left out."""
+        return bool
 
 
 class BrokenNumbers(Counted):
@@ -70,9 +71,13 @@ class BrokenNumbers(Counted):
         """Raise."""
         raise OSError(28, f"no space left for {reason}")
 
-    def step(self, step: str, seconds: float) -> None:
-        """Raise."""
-        raise OSError(28, f"no space left for {step} {seconds}")
+    def timer(self, step: str, /) -> Callable[[float], object]:
+        """Return what raises."""
+
+        def broken(seconds: float) -> None:
+            raise OSError(28, f"no space left for {step} {seconds}")
+
+        return broken
 
 
 class NoOwners:
