@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
-from app.model.errors import BadSetting
 from app.model.gates import Gates
 from app.model.quantity import Quantity
 from app.settings.flags import (
@@ -16,19 +15,18 @@ from app.settings.flags import (
     FRACTION,
     GATES,
     NUMBER,
-    PROMETHEUS_DURATION,
     QUANTITY,
     SWITCH,
     TEXT,
     WHOLE,
     Address,
     Flag,
-    PrometheusDuration,
     number,
     optional,
     whole,
 )
 from app.settings.parity import EXTRAS, RECOMMENDER_PARITY, Parity
+from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
 from app.settings.shared import NO_EFFECT, Cluster, Election, Logging, Profiling, Scope
 
 
@@ -224,133 +222,6 @@ class PostProcessing:
             "",
             "most memory of any container",
         ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Prometheus:
-    """History from Prometheus."""
-
-    address: Annotated[
-        str,
-        Flag("prometheus-address", TEXT, "http://prometheus.monitoring.svc", "where Prometheus is"),
-    ]
-    insecure: Annotated[
-        bool, Flag("prometheus-insecure", SWITCH, "false", "do not check its certificate")
-    ]
-    ca_file: Annotated[
-        str,
-        Flag("prometheus-ca-file", TEXT, "", "CA of its certificate; the system's unless told"),
-    ]
-    cadvisor_job: Annotated[
-        str,
-        Flag(
-            "prometheus-cadvisor-job-name",
-            TEXT,
-            "kubernetes-cadvisor",
-            "job of the container metrics; empty for any",
-        ),
-    ]
-    length: Annotated[
-        PrometheusDuration,
-        Flag("history-length", PROMETHEUS_DURATION, "8d", "how far to look back"),
-    ]
-    resolution: Annotated[
-        PrometheusDuration,
-        Flag("history-resolution", PROMETHEUS_DURATION, "1h", "between two points"),
-    ]
-    cpu_metric: Annotated[
-        str,
-        Flag(
-            "history-cpu-metric", TEXT, "container_cpu_usage_seconds_total", "metric of CPU usage"
-        ),
-    ]
-    memory_metric: Annotated[
-        str,
-        Flag(
-            "history-memory-metric",
-            TEXT,
-            "container_memory_working_set_bytes",
-            "metric of memory usage",
-        ),
-    ]
-    query_timeout: Annotated[
-        PrometheusDuration,
-        Flag("prometheus-query-timeout", PROMETHEUS_DURATION, "5m", "longest time for a query"),
-    ]
-    pod_label_prefix: Annotated[
-        str, Flag("pod-label-prefix", TEXT, "pod_label_", "begins the names of pod labels")
-    ]
-    pod_labels_metric: Annotated[
-        str,
-        Flag("metric-for-pod-labels", TEXT, 'up{job="kubernetes-pods"}', "metric with pod labels"),
-    ]
-    pod_namespace_label: Annotated[
-        str,
-        Flag("pod-namespace-label", TEXT, "kubernetes_namespace", "its label for the namespace"),
-    ]
-    pod_name_label: Annotated[
-        str, Flag("pod-name-label", TEXT, "kubernetes_pod_name", "its label for the pod")
-    ]
-    container_namespace_label: Annotated[
-        str,
-        Flag(
-            "container-namespace-label",
-            TEXT,
-            "namespace",
-            "label of the container metrics for the namespace",
-        ),
-    ]
-    container_pod_name_label: Annotated[
-        str,
-        Flag(
-            "container-pod-name-label",
-            TEXT,
-            "pod_name",
-            "label of the container metrics for the pod",
-        ),
-    ]
-    container_name_label: Annotated[
-        str,
-        Flag(
-            "container-name-label", TEXT, "name", "label of the container metrics for the container"
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class PrometheusAccess:
-    """Who we are to Prometheus: a token, else user name and password."""
-
-    username: Annotated[str, Flag("username", TEXT, "", "user name", "PROMETHEUS_USERNAME")]
-    password: Annotated[str, Flag("password", TEXT, "", "password", "PROMETHEUS_PASSWORD")] = field(
-        repr=False
-    )
-    token: Annotated[str, Flag("prometheus-bearer-token", TEXT, "", "token")] = field(repr=False)
-    token_file: Annotated[
-        str,
-        Flag("prometheus-bearer-token-file", TEXT, "", "file with the token; outranks the token"),
-    ]
-
-    def __post_init__(self) -> None:
-        if self.username and self.token and self.token_file:
-            raise BadSetting(
-                "--username, --prometheus-bearer-token and --prometheus-bearer-token-file "
-                "exclude one another"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class ExternalMetrics:
-    """Usage from external metrics."""
-
-    is_on: Annotated[
-        bool,
-        Flag("use-external-metrics", SWITCH, "false", "read usage from external metrics"),
-    ]
-    cpu_metric: Annotated[str, Flag("external-metrics-cpu-metric", TEXT, "", "metric of CPU usage")]
-    memory_metric: Annotated[
-        str, Flag("external-metrics-memory-metric", TEXT, "", "metric of memory usage")
     ]
 
 

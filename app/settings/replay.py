@@ -20,16 +20,14 @@ from app.settings.flags import (
 from app.settings.recommender import (
     Aggregation,
     Estimation,
-    ExternalMetrics,
     Format,
     History,
     Likeness,
     Loop,
     PostProcessing,
-    Prometheus,
-    PrometheusAccess,
     RecommenderElection,
 )
+from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
 from app.settings.shared import Cluster, Logging, Offline, Profiling, Scope
 
 _WANTED: Final = "a time such as 2026-01-05T10:00:00Z"

@@ -18,13 +18,11 @@ from typing import Any, Final
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
 from app.core.recommendation.models import RecommenderModel, model_for
-from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.oom import evicted
 from app.core.recommendation.publications import Publication, Why
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import ConditionType
 from app.core.recommendation.upkeep import orphans
-from app.core.recommendation.usage import read_metrics
 from app.model.errors import BadObject, ClusterError, Unavailable
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
@@ -35,6 +33,7 @@ from app.workers.external_usage import ExternalUsage
 from app.workers.lookout import Lookout
 from app.workers.pen import Pen
 from app.workers.remembering import Remembering
+from app.workers.sources import Sources, tell
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,6 @@ _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000
 _LEAST_PER_MINUTE: Final = 300  # checkpoints
 _ROW_MINUTES: Final = 60  # in which every row may be written once
-_MOST_TOLD: Final = 5  # sentences about one list
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +101,9 @@ class Recommender:
         clock, departures = around.clock, rules.model.departures
         self._parity = not departures.rows_per_vpa
         self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
+        self._sources = Sources(self.model, self._lookout, around.metrics, around.past)
         self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
         self._has_looked = self._is_restored = False
-        self._unrecalled: set[VpaKey] = set()  # what they used in the past is not known yet
         self._due = clock.monotonic()
         if not departures.first_tick_at_once:
             self._due += rules.interval_seconds
@@ -135,9 +133,9 @@ class Recommender:
         """Go through one round."""
         clock, began, written = self._around.clock, self._around.clock.monotonic(), 0
         self._look(now)
-        self._recall(now)
+        self._sources.recall(now)
         with self._timed(Step.LOAD_METRICS):
-            samples = self._read_usage(now)
+            samples = self._sources.read_usage(self._usage_pages(), now)
         with self._timed(Step.UPDATE_VPAS):
             publications = self.model.tick(now)
             failed = self._publish(publications, now)
@@ -214,37 +212,8 @@ class Recommender:
         else:
             problems = self.model.restore(found, now)
             self._is_restored = True
-        self._unrecalled |= waiting
-        _tell("checkpoint not used", problems)
-
-    def _recall(self, now: datetime) -> None:
-        """Learn what was found of the past, each VPA once and as soon as its target is known."""
-        past, known = self._around.past, self._lookout.vpas
-        self._unrecalled &= known.keys()
-        if past is None:
-            return
-        ready = {key for key in self._unrecalled if known[key].selector is not None}
-        past.ask(ready, now)
-        for found in past.taken():
-            only = None if found.only is None else ready & found.only
-            self.model.learn_past(found.usage, now, only=only)
-            self._unrecalled -= ready if only is None else only
-
-    def _read_usage(self, now: datetime) -> int:
-        """Take usage page by page, so that what was read counts even if the rest cannot be."""
-        count, problems, error = 0, list[str](), ""
-        try:
-            for page in self._usage_pages():
-                found = read_metrics({"items": page}, is_strict=self._parity)
-                self.model.usage(found.batch, now)
-                count += len(found.batch)
-                problems += found.problems
-        except (ClusterError, BadObject) as caught:
-            error = str(caught)
-            log.warning("usage not read", extra={"error": error, "samples": count})
-        self._around.metrics.usage_answer("default-metrics-client", is_error=bool(error))
-        _tell("usage cannot be counted", problems)
-        return count
+        self._sources.miss(waiting)
+        tell("checkpoint not used", problems)
 
     def _usage_pages(self) -> Iterator[Sequence[Object]]:
         external = self._around.external_usage
@@ -340,12 +309,6 @@ class Recommender:
         began = self._around.clock.monotonic()
         yield
         self._around.metrics.step(step, self._around.clock.monotonic() - began)
-
-
-def _tell(message: str, problems: Sequence[str]) -> None:
-    """Log some sentences of a list, and how many there are."""
-    for problem in problems[:_MOST_TOLD]:
-        log.warning(message, extra={"problem": problem, "problems": len(problems)})
 
 
 def _drained(heard: deque[Any]) -> Iterator[Any]:
