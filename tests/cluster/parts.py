@@ -21,7 +21,8 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 MODULE: Final = HERE / "go"
 KUBERNETES: Final = "k8s.io/kubernetes"
-METRICS_SERVER: Final = "sigs.k8s.io/metrics-server"
+_METRICS_SERVER: Final = "sigs.k8s.io/metrics-server"
+_HELM: Final = "helm.sh/helm/v3"
 _BUILD: Final = ("nice", "-n", "10", "go", "build", "-p", "2", "-trimpath", "-buildvcs=false")
 
 
@@ -34,7 +35,9 @@ class Origin:
     """What a program is built from."""
 
     package: str
-    module: Path = MODULE
+    folder: Path = MODULE  # of the Go module that pins its version
+    module: str = KUBERNETES  # that the program belongs to
+    version: str = ""  # the variable in its module that holds the version, where it has one
 
 
 PROGRAMS: Final[Mapping[str, Origin]] = {
@@ -44,7 +47,13 @@ PROGRAMS: Final[Mapping[str, Origin]] = {
     "kube-scheduler": Origin(f"{KUBERNETES}/cmd/kube-scheduler"),
     "kubectl": Origin(f"{KUBERNETES}/cmd/kubectl"),
     "node": Origin("./node"),
-    "metrics-server": Origin(f"{METRICS_SERVER}/cmd/metrics-server", MODULE / "metrics"),
+    "metrics-server": Origin(
+        f"{_METRICS_SERVER}/cmd/metrics-server",
+        MODULE / "metrics",
+        _METRICS_SERVER,
+        "pkg/version.gitVersion",
+    ),
+    "helm": Origin(f"{_HELM}/cmd/helm", MODULE / "helm", _HELM, "internal/version.version"),
 }
 
 
@@ -98,8 +107,8 @@ def _place(name: str, environment: Mapping[str, str]) -> Path:
 
 def _mark(origin: Origin) -> str:
     """Return what tells one state of a program from others that go with the same Kubernetes."""
-    if origin.module != MODULE:
-        return f"-{pinned(METRICS_SERVER, origin.module)}"
+    if origin.folder != MODULE:
+        return f"-{pinned(origin.module, origin.folder)}"
     if not origin.package.startswith("."):
         return ""
     sources = sorted((MODULE / origin.package).glob("*.go"))
@@ -120,7 +129,7 @@ def _build(missing: Mapping[str, Path], environment: Mapping[str, str]) -> None:
         command = [*_BUILD, "-ldflags", _linked(origin), "-o", str(unfinished), origin.package]
         try:
             subprocess.run(
-                command, cwd=origin.module, check=True, env={**environment, "CGO_ENABLED": "0"}
+                command, cwd=origin.folder, check=True, env={**environment, "CGO_ENABLED": "0"}
             )
             unfinished.rename(path)
         except subprocess.CalledProcessError as error:
@@ -132,9 +141,9 @@ def _build(missing: Mapping[str, Path], environment: Mapping[str, str]) -> None:
 def _linked(origin: Origin) -> str:
     """Return linker flags: no symbols, and the version that the programs call themselves."""
     flags = ["-s", "-w"]
-    if origin.module != MODULE:
-        version = pinned(METRICS_SERVER, origin.module)
-        flags.append(f"-X {METRICS_SERVER}/pkg/version.gitVersion={version}")
+    if origin.version:
+        version = pinned(origin.module, origin.folder)
+        flags.append(f"-X {origin.module}/{origin.version}={version}")
     elif not origin.package.startswith("go."):
         version = pinned(KUBERNETES)
         major, minor, *_ = version.removeprefix("v").split(".")

@@ -27,7 +27,7 @@ def test_given_folder(tmp_path: Path) -> None:
     assert parts({"KUBEBUILDER_ASSETS": put(tmp_path / "whole", *PROGRAMS)}).paths == {
         name: tmp_path / "whole" / name for name in PROGRAMS
     }
-    with pytest.raises(Unavailable, match=r"a folder with kube-apiserver, .*metrics-server$"):
+    with pytest.raises(Unavailable, match=r"a folder with kube-apiserver, .*helm$"):
         parts({"XDG_CACHE_HOME": str(tmp_path), **environment})
 
 
@@ -35,7 +35,7 @@ def test_cache(tmp_path: Path) -> None:
     """What was built once for a version lies in a folder of that version."""
     version = pinned("k8s.io/kubernetes").removeprefix("v")
     folder = tmp_path / "plumbline" / version / "bin"
-    marked = {"node": "node-", "metrics-server": "metrics-server-v"}
+    marked = {"node": "node-", "metrics-server": "metrics-server-v", "helm": "helm-v"}
     with pytest.raises(Unavailable):
         parts({"XDG_CACHE_HOME": str(tmp_path), "PATH": "/nowhere"})
     names = [path.name for path in planned({"XDG_CACHE_HOME": str(tmp_path)}).values()]
