@@ -1,0 +1,244 @@
+"""The check of an installation on a real cluster: all is well, then one fault after another."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.adapters.certificates import issue
+from app.manifests.webhooks import CONFIGURATION_NAME
+from app.ports import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    Resource,
+)
+from app.wiring.clock import SystemClock
+from tests.acceptance.cluster import Cluster
+from tests.acceptance.definitions import install, ours
+from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook
+from tests.cluster.api import Api, Json
+from tests.cluster.programs import eventually
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+CHECKPOINTS = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"
+LONG_AGO = "2020-01-01T00:00:00.000000Z"
+
+
+@pytest.fixture(scope="module")
+def doctor(cluster: Cluster) -> Callable[[], list[Json]]:
+    """Looks at the cluster, and returns what is serious; metrics are no part of this one."""
+    kubeconfig = str(cluster.plane.kubeconfig) if cluster.plane else os.environ["KUBECONFIG"]
+
+    def look() -> list[Json]:
+        done = subprocess.run(
+            [sys.executable, "-m", "app", "doctor", "-o", "json", f"--kubeconfig={kubeconfig}"],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.stderr == b""
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        serious = [one for one in found if one["level"] == "serious"]
+        assert done.returncode == bool(serious)
+        return [one for one in serious if one["check"] != "Metrics"]
+
+    return look
+
+
+def test_all_is_well(webhook: Webhook, doctor: Callable[[], list[Json]]) -> None:
+    """Beside a webhook that is called nothing serious is found."""
+    assert webhook.problem() == "OK"
+    eventually(lambda: doctor() == [], "nothing is serious")
+
+
+@contextmanager
+def changed(
+    admin: Api, resource: Resource, namespace: str, name: str, change: Callable[[Json], Any]
+) -> Iterator[None]:
+    """Change an object, and put it back."""
+    before = admin.get(resource, namespace, name)
+    planted = copy.deepcopy(before)
+    change(planted)
+    admin.replace(planted)
+    yield
+    newest = admin.get(resource, namespace, name)["metadata"]["resourceVersion"]
+    admin.replace({**before, "metadata": {**before["metadata"], "resourceVersion": newest}})
+
+
+@contextmanager
+def added(admin: Api, resource: Resource, *items: Json) -> Iterator[None]:
+    """Add objects, and take them away."""
+    for item in items:
+        admin.create(item)
+    yield
+    for item in items:
+        admin.delete(resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+
+@contextmanager
+def without_checkpoints(admin: Api) -> Iterator[None]:
+    """Take a definition away, and bring it back."""
+    admin.delete(CUSTOM_RESOURCE_DEFINITIONS, "", CHECKPOINTS)
+    eventually(
+        lambda: admin.find(CUSTOM_RESOURCE_DEFINITIONS, "", CHECKPOINTS) is None, "it is gone"
+    )
+    yield
+    install(admin, ours())
+
+
+def second(admin: Api) -> AbstractContextManager[None]:
+    """Register a second webhook of the kind."""
+    found = admin.get(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME)
+    item = {**found, "metadata": {"name": "release-webhook-config"}}
+    return added(admin, MUTATING_WEBHOOKS, item)
+
+
+def deployment(name: str, image: str, *, product: str, replicas: int) -> Json:
+    """Return an updater's Deployment, of an account that has no rights."""
+    labels = {"app.kubernetes.io/name": product, "app.kubernetes.io/component": "updater"}
+    pod = {"serviceAccountName": "nobody", "containers": [{"name": "updater", "image": image}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+OURS = deployment("ours", "plumbline", product="plumbline", replicas=0)
+THEIRS = deployment(
+    "theirs", "registry.k8s.io/autoscaling/vpa-updater:1.8.1", product="vpa", replicas=1
+)
+
+
+def configured(admin: Api, change: Callable[[Json], Any]) -> AbstractContextManager[None]:
+    """Change our webhook's configuration."""
+    return changed(
+        admin, MUTATING_WEBHOOKS, "", CONFIGURATION_NAME, lambda item: change(item["webhooks"][0])
+    )
+
+
+def expired() -> dict[str, str]:
+    """Return what a Secret holds whose certificate expired."""
+    made = issue(["localhost"], SystemClock().now() - timedelta(days=400), 365)
+    names = ("caCert.pem", "serverCert.pem", "serverKey.pem")
+    texts = (made.ca_pem, made.cert_pem, made.key_pem)
+    pairs = zip(names, texts, strict=True)
+    return {name: b64encode(text.encode()).decode() for name, text in pairs}
+
+
+def other_ca(client: Json) -> None:
+    """Let a webhook be trusted by another CA."""
+    made = issue(["localhost"], SystemClock().now(), 365)
+    client["caBundle"] = b64encode(made.ca_pem.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("plant", "check", "word"),
+    [
+        pytest.param(second, "Webhook", "sized more than once", id="a second webhook"),
+        pytest.param(
+            lambda admin: added(admin, DEPLOYMENTS, OURS, THEIRS),
+            "Components",
+            "still runs",
+            id="upstream's updater",
+        ),
+        pytest.param(
+            lambda admin: added(admin, DEPLOYMENTS, OURS), "Rights", "may not", id="no rights"
+        ),
+        pytest.param(without_checkpoints, "Definitions", "is not there", id="no definition"),
+    ],
+)
+@pytest.mark.usefixtures("webhook")
+def test_faults_around_it(
+    admin: Api,
+    doctor: Callable[[], list[Json]],
+    plant: Callable[[Api], AbstractContextManager[None]],
+    check: str,
+    word: str,
+) -> None:
+    """What is wrong beside a webhook that works is named, with the command that mends it."""
+    with plant(admin):
+        found = [one for one in doctor() if one["check"] == check]
+    assert [one for one in found if word in one["message"] and one["fix"]]
+
+
+@pytest.mark.parametrize(
+    ("plant", "check", "word"),
+    [
+        pytest.param(lambda _: nullcontext(), "Webhook", "cannot reach", id="out of reach"),
+        pytest.param(
+            lambda admin: configured(admin, lambda hook: hook.update(failurePolicy="Fail")),
+            "Webhook",
+            "cannot ask the webhook",
+            id="out of reach, and it matters",
+        ),
+        pytest.param(
+            lambda admin: configured(admin, lambda hook: hook["rules"].pop(0)),
+            "Webhook",
+            "not asked about new pods",
+            id="no rule for pods",
+        ),
+        pytest.param(
+            lambda admin: configured(admin, lambda hook: other_ca(hook["clientConfig"])),
+            "Webhook",
+            "not the one that signed",
+            id="another CA",
+        ),
+        pytest.param(
+            lambda admin: changed(
+                admin, SECRETS, NAMESPACE, SECRET, lambda item: item.update(data=expired())
+            ),
+            "Certificate",
+            "expired",
+            id="an expired certificate",
+        ),
+        pytest.param(
+            lambda admin: changed(
+                admin, LEASES, NAMESPACE, HEARTBEAT,
+                lambda item: item["spec"].update(renewTime=LONG_AGO),
+            ),
+            "Leases",
+            "its last sign",
+            id="a stale Lease",
+        ),
+    ],
+)  # fmt: skip
+def test_faults_of_the_webhook(
+    admin: Api,
+    webhook: Webhook,
+    doctor: Callable[[], list[Json]],
+    plant: Callable[[Api], AbstractContextManager[None]],
+    check: str,
+    word: str,
+) -> None:
+    """What is wrong with a webhook that hangs, and so puts nothing back, is named as well."""
+    webhook.program.halt()
+    try:
+        with plant(admin):
+            found = [one for one in doctor() if one["check"] == check]
+    finally:
+        webhook.program.go_on()
+    assert [one for one in found if word in one["message"] and one["fix"]]
+    webhook.wait_until_called()
