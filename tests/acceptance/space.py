@@ -170,15 +170,17 @@ def vpa(name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spe
     }
 
 
-def workload(kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = APP) -> Json:
+def workload(
+    kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = APP, app: str = APP
+) -> Json:
     """Return a controller of pods."""
-    pod = template(boxes, {"app": name})
-    spec: Json = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": pod}
+    pod = template(boxes, {"app": app})
+    spec: Json = {"replicas": replicas, "selector": {"matchLabels": {"app": app}}, "template": pod}
     match kind:
         case "DaemonSet":
             del spec["replicas"]
         case "ReplicationController":
-            spec["selector"] = {"app": name}
+            spec["selector"] = {"app": app}
         case "StatefulSet":
             spec["serviceName"] = name
         case "Job":
@@ -192,7 +194,7 @@ def workload(kind: str, boxes: Sequence[Box], *, replicas: int = 1, name: str = 
         "apiVersion": _API_VERSIONS[kind],
         "kind": kind,
         # A Deployment lets a ReplicaSet go that does not carry the labels it selects.
-        "metadata": {"name": name, "labels": {"app": name}},
+        "metadata": {"name": name, "labels": {"app": app}},
         "spec": spec,
     }
 

@@ -126,7 +126,7 @@ class Stage:
         name: str = APP,
     ) -> None:
         """Create a workload, and wait until its pods are ready."""
-        item = workload(kind, boxes or (SMALL,), replicas=replicas, name=name)
+        item = workload(kind, boxes or (SMALL,), replicas=replicas, name=name, app=name)
         spec = item["spec"]
         template = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]
         template["metadata"]["annotations"] = dict(annotations or {})

@@ -65,7 +65,9 @@ def _fill(space: Space) -> None:
         name = f"app-{number}"
         replicas = pods // each + (number < pods % each)
         space.create(
-            workload("Deployment", [Box(requests="10m/10Mi")], replicas=replicas, name=name)
+            workload(
+                "Deployment", [Box(requests="10m/10Mi")], replicas=replicas, name=name, app=name
+            )
         )
         space.vpa(name, target=name, updatePolicy={"updateMode": "InPlaceOrRecreate"})
 

@@ -86,7 +86,9 @@ def test_controllers_of_the_cluster(space: Space, kind: str) -> None:
 
 def until_known(space: Space) -> None:
     """Return when the webhook knows the VPAs written so far: it hears of them in their order."""
-    owner = space.create(workload("DaemonSet", [SMALL], name="probe"))
+    item = workload("DaemonSet", [SMALL], name="probe")
+    item["spec"]["template"]["spec"]["nodeSelector"] = {"tests.plumbline.dev/for": "nobody"}
+    owner = space.create(item)
     sized(space, "DaemonSet", "probe", "probe")
     until_sized(space, owner)
 
@@ -106,7 +108,7 @@ def test_cron_job(space: Space) -> None:
 
 
 def test_daemon_set(space: Space) -> None:
-    """Pods of a DaemonSet are sized; there are no nodes here, so one is tried."""
+    """Pods of a DaemonSet are sized; one is tried, for there may be no node."""
     sized(space, "DaemonSet")
     owner = space.create(workload("DaemonSet", [SMALL]))
 
@@ -236,13 +238,17 @@ def test_ignored_namespace(admin: Api, webhook: Webhook) -> None:
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": IGNORED}})
     ignored = Space(admin, IGNORED)
     counted = "vpa_admission_controller_admission_pods_total"
-    before = webhook.number(counted)
     pod = {"apiVersion": "v1", "kind": "Pod", **template([SMALL])}
     pod["metadata"] |= {"name": APP}
     pod["spec"] |= {"automountServiceAccountToken": False}
-    eventually(lambda: ignored.create(pod, dry_run=True), "a pod")
 
-    assert webhook.number(counted) == before
+    def look() -> bool:
+        """Controllers may still make pods for other tests."""
+        before = webhook.number(counted)
+        ignored.create(pod, dry_run=True)
+        return webhook.number(counted) == before
+
+    eventually(look, "a pod that is not counted")
     assert "updatePolicy" not in ignored.vpa()["spec"]
 
 
@@ -256,7 +262,7 @@ def test_pods_of_nobody(space: Space, webhook: Webhook) -> None:
 
     assert boxes_of(made) == (canonical(SMALL),)
     assert "annotations" not in made["metadata"]
-    eventually(lambda: webhook.number(skipped) == before + 1, "one more pod is counted")
+    eventually(lambda: webhook.number(skipped) > before, "one more pod is counted")
 
 
 def audited(plane: ControlPlane, space: Space) -> Json:
