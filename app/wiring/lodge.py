@@ -24,7 +24,7 @@ from app.telemetry.admission import AdmissionMetrics
 from app.telemetry.exposition import render
 from app.telemetry.process import ProcessMetrics
 from app.web.application import probes, webhook
-from app.web.reviews import Numbers, Reviewer
+from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.wiring.certification import Certification
 from app.wiring.clock import SystemClock
@@ -70,8 +70,7 @@ class Lodge:
         ProcessMetrics(self._registry, version("plumbline"))
         # However fast the place's time runs, a review takes real time.
         sources = replace(self._known.sources, clock=SystemClock())
-        numbers: Numbers = self._metrics
-        self._reviewer = Reviewer(sources, review_rules(settings.decisions), numbers)
+        self._reviewer = Reviewer(sources, review_rules(settings.decisions), self._metrics)
         self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
@@ -123,10 +122,10 @@ class Lodge:
 
     def reachable(self) -> str:
         """Say why API servers do not get answers from us; empty if they do."""
-        problem, served = self.problem(), self._reloader.served
-        if problem or served is None:
-            return problem
-        return self._certification.trouble(served.certificates)
+        served = self._reloader.served
+        if served is None:
+            return "there is no certificate yet"
+        return self.problem() or self._certification.trouble(served.certificates)
 
     def reviewed(self) -> Reviewed:
         """Say what was answered so far."""

@@ -92,11 +92,11 @@ class Onlooker:
         self._mirror.stop()
         self._events.stop()
 
-    def note(self, what: What, who: str, why: str) -> None:
+    def note(self, what: What, who: str, why: str, namespace: str = "") -> None:
         """Take in something that happened."""
         with self._lock:
             self._counts[what] += 1
-        found = Happening(self._sights.place.clock.now(), what, who, why)
+        found = Happening(self._sights.place.clock.now(), what, who, why, namespace)
         self._kept.append(found)
         self._fresh.append(found)
 
@@ -153,7 +153,8 @@ class Onlooker:
                 case Pod() as before, Pod() as after:
                     for one in kills(before, after):
                         had = size(one.memory_bytes)
-                        self.note(What.KILL, after.name, f"{one.container} ran out of {had}")
+                        told = f"{one.container} ran out of {had}"
+                        self.note(What.KILL, after.name, told, after.namespace)
 
     def _recommended(self, before: Vpa | None, after: Vpa) -> None:
         for one in after.recommendation or ():
@@ -163,7 +164,7 @@ class Onlooker:
                 continue
             self._targets[key] = one.target
             if before is not None:
-                self.note(What.RECOMMEND, after.name, _target(one))
+                self.note(What.RECOMMEND, after.name, _target(one), after.namespace)
 
     def _created(self, pod: Pod) -> None:
         if pod.created is None or pod.created < self._began - timedelta(seconds=1):
@@ -183,7 +184,7 @@ class Onlooker:
                     had = amount(name, old) if old is not None else "nothing"
                     changes.append(f"{name} {had} → {amount(name, new)}")
         what = What.BOOST if boosted_containers(pod) else What.CREATE
-        self.note(what, pod.name, ", ".join(changes) or "as it was")
+        self.note(what, pod.name, ", ".join(changes) or "as it was", pod.namespace)
 
     # --- deeds and decisions
 
@@ -209,8 +210,8 @@ class Onlooker:
         deed = self._sights.archive.deeds().get(text_at(about, "uid", "involvedObject"))
         if deed is not None:
             what = _DEEDS.get(Action(deed.action), what)
-        message = text_at(event, "message", "")
-        self.note(what, text_at(about, "name", "involvedObject"), message.partition(": ")[2])
+        why = text_at(event, "message", "").partition(": ")[2]
+        self.note(what, text_at(about, "name", "involvedObject"), why, key[0])
 
     def _look_at_decisions(self) -> None:
         archive = self._sights.archive
@@ -231,9 +232,10 @@ class Onlooker:
                 if (one.vpa, one.reason) not in known:
                     known.add((one.vpa, one.reason))
                     hindrance = one.message.rpartition("; ")[2]
-                    self.note(What.WAIT, one.pod, f"{one.reason}: {hindrance}")
+                    self.note(What.WAIT, one.pod, f"{one.reason}: {hindrance}", one.namespace)
             elif is_planned:
-                self.note(_DEEDS[one.action], one.pod, f"would be done: {one.message}")
+                why = f"would be done: {one.message}"
+                self.note(_DEEDS[one.action], one.pod, why, one.namespace)
 
     # --- numbers
 

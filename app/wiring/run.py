@@ -30,6 +30,8 @@ from app.wiring.screen.shows import Show, shown_on
 from app.wiring.screen.view import What
 
 _FRAME_SECONDS: Final = 0.1
+_DRAWN_SECONDS: Final = 0.25
+_SLOW_SECONDS: Final = 2.0
 _STEP_SECONDS: Final = 10.0  # of the cluster's time, after which it is looked at again
 _OPENING_SECONDS: Final = 10.0  # until there are pods, and a certificate
 
@@ -44,7 +46,7 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     with TemporaryDirectory(prefix="pl-") as name, _signals(stopping):
         scene = _scene(settings, Path(name))
         commands = Commands(Path(name), _doors(settings.serving))
-        show = shown_on(stream, environment, is_plain=settings.pace.plain)
+        show = _show(settings, stream, environment)
         with _troubles(scene.onlooker), _running(scene, show):
             lines = _opened(scene, commands, settings, stopping)
             with show.entered(lines):
@@ -62,6 +64,12 @@ def _running(scene: Scene, show: Show) -> Iterator[None]:
         last = scene.onlooker.view(scene.title, "")
         scene.stop()
         show.told(summary(last))
+
+
+def _show(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -> Show:
+    # A real cluster may be large, and its time does not run faster than ours.
+    frame_seconds = _SLOW_SECONDS if settings.real.dry_run else _DRAWN_SECONDS
+    return shown_on(stream, environment, frame_seconds, is_plain=settings.pace.plain)
 
 
 def _scene(settings: RunSettings, folder: Path) -> Scene:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from app.adapters.mirror import Source
-from app.ports import VPAS, Cluster, Json
+from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
@@ -140,6 +140,7 @@ class Observed:
         loop = replace(cast.updater.loop, interval=_DRY_INTERVAL)
         cast = replace(cast, updater=replace(cast.updater, admission=webhook, loop=loop))
         self._drafts = Drafts()
+        self._checkpoints: set[tuple[str, str]] = set()
         place = Onlooking(self._told, self._drafts)
         self._connection = place.connect(cast.updater.cluster)
         self.cluster: Cluster = self._connection
@@ -186,11 +187,17 @@ class Observed:
         self._connection.close()
 
     def _told(self, unsent: Unsent) -> None:
-        what = f"{unsent.verb} in {unsent.namespace}"
+        what = unsent.verb
         if unsent.resource == VPAS and unsent.item is not None:
             draft = self._drafts.take(unsent.item)
             what = recommended(draft) if draft is not None else what
-        self.onlooker.note(What.WRITE, f"{unsent.resource.kind} {unsent.name}", f"not sent: {what}")
+        elif unsent.resource == CHECKPOINTS:
+            place = (unsent.namespace, unsent.name)
+            if place in self._checkpoints:  # written all the time, so told once
+                return
+            self._checkpoints.add(place)
+        who = f"{unsent.resource.kind} {unsent.name}"
+        self.onlooker.note(What.WRITE, who, f"not sent: {what}", unsent.namespace)
 
 
 class Onlooking(Outside):

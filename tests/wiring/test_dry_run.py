@@ -74,9 +74,9 @@ def test_it_reads_tells_and_writes_nothing(tmp_path: Path) -> None:
 
     output = done.stdout.decode()
     assert (done.returncode, done.stderr, written) == (0, b"", [])
-    assert "evict     web-" in output
+    assert "evict     default/web-" in output
     assert "would be done: outside of its bounds" in output
-    assert "VerticalPodAutoscaler web: not sent: " in output
+    assert "default/VerticalPodAutoscaler web: not sent: " in output
     assert "errors of ours" not in output
 
 

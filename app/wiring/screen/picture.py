@@ -24,7 +24,8 @@ _UNKNOWN: Final = "-"
 def picture(view: View, commands: Sequence[str], width: int, height: int) -> list[Line]:
     """Return the lines of a screen of this size; commands are shown where there is room."""
     head = [*_head(view), line("")]
-    table = [_columns(), *map(_row, view.rows)]
+    is_wide = len({row.namespace for row in view.rows}) > 1  # so names need their namespace
+    table = [_columns(), *(_row(row, is_wide=is_wide) for row in view.rows)]
     below = [line(""), *map(_command, commands)] if _fit(commands, width) else []
     room = height - len(head) - 2 - _LEAST_HAPPENINGS
     if len(table) + len(below) > room:
@@ -108,9 +109,10 @@ def _columns() -> Line:
     return line(" ".join(cells), Tone.STRONG)
 
 
-def _row(row: Row) -> Line:
+def _row(row: Row, *, is_wide: bool) -> Line:
+    name = f"{row.namespace}/{row.vpa}" if is_wide else row.vpa
     return (
-        Piece(f"{_fitted(row.vpa, _NAME)} {row.pods:>4} "),
+        Piece(f"{_fitted(name, _NAME)} {row.pods:>4} "),
         *_CPU.pieces(row.cpu),
         *_MEMORY.pieces(row.memory),
         Piece(row.standing, Tone.FAINT),
@@ -144,7 +146,8 @@ def _command(text: str) -> Line:
 
 def told(found: Happening) -> str:
     """Return a happening as one plain line."""
-    return f"{found.at:%H:%M:%S} {found.what:<{_WHAT}} {found.who}: {found.why}"
+    who = f"{found.namespace}/{found.who}" if found.namespace else found.who
+    return f"{found.at:%H:%M:%S} {found.what:<{_WHAT}} {who}: {found.why}"
 
 
 def summary(view: View) -> Iterator[str]:

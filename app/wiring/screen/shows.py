@@ -11,7 +11,6 @@ from app.wiring.screen.picture import picture, told
 from app.wiring.screen.terminal import Terminal, is_terminal
 from app.wiring.screen.view import Happening, View
 
-_DRAWN_SECONDS: Final = 0.25
 _OPENING: Final = "All three are at work; Ctrl-C ends. To be pasted into another terminal:"
 
 
@@ -39,11 +38,13 @@ class Show(Protocol):
         ...
 
 
-def shown_on(stream: TextIO, environment: Mapping[str, str], *, is_plain: bool) -> Show:
-    """Return what fits a stream."""
+def shown_on(
+    stream: TextIO, environment: Mapping[str, str], frame_seconds: float, *, is_plain: bool
+) -> Show:
+    """Return what fits a stream; a screen is drawn so often at most."""
     if is_plain or not is_terminal(stream, environment):
         return Lines(stream)
-    return Screen(stream, environment)
+    return Screen(stream, environment, frame_seconds)
 
 
 class Lines:
@@ -78,7 +79,10 @@ class Lines:
 class Screen:
     """One screen, rewritten in place."""
 
-    def __init__(self, stream: TextIO, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, stream: TextIO, environment: Mapping[str, str], frame_seconds: float
+    ) -> None:
+        self._frame_seconds = frame_seconds
         self._lines = Lines(stream)
         self._terminal = Terminal(stream, environment)
         self._commands: Sequence[str] = ()
@@ -96,7 +100,7 @@ class Screen:
 
     def wants_view(self) -> bool:
         """Whether the last picture is old."""
-        return monotonic() - self._drawn_at >= _DRAWN_SECONDS
+        return monotonic() - self._drawn_at >= self._frame_seconds
 
     def draw(self, view: View, /) -> None:
         """Draw, with the commands below where there is room."""

@@ -51,6 +51,7 @@ class Happening:
     what: What
     who: str
     why: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

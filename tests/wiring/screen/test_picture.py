@@ -108,7 +108,19 @@ def test_requests_out_of_bounds_stand_out(amounts: Amounts, tone: Tone) -> None:
 
 def test_a_line_an_event() -> None:
     """Where nothing is drawn, a happening is one line."""
-    assert told(VIEW.happenings[0]) == "10:42:10 evict     web-1: outside of its bounds"
+    happening = replace(VIEW.happenings[0], namespace="shop")
+
+    assert told(happening) == "10:42:10 evict     shop/web-1: outside of its bounds"
+
+
+def test_names_of_several_namespaces() -> None:
+    """Where VPAs of more than one namespace are shown, each is told with its own."""
+    rows = [ROW, replace(ROW, namespace="bank")]
+
+    assert [row.split()[0] for row in drawn(replace(VIEW, rows=rows))[4:6]] == [
+        "shop/web",
+        "bank/web",
+    ]
 
 
 def test_the_last_words() -> None:
