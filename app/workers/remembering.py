@@ -61,6 +61,7 @@ class Remembering:
         self._lock = Lock()
         self._wishes: list[_Wish] = []
         self._found: list[Recalled] = []
+        self._due = 0.0  # when the next question may be asked
         self._retry_seconds = _FIRST_RETRY_SECONDS
 
     # --- for the owner of the model
@@ -70,6 +71,7 @@ class Remembering:
         wish = _Wish(self._reading(now, self._namespace), self._namespace)
         with self._lock:
             self._wishes, self._found = [wish], []
+            self._due, self._retry_seconds = 0.0, _FIRST_RETRY_SECONDS
 
     def ask(self, vpas: set[VpaKey], now: datetime) -> None:
         """Read the past for some VPAs, unless it is to come anyway."""
@@ -96,21 +98,25 @@ class Remembering:
         """Read what is wanted; return the seconds until the next look."""
         del now
         with self._lock:
-            wish = self._wishes[0] if self._wishes else None
+            is_due = self._clock.monotonic() >= self._due
+            wish = self._wishes[0] if self._wishes and is_due else None
             if wish is not None and wish.began is None:
                 wish.began = self._clock.monotonic()
-        if wish is None:
-            return _LOOK_SECONDS
-        try:
-            while (question := wish.reading.question()) is not None:
-                self._put(wish, question)
-                if wish not in self._wishes:
-                    return 0.0  # another term has begun
-        except (ClusterError, BadObject) as error:
-            return self._failed(wish, error)
-        self._retry_seconds = _FIRST_RETRY_SECONDS
-        self._done(wish)
+        if wish is not None:
+            self._read(wish)
         return _LOOK_SECONDS
+
+    def _read(self, wish: _Wish) -> None:
+        """Go on reading until everything is known, something fails, or another term begins."""
+        try:
+            while wish in self._wishes:
+                question = wish.reading.question()
+                if question is None:
+                    self._done(wish)
+                else:
+                    self._put(wish, question)
+        except (ClusterError, BadObject) as error:
+            self._failed(wish, error)
 
     def _wished(self, namespace: str, now: datetime) -> set[VpaKey]:
         """Return for whom a namespace will be read, as long as that has not begun."""
@@ -146,18 +152,20 @@ class Remembering:
             question.query, question.start, question.end, question.step
         )
 
-    def _failed(self, wish: _Wish, error: PlumblineError) -> float:
+    def _failed(self, wish: _Wish, error: PlumblineError) -> None:
         if self._rules.is_strict:
             log.error("history not read", extra={"error": str(error)})
             self._settle(wish, None)
-            return _LOOK_SECONDS
+            return
         seconds = self._retry_seconds
-        self._retry_seconds = min(seconds * 2, _LONGEST_RETRY_SECONDS)
         if isinstance(error, ClusterError) and error.retry_after_seconds is not None:
             seconds = max(seconds, min(error.retry_after_seconds, _LONGEST_RETRY_SECONDS))
         extra = {"error": str(error), "retry_seconds": seconds, "namespace": wish.namespace}
         log.warning("history not read", extra=extra)
-        return seconds
+        with self._lock:
+            if wish in self._wishes:
+                self._due = self._clock.monotonic() + seconds
+                self._retry_seconds = min(self._retry_seconds * 2, _LONGEST_RETRY_SECONDS)
 
     def _done(self, wish: _Wish) -> None:
         usage, flaws = wish.reading.usage(), wish.reading.flaws
@@ -181,4 +189,5 @@ class Remembering:
         with self._lock:
             if wish in self._wishes:
                 self._wishes.remove(wish)
+                self._retry_seconds = _FIRST_RETRY_SECONDS
                 self._found += [found] if found is not None else []
