@@ -8,8 +8,8 @@ from datetime import datetime
 
 from app.core.updating.decisions import Reason
 from app.core.updating.events import Notice, Severity, of_decisions, of_outcome
-from app.core.updating.namespaces import Overlap
 from app.core.updating.outcomes import Outcome
+from app.core.updating.owned import Overlap
 from app.core.updating.plan import Plan
 from app.model.snapshot import Snapshot
 from app.ports import VPAS

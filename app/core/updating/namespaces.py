@@ -1,45 +1,36 @@
 """The pods of one namespace: matched with their VPAs, assessed, and settled owner by owner.
 
-Strategy: owners are climbed once, not once a pod. A pod's assessment is taken over from the plan
-before while the pod, its VPA, its owner and the LimitRanges are the same and nothing is
-remembered of it; what depends on the time says until when it holds.
+Strategy: a pod's assessment is taken over from the plan before while the pod, its VPA, its owner
+and the LimitRanges are the same and nothing is remembered of it; what depends on the time says
+until when it holds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Final
 
-from app.core.matching import Match, MatchReason, Unknown, match_pod, selects
+from app.core.matching import MatchReason
 from app.core.updating.assess import assess
 from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.groups import is_live
 from app.core.updating.hindrances import Group
 from app.core.updating.ledger import Ledger
+from app.core.updating.owned import Matcher, Overlap, Owned, by_owner
 from app.core.updating.settle import settle
 from app.core.updating.shapes import Shapes
 from app.core.updating.wishes import Assessment, Terms
-from app.model.gates import Gate
 from app.model.kinds import ObjectKey
 from app.model.lookups import LookedUp, Lookup
 from app.model.nodes import Node
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import Vpa
 from app.model.workloads import Workload
-
-_IDLE: Final = (UpdateMode.OFF, UpdateMode.INITIAL)
-_OF_ONE_POD: Final = (
-    MatchReason.CONTROLLED,
-    MatchReason.NO_TARGET_SELECTOR_MATCH,
-    MatchReason.NO_VPA_SELECTOR_MATCH,
-)
-_OVER: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +46,6 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
-    """Two VPAs that claim the same pods; the weaker one is passed over."""
-
-    namespace: str
-    stronger: str
-    weaker: str
-
-
-@dataclass(frozen=True, slots=True)
 class NamespacePlan:
     """What is done about the pods of one namespace, and what of it can be taken over."""
 
@@ -76,7 +58,6 @@ class NamespacePlan:
     overlaps: tuple[Overlap, ...] = ()
     lasting: Mapping[str, Assessment] = field(default_factory=dict)  # by uid
     until: datetime | None = None  # when one of them ends
-    wake_at: datetime | None = None  # when a boost will be over
 
     def still_holds(self, view: NamespaceView, looked_up: LookedUp, now: datetime) -> bool:
         """Whether all of it can be taken over."""
@@ -97,27 +78,6 @@ class Scene:
     nodes: Mapping[str, Node]
 
 
-@dataclass(slots=True)
-class _Owned:
-    """The pods of one owner."""
-
-    key: ObjectKey
-    pods: list[Pod]
-
-
-@dataclass(frozen=True, slots=True)
-class _Alike:
-    """How the only VPA of an owner came to control one of its pods."""
-
-    match: Match
-    owner: Workload
-    vpa: Vpa
-
-    def fits(self, pod: Pod) -> bool:
-        """Whether it controls another of the pods as well."""
-        return self.owner.selector.matches(pod.labels) and selects(self.vpa.selector, pod)
-
-
 class _Planner:
     """Plans one namespace."""
 
@@ -126,26 +86,24 @@ class _Planner:
     ) -> None:
         self.namespace, self.view, self.looked_up = namespace, view, looked_up
         self.terms, self.ledger, self.nodes = scene.terms, scene.ledger, scene.nodes
+        self.matcher = Matcher(namespace, view, looked_up, scene.terms)
         self.old: NamespacePlan | None = None
         self.only: frozenset[str] | None = None  # names of the pods to decide about, None for all
         self.decisions: list[Decision] = []
         self.queues: list[Queue] = []
-        self.lookups: dict[Lookup, None] = {}
-        self.overlaps: dict[Overlap, None] = {}
         self.lasting: dict[str, Assessment] = {}
         self.controlled: Counter[str] = Counter()
         self.evictable: Counter[str] = Counter()
         self.resizable: Counter[str] = Counter()
 
-    def plan_owner(self, owned: _Owned) -> None:
+    def plan_owner(self, owned: Owned) -> None:
         """Decide about the pods of one owner."""
         owner = self._owner(owned.key)
         shapes: dict[str, Shapes] = {}
         assessed: list[Assessment] = []
         only = self.only
         wanted = owned.pods if only is None else [pod for pod in owned.pods if pod.name in only]
-        for pod, match in self._matches(wanted):
-            vpa = self._controlling(match)
+        for pod, match, vpa in self.matcher.matches(wanted):
             if vpa is None:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
                     self.decisions.append(_unselected(pod, match.message))
@@ -162,47 +120,6 @@ class _Planner:
     def _owner(self, key: ObjectKey) -> Workload | None:
         found = self.view.workloads.get(key) or self.looked_up.get(key)
         return found if isinstance(found, Workload) else None
-
-    # --- matching
-
-    def _matches(self, pods: list[Pod]) -> Iterator[tuple[Pod, Match]]:
-        """Return the match of each pod that a VPA may control; most are like the first."""
-        alike: _Alike | None = None
-        for pod in pods:
-            if alike is not None and alike.fits(pod):
-                yield pod, alike.match
-                continue
-            match = match_pod(
-                pod,
-                self.view,
-                self.looked_up,
-                boosts=Gate.CPU_STARTUP_BOOST in self.terms.gates,
-                with_off=True,
-            )
-            if isinstance(match, Unknown):
-                self.lookups[match.lookup] = None
-                return
-            if match.reason not in _OF_ONE_POD:
-                return
-            self._note_overlaps(match)
-            yield pod, match
-            if alike is None and match.owner is not None and match.vpa is not None:
-                is_alone = len(self.view.rivals(match.owner.key)) == 1
-                alike = _Alike(match, match.owner, match.vpa) if is_alone else None
-
-    def _note_overlaps(self, match: Match) -> None:
-        if match.vpa is not None and not match.vpa.is_off:
-            for weaker in match.weaker:
-                if not weaker.is_off:
-                    found = Overlap(self.namespace, match.vpa.name, weaker.name)
-                    self.overlaps[found] = None
-
-    def _controlling(self, match: Match) -> Vpa | None:
-        if not match.weaker or not self.terms.rules.upstream.idle_vpas_step_aside:
-            return match.vpa
-        rivals = [vpa for vpa in (match.vpa, *match.weaker) if vpa is not None]
-        acting = [vpa for vpa in rivals if vpa.mode not in _IDLE or vpa.mentions_boost]
-        return min(acting or rivals, key=attrgetter("strength"))
 
     # --- assessing
 
@@ -240,7 +157,7 @@ class _Planner:
 
     # --- settling
 
-    def _settle(self, owned: _Owned, owner: Workload | None, assessed: list[Assessment]) -> None:
+    def _settle(self, owned: Owned, owner: Workload | None, assessed: list[Assessment]) -> None:
         decisions = [found.decision for found in assessed if found.decision is not None]
         is_quiet = len(decisions) == len(assessed)
         if is_quiet and not self._has_to_be_settled(owned.key, assessed):
@@ -316,7 +233,7 @@ def plan_namespace(
     """
     planner = _Planner(namespace, view, looked_up, scene)
     planner.old, planner.only = old, only
-    for owned in _owned(view.pods.values()):
+    for owned in by_owner(view.pods.values()):
         planner.plan_owner(owned)
     planner.decisions.sort(key=attrgetter("pod"))
     lasting = planner.lasting.values()
@@ -326,31 +243,11 @@ def plan_namespace(
         tuple(planner.decisions),
         tuple(planner.queues),
         planner.totals(),
-        tuple(planner.lookups),
-        tuple(planner.overlaps),
+        tuple(planner.matcher.lookups),
+        tuple(planner.matcher.overlaps),
         planner.lasting,
         until=min((found.until for found in lasting if found.until), default=None),
-        wake_at=min(filter(None, map(_boost_ends, lasting)), default=None),
     )
-
-
-def _owned(pods: Iterable[Pod]) -> list[_Owned]:
-    """Return the pods by their immediate controllers, in a fixed order."""
-    found: dict[tuple[str, str, str], _Owned] = {}
-    for pod in pods:
-        owners = pod.owners
-        is_plain = len(owners) == 1 and owners[0].controller
-        owner = owners[0] if is_plain else pod.controller
-        if owner is None or pod.phase in _OVER:
-            continue
-        place = (owner.kind, owner.name, owner.api_version)
-        owned = found.get(place)
-        if owned is None:
-            owned = found[place] = _Owned(owner.key, [])
-        owned.pods.append(pod)
-    for owned in found.values():
-        owned.pods.sort(key=attrgetter("name"))
-    return [found[place] for place in sorted(found)]
 
 
 def _is_same(one: Pod, other: Pod) -> bool:
@@ -367,12 +264,6 @@ def _lasts(found: Assessment) -> bool:
     if decision is None:
         return False
     return decision.action is Action.NONE or decision.reason is Reason.BOOST_RUNNING
-
-
-def _boost_ends(found: Assessment) -> datetime | None:
-    decision = found.decision
-    is_boosted = decision is not None and decision.reason is Reason.BOOST_RUNNING
-    return found.until if is_boosted else None
 
 
 def _unselected(pod: Pod, message: str) -> Decision:

@@ -18,7 +18,8 @@ from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Decision
 from app.core.updating.ledger import Ledger
 from app.core.updating.memory import Memory, Place, observed
-from app.core.updating.namespaces import NamespacePlan, Overlap, Scene, Total, plan_namespace
+from app.core.updating.namespaces import NamespacePlan, Scene, Total, plan_namespace
+from app.core.updating.owned import Overlap
 from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Terms
 from app.model.gates import Gates
@@ -62,12 +63,6 @@ class Plan:
     def overlaps(self) -> tuple[Overlap, ...]:
         """VPAs that claim the same pods."""
         return tuple(chain.from_iterable(found.overlaps for found in self.namespaces.values()))
-
-    @property
-    def wake_at(self) -> datetime | None:
-        """When a boost will be over next, None if none is running."""
-        moments = [found.wake_at for found in self.namespaces.values() if found.wake_at]
-        return min(moments, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,9 @@ def test_not_due_is_left_alone(rules: UpdateRules) -> None:
         found = scene(boosted(), mode=mode, startup=boost(600), rules=rules)
         assert found.told() == BUSY
     assert found.decision().message == "boosted until 10:08:00"
-    plan = found.plan()
-    assert plan.wake_at is not None
-    assert abs(plan.wake_at - (NOW + 8 * MINUTE)) < SECOND
+    until = found.plan().namespaces["default"].until
+    assert until is not None
+    assert abs(until - (NOW + 8 * MINUTE)) < SECOND
 
 
 @both

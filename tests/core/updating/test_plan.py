@@ -286,15 +286,6 @@ def test_some_pods_alone() -> None:
     assert len(whole.decisions) == 3
 
 
-def test_wake_at() -> None:
-    """When the next boost will be over, in the whole cluster."""
-    pods = [boosted(since=10 * MINUTE), named(boosted(since=4 * MINUTE), "web-1")]
-    found = Scene(pods, mode="Off", vpa={"boost": boost(900)}).plan()
-    assert found.wake_at is not None
-    assert abs(found.wake_at - (NOW + 5 * MINUTE)) < timedelta(seconds=1)
-    assert Scene(several(running(), 2), mode="Off").plan().wake_at is None
-
-
 def test_namespaces_come_in_order() -> None:
     """By name, and pods by name within."""
     items: list[Json] = []
