@@ -17,6 +17,7 @@ from app.core.recommendation.moments import HOUR, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import Departures, RecommenderRules
+from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from tests import make
 from tests.core.recommendation.past_usage import past
@@ -200,6 +201,23 @@ def test_weight(stands_for: float, weighs: bool, count: int, weight: float) -> N
     table = rows(scene)
     assert table.counts[0] == count
     assert table.cpu.totals[0] == pytest.approx(weight)
+
+
+@pytest.mark.parametrize(
+    ("weighs", "ratio"),
+    [pytest.param(False, 8.46, id="as upstream"), pytest.param(True, 1.124, id="by time")],
+)
+def test_confidence(weighs: bool, ratio: float) -> None:
+    """Eight days of hourly amounts are eight days, where upstream sees some 193 minutes."""
+    scene = scene_of(RecommenderRules(departures=Departures(weigh_history_by_time=weighs)))
+    used = {"web-0/app": USED * 193}
+    scene.model.learn_past(past(used, START, stands_for=60.0), START)
+    scene.tick()
+
+    amounts = [
+        Quantity.parse(scene.shown()["app"][word].split()[0]) for word in ("upper", "target")
+    ]
+    assert amounts[0].milli / amounts[1].milli == pytest.approx(ratio, rel=1e-3)
 
 
 # --- memory intervals
