@@ -17,6 +17,7 @@ from app.model.selectors import EVERYTHING
 from tests import make
 from tests.core.recommendation.past_usage import past
 from tests.core.recommendation.scene import GI, MI, START, Scene
+from tests.core.recommendation.upstream.plain_traces import Trace
 
 RULES = as_upstream(RecommenderRules())
 FLOOR = "25m 250Mi"
@@ -651,3 +652,12 @@ def test_checkpoints_of_others_are_left_alone() -> None:
     scene.tick()
 
     assert list(scene.shown()) == ["app"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_days(seed: int) -> None:
+    """What upstream's way comes to is the same, object by object and all at once."""
+    trace = Trace(seed)
+    for _ in range(150):
+        trace.step()
+    trace.compare_stored()
