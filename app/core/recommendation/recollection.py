@@ -145,8 +145,9 @@ class Recollection:
         used, time_ns = past.cpu_millicores[feeds.lines, column], past.times[column]
         told = used >= 0
         if self._drops_boosted:
-            boosted_until = self._roster.streams.instances.boosted_until[feeds.instances]
-            free = (feeds.instances == _GONE) | (time_ns - past.window_ns >= boosted_until)
+            free = feeds.instances == _GONE
+            until = self._roster.streams.instances.boosted_until[feeds.instances[~free]]
+            free[~free] = time_ns - past.window_ns >= until
             self._tally.cpu_boosted += int((told & ~free).sum())
             told &= free
         rows = feeds.rows[told]

@@ -391,6 +391,11 @@ def test_boosted_containers() -> None:
     tally = scene.model.tally
     assert (tally.cpu, tally.cpu_boosted, tally.memory) == (2, 1, 3)
 
+    empty = Scene(rules)
+    empty.vpa()
+    empty.model.learn_past(past({"old/app": USED}, START), START)
+    assert empty.model.tally.cpu == 1
+
 
 def test_pods_without_a_vpa() -> None:
     """With retention they keep their past for the VPA that may come."""
