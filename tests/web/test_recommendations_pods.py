@@ -25,7 +25,9 @@ from app.sandbox.faults import Fault
 from app.web.problems import Refusal
 from app.web.recommendations_pods import Sizer
 from tests import make
+from tests.sandbox.worlds import deployment
 from tests.web.asking import Desk
+from tests.workers.stage import NoOwners, Stage, vpa
 
 Json = dict[str, Any]
 
@@ -248,3 +250,44 @@ def test_an_unreadable_pod_is_named(desk: Desk) -> None:
     with pytest.raises(Refusal, match=r"spec\.containers") as caught:
         sizer.size("default", "web-0", desk.sandbox.snapshot())
     assert (caught.value.status, caught.value.field) == (500, "spec.containers")
+
+
+@pytest.mark.parametrize(
+    ("spec", "limits", "recommendation"),
+    [
+        pytest.param({}, None, "300m/300Mi = =", id="plain"),
+        pytest.param({"startupBoost": BOOST}, None, "300m/300Mi = =", id="boost"),
+        pytest.param({}, {"cpu": "2", "memory": "400Mi"}, "300m/300Mi = =", id="limit range"),
+        pytest.param(
+            {"resourcePolicy": {"containerPolicies": [
+                {"containerName": "app", "controlledValues": "RequestsOnly"}
+            ]}}, None, "2500m/150Mi = =", id="requests only",
+        ),
+        pytest.param(
+            {"resourcePolicy": {"containerPolicies": [
+                {"containerName": "app", "maxAllowed": {"cpu": "200m"}}
+            ]}}, None, "300m/300Mi = =", id="policy",
+        ),
+    ],
+)  # fmt: skip
+def test_the_next_pod_gets_it(spec: Json, limits: Json | None, recommendation: str) -> None:
+    """What is told of a pod is what the one that takes its place gets of the webhook."""
+    stage = Stage()
+    if limits is not None:
+        stage.apply(make.limit_range_json(most=limits))
+    stage.apply(deployment("web"), vpa(mode="Initial", spec=spec))
+    stage.run(30)
+    stage.recommend(recommendation)
+    stage.run(90)
+    cluster, clock = stage.sandbox.cluster, stage.clock
+    sizer = Sizer(cluster, NoOwners(), clock, PodRules(stage.settings.deciding.gates))
+    (before,) = stage.pods()
+    name = before["metadata"]["name"]
+    told = sizer.size("default", name, stage.sandbox.snapshot()).told({}, explains=False)
+    cluster.delete(PODS, "default", name)
+    stage.run(5)
+
+    (after,) = stage.pods()
+    resources = after["spec"]["containers"][0]["resources"]
+    assert told["containers"][0]["gets"] == resources
+    assert told["containers"][0]["now"] != resources
