@@ -104,6 +104,7 @@ class Recommender:
         self._sources = Sources(self.model, self._lookout, around.metrics, around.past)
         self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
         self._has_looked = self._is_restored = False
+        self._took: dict[Step, float] = {}  # seconds, in the last round
         self._due = clock.monotonic()
         if not departures.first_tick_at_once:
             self._due += rules.interval_seconds
@@ -157,6 +158,7 @@ class Recommender:
             "not_published": failed,
             "checkpoints": written,
             "seconds": round(self.finished - began, 3),
+            "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
             "tally": self.model.tally.counts(),
         }
         log.info("round finished", extra=extra)
@@ -308,7 +310,8 @@ class Recommender:
     def _timed(self, step: Step) -> Iterator[None]:
         began = self._around.clock.monotonic()
         yield
-        self._around.metrics.step(step, self._around.clock.monotonic() - began)
+        self._took[step] = self._around.clock.monotonic() - began
+        self._around.metrics.step(step, self._took[step])
 
 
 def _drained(heard: deque[Any]) -> Iterator[Any]:

@@ -109,6 +109,21 @@ def test_one_round_is_enough(scene: Scene) -> None:
     assert scene.registry.get_sample_value(count) == 1
 
 
+def test_every_round_leaves_a_line(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """A round tells in one line what it did and how long each step took, also if a step fails."""
+    caplog.set_level("INFO")
+    scene.rounds(1)
+    scene.fail(Unavailable("down"), "list", POD_METRICS)
+    scene.rounds(1)
+
+    lines = [record for record in caplog.records if record.message == "round finished"]
+    assert [line.__dict__["samples"] for line in lines] == [1, 0]
+    for line in lines:
+        assert {"LoadVPAs", "LoadPods", "LoadMetrics", "UpdateVPAs"} <= line.__dict__[
+            "steps"
+        ].keys()
+
+
 def test_rounds_go_from_start_to_start(scene: Scene) -> None:
     """Between two rounds nothing is done, until the interval is over."""
     for seconds in (0, 59.5):
