@@ -22,7 +22,6 @@ from app.core.recommendation.grid import CPU as CPU_GRID
 from app.core.recommendation.grid import MEMORY as MEMORY_GRID
 from app.core.recommendation.grid import Amounts, Grid
 from app.core.recommendation.moments import moment_or_none, nanoseconds
-from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.policy import CPU, MEMORY, Cap, ContainerRules
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import RecommenderRules, ResourceRules
@@ -119,12 +118,10 @@ def explain(
     table: RowTable,
     rows: Sequence[int],
     container: str,
-    key: VpaKey,
     now: datetime,
     rules: RecommenderRules,
 ) -> Explanation:
     """Explain what one of the rows of a VPA would be given now."""
-    del key
     appraisal = appraise(table, np.array(rows, dtype=np.intp), nanoseconds(now), rules)
     every = np.ones(len(rows), dtype=np.bool_)
     derivation = Derivations(table, appraisal, every, now).of(int(table.vpa[rows[0]]))
@@ -199,10 +196,8 @@ class _Way:
         capped = made.shape(found.amounts, made.caps)
         self._made = made
         self._buckets, self._bases = buckets.tolist(), bases.tolist()
-        self._with_margin, self._multipliers = (
-            found.with_margin.tolist(),
-            found.multipliers.tolist(),
-        )
+        self._with_margin = found.with_margin.tolist()
+        self._multipliers = found.multipliers.tolist()
         self._with_confidence, self._estimates = free.amounts.tolist(), found.amounts.tolist()
         self._rounded = rounded.amounts.tolist()
         self._capped, self._bounds = capped.amounts.tolist(), capped.bounds.tolist()

@@ -180,7 +180,7 @@ class Model:
         if tracked is None or container not in tracked.rows:
             return None
         rows = list(tracked.rows.values())
-        return explain(self.roster.rows, rows, container, tracked.key, now, self.rules)
+        return explain(self.roster.rows, rows, container, now, self.rules)
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how what stands published came about; later ticks change nothing in it."""

@@ -98,7 +98,7 @@ class Teller:
         told["cappedBy"] = {
             found.resource: capped
             for found in known.resources
-            if found.is_shown and (capped := _capped(found, vpa, known))
+            if found.is_shown and (capped := _capped(found, stands, vpa, known))
         }
         if self.explains:
             told["derivation"] = {
@@ -175,11 +175,15 @@ def _origin(
     return "computed" if same else "kept"
 
 
-def _capped(found: ResourceExplanation, vpa: Vpa, known: Explanation) -> Mapping[str, str]:
+def _capped(
+    found: ResourceExplanation, stands: ContainerRecommendation, vpa: Vpa, known: Explanation
+) -> Mapping[str, str]:
+    """Return what holds the amounts that stand."""
+    lists = (stands.target, stands.lower_bound, stands.upper_bound)
     return {
         steps.word: _cap(steps, found.resource, vpa, known)
-        for steps in found.steps
-        if steps.capped_by
+        for steps, amounts in zip(found.steps, lists, strict=True)
+        if steps.capped_by and amounts.get(found.resource) == steps.quantity
     }
 
 

@@ -141,7 +141,7 @@ def test_the_flag_is_named() -> None:
 
 def test_what_was_kept() -> None:
     """Where something else stands than was computed, that is told; so is what nobody knows."""
-    scene = used()
+    scene = used(policy=make.policy_json("app", max_allowed={"cpu": "1"}))
     vpa = scene.vpas["web"].vpa
     (found,) = vpa.recommendation or ()
     other = replace(found, target={**found.target, "cpu": make.quantity("7")})
@@ -150,7 +150,8 @@ def test_what_was_kept() -> None:
     app, ghost = told(scene)["containers"]
     assert app["target"]["cpu"] == "7"
     assert app["origin"] == {"cpu": "kept", "memory": "computed"}
-    assert app["derivation"]["cpu"]["target"]["quantity"] == "1168m"
+    assert app["cappedBy"] == {"cpu": dict.fromkeys(("lowerBound", "upperBound"), "maxAllowed")}
+    assert app["derivation"]["cpu"]["target"]["quantity"] == "1"
     assert (ghost["origin"], ghost["evidence"]) == ({"cpu": None, "memory": None}, None)
     assert "derivation" not in ghost
 

@@ -217,7 +217,7 @@ class UpstreamModel:
         if container not in rows:
             return None
         every = list(rows.values())
-        return explain(self._table, every, container, (namespace, vpa), now, self.rules)
+        return explain(self._table, every, container, now, self.rules)
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how the recommendations of the last loop came about."""
