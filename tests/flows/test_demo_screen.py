@@ -94,9 +94,16 @@ def on_a_terminal(**environment: str) -> Iterator[Seen]:
     try:
         yield Seen(process, ours, ports)
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # so that it takes its folder away
+        process.wait(SECONDS)
         os.close(ours)
+
+
+def folder(text: str) -> str:
+    """Return the folder that the printed commands name."""
+    found = re.search(r"--cacert (\S+)/ca\.pem", text)
+    assert found is not None
+    return found[1]
 
 
 def is_free(port: int) -> bool:
@@ -120,6 +127,7 @@ def test_a_minute_of_it() -> None:
         assert max(map(len, rows)) <= COLUMNS
         assert [row.split()[0] for row in rows if "TooFewReplicas" in row[-15:]] == ["billing"]
         assert [port for port in seen.ports if not is_free(port)] == []
+        assert not Path(folder(ended[0])).exists()
 
 
 def test_without_colours() -> None:
