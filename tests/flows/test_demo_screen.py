@@ -91,11 +91,14 @@ def on_a_terminal(**environment: str) -> Iterator[Seen]:
     )
     signal.signal(signal.SIGINT, before)
     os.close(theirs)
+    seen = Seen(process, ours, ports)
     try:
-        yield Seen(process, ours, ports)
+        yield seen
     finally:
         process.terminate()  # so that it takes its folder away
-        process.wait(SECONDS)
+        if not seen.ends():
+            process.kill()
+        process.wait()
         os.close(ours)
 
 
