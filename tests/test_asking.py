@@ -60,6 +60,7 @@ def objects(tmp_path: Path) -> str:
         (["explain", "web-0", "-o=yaml"], "---\nkind: Pod\nnamespace: default\n"),
         (["explain", "vpa/web"], "VPA default/web\n"),
         (["plan", "-o", "name"], "pod/web-0\n"),
+        (["plan", "-A"], "NAMESPACE  POD    VPA  ACTION  REASON\n"),
     ],
 )
 def test_formats(objects: str, words: list[str], start: str) -> None:
@@ -67,6 +68,15 @@ def test_formats(objects: str, words: list[str], start: str) -> None:
     code, output, errors = plumbline(*words, "--objects", objects)
     assert (code, errors) == (0, "")
     assert output.startswith(start)
+
+
+def test_formats_of_verbs_that_ask_nobody(tmp_path: Path) -> None:
+    """Also what is printed for machines anyway has the formats of the others."""
+    assert plumbline("version", "-o", "name") == (0, "plumbline\n", "")
+    assert orjson.loads(plumbline("version", "-ojson")[1])["name"] == "plumbline"
+    paths = plumbline("certs", f"--certs-dir={tmp_path}", "-o", "csv")[1].splitlines()
+    assert paths[0] == "path"
+    assert all(Path(path).is_file() for path in paths[1:])
 
 
 def on_terminal(*words: str, **environment: str) -> bytes:

@@ -270,7 +270,10 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             id="no such document",
         ),
         pytest.param(
-            ["version", "x"], 'unexpected word "x"; usage: plumbline version', id="a word too many"
+            ["version", "x"],
+            'unexpected word "x"; flags begin with --, and a switch is turned off '
+            "with --switch=false",
+            id="a word too many",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from typing import TypeVar
 from app.cli.naming import program_name
 from app.cli.showing import show
 from app.model.errors import BadSetting
+from app.output.report import Report, Text, line
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import asks_for_help, parse
 from app.settings.pages import PURPOSES, help_text, plain_help
@@ -19,6 +20,7 @@ from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.updater import UpdaterSettings
+from app.settings.version import VersionSettings
 from app.wiring.numbers import shared_numbers
 
 Arguments = Sequence[str]
@@ -95,10 +97,11 @@ def certs(words: Arguments, environment: Environment) -> int:
     from app.wiring.certs import made_paths  # the other verbs start faster without it
 
     settings = settings_of(CertsSettings, "certs", words, environment)
-    if settings is not None:
-        for path in made_paths(settings):
-            print(path)
-    return 0
+    if settings is None:
+        return 0
+    paths = list(map(str, made_paths(settings)))
+    report = Report(Text(list(map(line, paths))), [{"path": path} for path in paths], paths)
+    return show(report, settings.showing.output, environment)
 
 
 def updater(words: Arguments, environment: Environment) -> int:
@@ -133,12 +136,12 @@ def manifests(words: Arguments, _environment: Environment) -> int:
     return 0
 
 
-def version(words: Arguments, _environment: Environment) -> int:
+def version(words: Arguments, environment: Environment) -> int:
     """Print the version."""
-    if asks_for_help(words):
-        print(plain_help("version", "", program_name()), end="")
+    settings = settings_of(VersionSettings, "version", words, environment)
+    if settings is None:
         return 0
-    if words:
-        raise BadSetting(f'unexpected word "{words[0]}"; usage: plumbline version')
-    print(f"plumbline {installed_version('plumbline')}")
-    return 0
+    found = {"name": "plumbline", "version": installed_version("plumbline")}
+    told = Text([line(" ".join(found.values()))])
+    report = Report(told, [found], [found["name"]])
+    return show(report, settings.showing.output, environment)

@@ -31,7 +31,15 @@ from app.settings.flags import (
     optional,
     whole,
 )
-from app.settings.shared import OWN_NAMESPACE, Cluster, Logging, Offline, Profiling, Scope
+from app.settings.shared import (
+    OWN_NAMESPACE,
+    Cluster,
+    Logging,
+    Offline,
+    Profiling,
+    Scope,
+    Showing,
+)
 
 _MOUNTED: Final = "/etc/tls-certs"
 
@@ -263,3 +271,4 @@ class CertsSettings:
     """All that making certificates can be told."""
 
     making: Making
+    showing: Showing

@@ -84,5 +84,8 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "complete in every fish",
         ),
     ),
-    "version": (("plumbline version", "the version of this program"),),
+    "version": (
+        ("plumbline version", "the version of this program"),
+        ("plumbline version -o json", "for a program"),
+    ),
 }

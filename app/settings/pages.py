@@ -19,6 +19,7 @@ from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings
+from app.settings.version import VersionSettings
 
 _WIDTH: Final = 80
 _INDENT: Final = 6
@@ -57,6 +58,7 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     ),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
     "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
+    "version": (VersionSettings, "Print the version."),
 }
 
 
