@@ -35,7 +35,7 @@ class ElectionRules:
 
     namespace: str
     name: str
-    lease_seconds: float = 15.0  # a candidate waits so long for a sign of the leader
+    lease_seconds: float = 15.0  # for which the Lease is said to be held
     renew_seconds: float = 10.0  # a leader that cannot renew for so long steps down
     retry_seconds: float = 2.0
 

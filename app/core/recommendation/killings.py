@@ -80,34 +80,38 @@ class Killings:
 
     def amend(self, instances: Iterable[int]) -> None:
         """Judge the newest kill of some instances again, as usage from before it has come."""
+        windows = self._roster.streams.windows
         for instance in instances:
             record, pod = self._newest[instance], self._roster.owners[instance]
             for stream in self._roster.streams_at(pod, instance, record.time_ns):
-                if self._needed(record, stream) > self._roster.streams.windows.oom[stream]:
-                    self._ask(record, instance, stream)
+                needed = self._needed(record, stream, int(windows.usage[stream]))
+                if needed > windows.oom[stream]:
+                    self._ask(record, instance, stream, needed)
 
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
-        table, rows = self._roster.streams.instances, self._roster.rows
+        table, windows = self._roster.streams.instances, self._roster.streams.windows
+        repeats, intervals = self._rules.departures.repeat_oom_bump, self._roster.rows.interval_ns
         last = int(table.last_memory[instance])
         youngest = now_ns if last == UNSET else last
         counted = False
         for stream in self._roster.streams_at(pod, instance, record.time_ns):
             row = int(self._roster.streams.table.row[stream])
-            if record.time_ns < youngest - int(rows.interval_ns[row]):
+            if record.time_ns < youngest - int(intervals[row]):
                 self._intake.tally.kills_late += 1
                 continue
             counted = True
-            if not self._ask(record, instance, stream):
+            peak = max(windows.usage[stream], windows.oom[stream] if repeats else 0)
+            if not self._ask(record, instance, stream, self._needed(record, stream, int(peak))):
                 self._intake.tally.kills_equal += 1
         if counted and record.time_ns > table.killed[instance]:
             table.killed[instance] = min(record.time_ns, now_ns)
             self._newest[instance] = record
         return counted
 
-    def _ask(self, record: OomRecord, instance: int, stream: int) -> bool:
+    def _ask(self, record: OomRecord, instance: int, stream: int, needed: int) -> bool:
         """Add the peak that a kill asks for; tell whether it is no mere repetition."""
-        row, needed = int(self._roster.streams.table.row[stream]), self._needed(record, stream)
+        row = int(self._roster.streams.table.row[stream])
         if self._is_repetition(instance, row, needed):
             return False
         self._roster.streams.instances.synthetic[instance] = needed
@@ -116,12 +120,8 @@ class Killings:
         self._roster.table.is_urgent[self._roster.rows.vpa[row]] = True
         return True
 
-    def _needed(self, record: OomRecord, stream: int) -> int:
-        windows, rows = self._roster.streams.windows, self._roster.rows
-        row = int(self._roster.streams.table.row[stream])
-        peak = int(windows.usage[stream])
-        if self._rules.departures.repeat_oom_bump:
-            peak = max(peak, int(windows.oom[stream]))
+    def _needed(self, record: OomRecord, stream: int, peak: int) -> int:
+        row, rows = int(self._roster.streams.table.row[stream]), self._roster.rows
         return needed_memory(
             record.memory_bytes,
             peak,

@@ -176,6 +176,9 @@ def test_repeated_kills(repeats: bool, expected: int) -> None:
         scene.killed(1000 * MI, at=scene.at(minute))
 
     assert peaks(scene) == [(0, expected)]
+    for seconds in (10, 20):
+        scene.use(memory=100 * MI, at=scene.at(seconds / 60))
+    assert peaks(scene) == [(0, expected)]  # what is told of usage later is no kill
 
 
 def test_kill_after_the_interval() -> None:
