@@ -61,10 +61,14 @@ class ContainerState:
         settings = self.aggregate().settings
         if self.last_memory_ns != UNSET and time_ns < self.last_memory_ns - settings.interval_ns:
             return False
-        needed = needed_memory(
+        return self.use_memory(self.needed(memory_bytes), time_ns, is_oom=True)
+
+    def needed(self, memory_bytes: int) -> int:
+        """Return how much would have been enough for a container that had so much."""
+        settings = self.aggregate().settings
+        return needed_memory(
             memory_bytes,
             self.usage_bytes,
             ratio=settings.bump_up_ratio,
             bump_bytes=settings.min_bump_up_bytes,
         )
-        return self.use_memory(needed, time_ns, is_oom=True)

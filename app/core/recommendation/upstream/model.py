@@ -18,13 +18,14 @@ from app.core.recommendation.appraisal import Appraisal, appraise, rows_in_use
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.derivations import Derivation, Derivations
 from app.core.recommendation.entries import entries_of
+from app.core.recommendation.estimators import TARGET
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.intake import Tally
 from app.core.recommendation.moments import UNSET, moment, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills_by_transition
 from app.core.recommendation.past import PastUsage
-from app.core.recommendation.policy import container_rules
+from app.core.recommendation.policy import CPU, MEMORY, container_rules
 from app.core.recommendation.publications import Publication, problem_of, publication
 from app.core.recommendation.quality import Change, Comparison
 from app.core.recommendation.rows import RowTable
@@ -40,6 +41,7 @@ from app.core.recommendation.status import (
 )
 from app.core.recommendation.upstream.aggregates import Aggregate
 from app.core.recommendation.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
+from app.core.recommendation.upstream.judging import Judge
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.vpa import ContainerRecommendation
@@ -64,6 +66,7 @@ class UpstreamModel:
         self._rows: dict[VpaKey, dict[str, int]] = {}  # of the last loop
         self._appraisal: Appraisal | None = None  # of these rows
         self._looped_at = moment(0)
+        self._judge = Judge() if rules.gathers_quality else None
 
     # --- telling; moments do not matter before the next loop
 
@@ -171,6 +174,8 @@ class UpstreamModel:
         cluster.now_ns = nanoseconds(now)
         cluster.load_vpas(self._observed.values())
         gone = cluster.load_pods(self._pods)
+        if self._judge is not None:
+            self._judge.begin(cluster.vpas.values(), cluster.matching_pods())
         batches, self._usage = self._usage, []
         for batch in batches:
             self._take(batch)
@@ -228,8 +233,8 @@ class UpstreamModel:
         return {key: found.of(line) for line, key in enumerate(self._rows)}
 
     def quality(self) -> tuple[list[Comparison], list[Change]]:
-        """Return nothing: comparisons are only gathered for histories per VPA."""
-        return [], []
+        """Return, once, how usage and targets compared with what stood; see the rules."""
+        return self._judge.take() if self._judge is not None else ([], [])
 
     @property
     def tally(self) -> Tally:
@@ -260,27 +265,44 @@ class UpstreamModel:
                 continue
             counted = container.use_cpu(cpu, time_ns)
             tally.cpu, tally.cpu_repeated = tally.cpu + counted, tally.cpu_repeated + (not counted)
+            if counted:
+                self._compare(name, CPU, cpu)
             counted = container.use_memory(memory, time_ns)
             tally.memory, tally.memory_late = (
                 tally.memory + counted,
                 tally.memory_late + (not counted),
             )
+            if counted:
+                self._compare(name, MEMORY, memory)
 
     def _count(self, record: OomRecord) -> None:
         pod = self._cluster.pods.get((record.namespace, record.pod))
         container = pod.containers.get(record.container) if pod is not None else None
         if container is None:
             self._tally.kills_unknown += 1
-        elif container.kill(record.memory_bytes, record.time_ns):
+            return
+        needed = container.needed(record.memory_bytes)
+        if container.kill(record.memory_bytes, record.time_ns):
             self._tally.kills += 1
+            self._compare(
+                (record.namespace, record.pod, record.container), MEMORY, needed, is_oom=True
+            )
         else:
             self._tally.kills_late += 1
+
+    def _compare(
+        self, container: tuple[str, str, str], resource: str, used: int, *, is_oom: bool = False
+    ) -> None:
+        if self._judge is not None:
+            pod = self._cluster.pods[container[:2]]
+            self._judge.note(pod.key(container[2]), resource, used, is_oom=is_oom)
 
     def _publications(self, now: datetime) -> list[Publication]:
         lines = self._lay_rows()
         table = self._table
         appraisal = appraise(table, rows_in_use(table), nanoseconds(now), self.rules)
         self._appraisal, self._looped_at = appraisal, now
+        self._note_targets(appraisal)
         every = np.ones(len(appraisal.rows), dtype=np.bool_)
         entries = entries_of(table, appraisal, every, self.rules.format).by_vpa()
         pods = self._cluster.matching_pods()
@@ -292,6 +314,15 @@ class UpstreamModel:
             if moved is not Difference.NONE:
                 found.append(publication(vpa.observed, new, stands, moved, killed=False))
         return found
+
+    def _note_targets(self, appraisal: Appraisal) -> None:
+        if self._judge is None:
+            return
+        amounts = appraisal.amounts[:, (TARGET, TARGET + 3)].tolist()
+        targets = dict(zip(appraisal.rows.tolist(), amounts, strict=True))
+        for key, vpa in self._cluster.vpas.items():
+            for link in vpa.links:
+                self._judge.recommend(link, tuple(targets[self._rows[key][link[2]]]))
 
     def _lay_rows(self) -> list[tuple[VpaKey, UpstreamVpa]]:
         """Lay the views of all VPAs into rows, the lines of which are in the order returned."""
