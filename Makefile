@@ -35,10 +35,10 @@ cover: $(STAMP) ## tests with branch coverage; model and core must be covered wh
 	@$(BIN)/coverage run -m pytest -q $(ARGS)
 	@$(BIN)/coverage report --include='app/model/*,app/core/*' --show-missing --fail-under=100 --skip-covered
 
-cluster: $(STAMP) ## build the control plane that acceptance tests start
+cluster: $(STAMP) ## build the cluster that acceptance tests start; needs Go
 	@$(BIN)/python -m tests.cluster build
 
-acceptance: cluster ## tests against a real API server, built here or named by KUBECONFIG
+acceptance: cluster ## tests on a real cluster, built here or named by KUBECONFIG
 	@$(BIN)/python -m pytest tests/acceptance $(ARGS)
 
 lock: ## compute the lock files anew
