@@ -34,19 +34,20 @@ class PastReading:
         metrics: RecommenderMetrics,
     ) -> None:
         access = _access(settings)
-        self._server = PrometheusServer(access, metrics.prometheus_request)
+        server = PrometheusServer(access, metrics.prometheus_request)
         rules, namespace = past_rules(settings, departures), settings.scope.namespace
-        self.memory = Remembering(self._server, rules, place.clock, namespace)
-        self._task = place.loop("history", self.memory.tick)
+        self.memory = Remembering(server, rules, place.clock, namespace)
+        # Nobody else may close what the task is just using.
+        self._task = place.loop("history", self.memory.tick, at_end=lambda _now: server.close())
 
     def start(self) -> None:
         """Begin."""
         self._task.start()
 
     def stop(self) -> None:
-        """End; a question that nobody has answered is left."""
+        """End, as soon as the question that is asked just now has been answered or given up."""
+        self.memory.end()
         self._task.stop(1.0)
-        self._server.close()
 
 
 def past_reading(

@@ -73,6 +73,11 @@ class Remembering:
             self._wishes, self._found = [wish], []
             self._due, self._retry_seconds = 0.0, _FIRST_RETRY_SECONDS
 
+    def end(self) -> None:
+        """Forget what was wanted and found; a question that is asked just now is the last one."""
+        with self._lock:
+            self._wishes, self._found = [], []
+
     def ask(self, vpas: set[VpaKey], now: datetime) -> None:
         """Read the past for some VPAs, unless it is to come anyway."""
         with self._lock:

@@ -203,8 +203,10 @@ def test_another_term() -> None:
         stage.run(61)
         asked = len(past.server.asked)
         replica.stop()
-        stage.begin(prometheus=Client(PrometheusAccess(past.server.url, 5.0), lambda *_: None))
+        client = Client(PrometheusAccess(past.server.url, 5.0), lambda *_: None)
+        stage.begin(prometheus=client)
         stage.run(61)
+        client.close()
 
         assert len(past.server.asked) == 2 * asked
         assert cores(stage) > 1.1
@@ -227,10 +229,13 @@ def test_as_upstream_without_luck() -> None:
     """With upstream's defaults labels are a vector, and there is no past at all."""
     with staged("--parity=upstream") as (stage, past, _):
         past.remember(pods(stage)[0], 1.0, 1000)
-        past.server.ready.append(
-            Reply(b'{"status":"success","data":{"resultType":"vector","result":[]}}')
-        )
+        vector = Reply(b'{"status":"success","data":{"resultType":"vector","result":[]}}')
+        past.server.ready += [matrix(), matrix(), vector]
         stage.run(62)
         assert 0.1 < cores(stage) < 0.2
         stage.run(600)
-        assert len(past.server.asked) == 1
+        assert [asked.path.rsplit("/", 1)[1] for asked in past.server.asked] == [
+            "query_range",
+            "query_range",
+            "query",
+        ]

@@ -88,7 +88,7 @@ def test_past_of_all() -> None:
 
     assert found.only is None
     assert len(found.usage.times) == 4
-    labels, cpu, memory = scene.archive.asked
+    cpu, memory, labels = scene.archive.asked
     assert labels == ('up{job="kubernetes-pods"}[3h]', START - timedelta(minutes=2))
     assert 'namespace="shop"' in cpu[0]
     assert 'namespace="shop"' in memory[0]
@@ -134,7 +134,7 @@ def test_busy_server() -> None:
 def test_too_much_at_once() -> None:
     """A question that is too much is asked in smaller parts at once."""
     scene = Scene()
-    scene.archive.replies += [NOTHING, HEAVY, LATE]
+    scene.archive.replies += [HEAVY, LATE]
     scene.tick()
 
     assert scene.wanted() == [None]
@@ -154,7 +154,7 @@ def test_too_much_at_once() -> None:
 def test_labels_that_cannot_be_had(error: ClusterError, goes_on: bool) -> None:
     """A query for labels that will never be answered is left; others come again."""
     scene = Scene()
-    scene.archive.replies.append(error)
+    scene.archive.replies += [NOTHING, NOTHING, error]
     scene.tick()
     assert (scene.wanted() == [None]) is goes_on
 
@@ -162,7 +162,7 @@ def test_labels_that_cannot_be_had(error: ClusterError, goes_on: bool) -> None:
 def test_query_that_is_wrong() -> None:
     """A query for usage that is refused comes again: the server's settings may change."""
     scene = Scene()
-    scene.archive.replies += [NOTHING, Invalid("parse error", status=400)]
+    scene.archive.replies.append(Invalid("parse error", status=400))
     scene.tick()
     assert scene.waits(1) == [pytest.approx(5.0, abs=0.5)]
     assert scene.wanted() == [None]
@@ -187,7 +187,7 @@ def test_later_vpas() -> None:
     assert scene.wanted() == [{("shop", "a"), ("shop", "c")}, {("other", "b")}]
     assert len(scene.archive.asked) == 9
     assert scene.archive.asked[-1][1] == now - timedelta(minutes=2)
-    assert 'namespace="other"' in scene.archive.asked[-1][0]
+    assert 'namespace="other"' in scene.archive.asked[-2][0]
 
 
 def test_vpas_that_come_while_a_namespace_is_read() -> None:
@@ -216,6 +216,15 @@ def test_another_term() -> None:
     assert scene.wanted() == [None]
 
 
+def test_the_end() -> None:
+    """Nothing more is asked, not even in the midst of reading."""
+    scene = Scene()
+    scene.archive.meanwhile.append(scene.memory.end)
+    scene.tick()
+    scene.tick()
+    assert (len(scene.archive.asked), scene.wanted()) == (1, [])
+
+
 def test_strictness(caplog: pytest.LogCaptureFixture) -> None:
     """As upstream: up to now, once, and if that fails never again; nobody may ask for more."""
     scene = Scene(STRICT)
@@ -226,7 +235,7 @@ def test_strictness(caplog: pytest.LogCaptureFixture) -> None:
 
     assert scene.memory.is_settled()
     assert (scene.wanted(), len(scene.archive.asked)) == ([], 2)
-    assert scene.archive.asked[0] == ('up{job="kubernetes-pods"}[3h]', START)
+    assert scene.archive.asked[0][1] == START
     assert [one.levelname for one in caplog.records] == ["ERROR"]
 
 

@@ -5,8 +5,8 @@
         reading.take(<the answer of Prometheus>)   # or reading.was_refused(...)
     model.learn_past(reading.usage(), now)
 
-Strategy: it asks for the labels of pods, then for CPU and memory, each in pieces that follow one
-another in time. The first piece is small; it tells how many series there are, and the others are
+Strategy: it asks for CPU and for memory, each in pieces that follow one another in time, and for
+the labels of pods. The first piece is small; it tells how many series there are, and the others are
 as large as an answer can well be. Whoever asks may stop at any question and go on later, or say
 that it was refused.
 """
@@ -43,9 +43,9 @@ _MILLICORES: Final = 1000.0
 class Stage(StrEnum):
     """What is asked for."""
 
-    LABELS = "labels"
     CPU = "cpu"
     MEMORY = "memory"
+    LABELS = "labels"
     DONE = "done"
 
 
@@ -72,7 +72,7 @@ class Reading:
         self._step = rules.resolution.time
         self._start = _to_milliseconds(end) - rules.length.time
         self._columns = rules.length.time // self._step + 1
-        self._stage = Stage.LABELS
+        self._stage = Stage.CPU
         self._done = 0  # columns of this stage
         self._piece = self._columns if rules.is_strict else _FIRST_POINTS
         self._most = self._columns if rules.is_strict else _MOST_POINTS
@@ -110,7 +110,7 @@ class Reading:
             for series in found:
                 with self._doubt():
                     self._note_labels(series)
-            self._stage = Stage.CPU
+            self._stage = Stage.DONE
             return
         count = self._note_usage(found)
         self._done = self._until
@@ -118,7 +118,7 @@ class Reading:
         self._piece = min(points, self._most)
         if self._done == self._columns:
             self._done = 0
-            self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.DONE
+            self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.LABELS
 
     def was_refused(self, *, is_too_much: bool) -> bool:
         """Ask differently from now on; tell whether there is another way.
@@ -129,7 +129,7 @@ class Reading:
             return False
         if self._stage is Stage.LABELS:
             self.flaws.tell("labels: pods that are gone stay without")
-            self._stage = Stage.CPU
+            self._stage = Stage.DONE
             return True
         points = self._until - self._done
         if not is_too_much or points == 1:

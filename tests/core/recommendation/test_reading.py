@@ -60,13 +60,8 @@ def read(reading: Reading, *answers: dict[str, Any]) -> Reading:
 
 
 def test_questions() -> None:
-    """First the labels, then CPU, then memory, over the whole time."""
+    """First CPU, then memory, over the whole time, and the labels at its end."""
     reading = Reading(SHORT, END, "default")
-    labels = asked(reading)
-    assert reading.stage is Stage.LABELS
-    assert (labels.query, labels.end, labels.start) == ('up{job="kubernetes-pods"}[3h]', CUT, None)
-
-    reading.take(answer())
     cpu = asked(reading)
     assert cpu.query.startswith("rate(container_cpu_usage_seconds_total{")
     assert 'namespace="default"' in cpu.query
@@ -75,13 +70,16 @@ def test_questions() -> None:
     reading.take(answer())
     assert asked(reading).query.startswith("container_memory_working_set_bytes{")
     reading.take(answer())
+    labels = asked(reading)
+    assert reading.stage is Stage.LABELS
+    assert (labels.query, labels.end, labels.start) == ('up{job="kubernetes-pods"}[3h]', CUT, None)
+    reading.take(answer())
     assert reading.question() is None
 
 
 def test_pieces() -> None:
     """The first piece is small, the next ones as large as the number of series allows."""
     reading = Reading(replace(RULES, length=Span("10d", 240 * HOUR)), END)
-    reading.take(answer())
     first = asked(reading)
     assert (first.start, first.end) == (CUT - 240 * HOUR, CUT - 217 * HOUR)
 
@@ -99,7 +97,6 @@ def test_pieces() -> None:
 def test_pieces_of_many_series() -> None:
     """However many series there are, a piece has some points, unless that was refused."""
     reading = Reading(RULES, END)
-    reading.take(answer())
     reading.take(answer(*[series(container())] * 30_000))
     question = asked(reading)
     assert question.start is not None
@@ -112,7 +109,6 @@ def test_more_points_than_prometheus_gives() -> None:
     """No piece has more points than Prometheus answers with."""
     second = timedelta(seconds=1)
     reading = Reading(replace(RULES, resolution=Span("1s", second)), END)
-    reading.take(answer())
     sizes = []
     while "cpu" in (question := asked(reading)).query:
         assert question.start is not None
@@ -126,7 +122,6 @@ def test_more_points_than_prometheus_gives() -> None:
 def test_refused_questions() -> None:
     """What was too much is halved, down to one point; without labels it goes on."""
     reading = Reading(SHORT, END)
-    assert reading.was_refused(is_too_much=False)
     assert not reading.was_refused(is_too_much=False)
     spans = []
     while reading.was_refused(is_too_much=True):
@@ -136,6 +131,10 @@ def test_refused_questions() -> None:
     assert asked(reading).start == asked(reading).end == CUT - 3 * HOUR
     reading.take(answer())
     assert asked(reading).start == CUT - 2 * HOUR
+    while reading.stage is not Stage.LABELS:
+        reading.take(answer())
+    assert reading.was_refused(is_too_much=False)
+    assert reading.question() is None
     assert reading.flaws.told == ["labels: pods that are gone stay without"]
 
 
@@ -146,7 +145,7 @@ def test_usage() -> None:
     )
     cpu = series(container(), (CUT, 0.2509), (CUT - 2 * HOUR, 1))
     memory = series(container(name="log"), (CUT - HOUR, 2**20))
-    found = read(Reading(SHORT, END), answer(labels), answer(cpu), answer(memory)).usage()
+    found = read(Reading(SHORT, END), answer(cpu), answer(memory), answer(labels)).usage()
 
     assert found.labels == {("default", "web-0"): {"app": "web"}}
     assert found.containers == [("default", "web-0", "app"), ("default", "web-0", "log")]
@@ -186,7 +185,7 @@ def test_several_series_of_one_container() -> None:
     """After a restart a container has two series; where both have an amount, the higher counts."""
     one, other = container(id="a"), container(id="b")
     memory = answer(series(one, (CUT - HOUR, 5), (CUT, 7)), series(other, (CUT, 6)))
-    found = read(Reading(SHORT, END), answer(), answer(), memory).usage()
+    found = read(Reading(SHORT, END), answer(), memory).usage()
 
     assert found.memory_bytes.tolist() == [[ABSENT, ABSENT, 5, 7]]
 
@@ -197,7 +196,8 @@ def test_newest_labels(swaps: bool) -> None:
     pod = {"namespace": "default", "pod": "web-0"}
     old = series({**pod, "label_role": "old"}, (CUT - 2 * HOUR, 1), (CUT - HOUR, 1))
     new = series({**pod, "label_role": "new"}, (CUT, 1))
-    found = read(Reading(SHORT, END), answer(*([new, old] if swaps else [old, new])))
+    labels = answer(*([new, old] if swaps else [old, new]))
+    found = read(Reading(SHORT, END), answer(), answer(), labels)
 
     assert found.usage().labels == {("default", "web-0"): {"role": "new"}}
 
@@ -208,14 +208,15 @@ def test_flaws_are_counted() -> None:
     stray = [(CUT + HOUR, 1), (CUT, "NaN"), (CUT, -1), (CUT - HOUR, 3)]
     reading = read(
         Reading(SHORT, END),
-        answer(series({"pod": "x"}, (CUT, 1)), {"metric": {}}),
         answer(nameless, series(container(), *stray)),
+        answer(),
+        answer(series({"pod": "x"}, (CUT, 1)), {"metric": {}}),
     )
 
     assert reading.usage().cpu_millicores.tolist() == [[ABSENT, ABSENT, 3000, ABSENT]]
     assert (reading.usage().refused_series, reading.usage().refused_points) == (3, 3)
-    assert reading.flaws.told[0] == "labels: a series has no label namespace: pod=x"
-    assert reading.flaws.told[-1] == "cpu: default/web-0/app has amounts that cannot be"
+    assert reading.flaws.told[1] == "cpu: default/web-0/app has amounts that cannot be"
+    assert reading.flaws.told[2] == "labels: a series has no label namespace: pod=x"
 
 
 def test_strictness() -> None:
@@ -223,7 +224,6 @@ def test_strictness() -> None:
     rules = replace(RULES, is_strict=True, resolution=Span("1s", timedelta(seconds=1)))
     reading = Reading(rules, END)
     assert not reading.was_refused(is_too_much=True)
-    reading.take(answer())
     question = asked(reading)
     assert (question.start, question.end) == (CUT - timedelta(days=8), CUT)
     with pytest.raises(BadObject, match="no label container"):
