@@ -31,6 +31,7 @@ _NO_SUCH_PATH: Final = "could not find the requested resource"
 _WOULD_STRIKE_AGAIN: Final = ("exceeded quota", "usage per Container", "usage per Pod", "cannot ")
 _FIRST_PAUSE: Final = timedelta(seconds=10)
 LONGEST_PAUSE: Final = timedelta(minutes=10)
+_LONGEST_ASKED_SECONDS: Final = 3600.0  # a server that asks for more is not believed
 
 
 class Aftermath(StrEnum):
@@ -125,7 +126,7 @@ def longer(
     count = before.count + 1 if before is not None else 1
     pause = doubled(_FIRST_PAUSE, count, longest)
     if retry_after_seconds is not None:
-        pause = max(pause, timedelta(seconds=retry_after_seconds))
+        pause = max(pause, timedelta(seconds=min(retry_after_seconds, _LONGEST_ASKED_SECONDS)))
     return Pause(reason, message, count, now + pause)
 
 

@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from app.core.updating.decisions import Numbers, Reason
+from app.core.updating.moments import later
 from app.core.updating.oom import QuickOom
 from app.core.updating.rules import UpdateRules
 from app.model.pods import Pod
@@ -79,7 +80,7 @@ def need(
         return Need(None, f"outside of its bounds; differs by {difference}")
     if since is None:
         return Need(Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown")
-    old_enough = since + rules.lifetime_threshold
+    old_enough = later(since, rules.lifetime_threshold)
     if now < old_enough:
         told = f"within its bounds; differs by {difference}, too young until "
         return Need(Reason.TOO_YOUNG, told + f"{old_enough:%Y-%m-%dT%H:%M:%SZ}", old_enough)

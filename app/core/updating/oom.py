@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from app.core.updating.moments import later
 from app.core.updating.numbers import observed_containers
 from app.core.updating.rules import UpdateRules
 from app.model.gates import Gate, Gates
@@ -70,10 +71,10 @@ def _counts_until(
     if started is None or finished is None or finished - started >= threshold:
         return None
     if rules.upstream.oom_from_last_state:
-        return finished + threshold
+        return later(finished, threshold)
     if changed is not None and changed > finished:
         return None
-    return finished + max(threshold, rules.oom_stays_recent)
+    return later(finished, max(threshold, rules.oom_stays_recent))
 
 
 def _takes_part(container: str, pod: Pod, vpa: Vpa) -> bool:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Final
+
+_FOR_EVER_SECONDS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Bucket:
         if self.gives_nothing:
             return None
         missing = 1 - self._counted(now)
-        return timedelta(seconds=max(missing, 0) / self.rate)
+        return timedelta(seconds=min(max(missing, 0) / self.rate, _FOR_EVER_SECONDS))
 
     def less_one(self, now: datetime) -> Bucket:
         """Return the bucket after one token was drawn, be it one that is still owed."""

@@ -84,6 +84,6 @@ def read_time(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter at both ends of the calendar
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -18,6 +18,7 @@ import orjson
 from app.core.scaling import CPU, proportional_limit
 from app.core.sizing import Amounts, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
+from app.core.updating.moments import later
 from app.core.updating.patching import read_time, updated_marks, written
 from app.core.updating.resizing import is_disruptive
 from app.core.updating.rules import UpdateRules
@@ -97,7 +98,8 @@ def next_due(pod: Pod, vpa: Vpa, now: datetime) -> datetime | None:
     if ready is None or ready.last_transition is None:
         return None
     moments = (
-        ready.last_transition + boost_lasts(vpa, name) + _MOMENT for name in boosted_containers(pod)
+        later(ready.last_transition, boost_lasts(vpa, name) + _MOMENT)
+        for name in boosted_containers(pod)
     )
     return min((moment for moment in moments if moment > now), default=None)
 

@@ -9,4 +9,4 @@ def is_fresh(
     created: datetime | None, renewed: datetime | None, timeout: timedelta, now: datetime
 ) -> bool:
     """Whether a Lease was created or renewed not longer ago than the timeout."""
-    return any(moment is not None and moment + timeout > now for moment in (created, renewed))
+    return any(moment is not None and now - moment < timeout for moment in (created, renewed))

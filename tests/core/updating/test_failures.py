@@ -110,9 +110,10 @@ def test_pauses_double_up_to_a_limit() -> None:
 
 
 def test_pauses_are_no_shorter_than_asked() -> None:
-    """A server may ask for more."""
-    pause = longer(None, Reason.EVICTION_ERROR, "no", NOW, retry_after_seconds=33)
-    assert pause.until == NOW + timedelta(seconds=33)
+    """A server may ask for more, but not for ever."""
+    for asked, given in ((33, 33), (1e300, 3600)):
+        pause = longer(None, Reason.EVICTION_ERROR, "no", NOW, retry_after_seconds=asked)
+        assert pause.until == NOW + timedelta(seconds=given)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ def test_without_a_burst_nothing_ever_goes() -> None:
     assert bucket.wait_for_one(NOW) is None
 
 
+def test_a_rate_of_next_to_nothing_is_a_long_wait() -> None:
+    """Longer than anybody waits, and no longer than can be told."""
+    bucket = Bucket.full(1e-300, 1).less_one(NOW)
+    assert bucket.wait_for_one(NOW) == timedelta(seconds=1e9)
+
+
 def test_a_clock_that_runs_backwards_gives_nothing() -> None:
     """Tokens never come from the past."""
     bucket = Bucket.full(1, 1).less_one(NOW)

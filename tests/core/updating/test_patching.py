@@ -129,7 +129,9 @@ def test_marks_of_an_update() -> None:
     assert last_updated(pod) == NOW
 
 
-@pytest.mark.parametrize("text", [None, "", "yesterday", "2026-13-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "text", [None, "", "yesterday", "2026-13-01T00:00:00Z", "9999-12-31T23:59:59-23:00"]
+)
 def test_times_that_are_none(text: str | None) -> None:
     """Garbage in an annotation counts as absent."""
     assert read_time(text) is None

@@ -1,0 +1,30 @@
+"""Adding to moments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.core.updating.moments import LATEST, later
+from tests.core.updating.scenes import NOW
+
+FIRST = datetime(1, 1, 1, tzinfo=UTC)
+LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("moment", "by", "expected"),
+    [
+        (NOW, DAY, NOW + DAY),
+        (NOW, -DAY, NOW - DAY),
+        (LAST, DAY, LATEST),
+        (LAST, timedelta(), LATEST),
+        (FIRST, -DAY, FIRST),
+        (NOW, timedelta.max, LATEST),
+    ],
+)
+def test_later(moment: datetime, by: timedelta, expected: datetime) -> None:
+    """What lies beyond the calendar is cut off."""
+    assert later(moment, by) == expected
