@@ -7,6 +7,7 @@ wrong usage, 3 the cluster cannot be reached, or does not let us.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from app.cli import asking, verbs
 from app.cli.naming import program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.words import nearest
+
+log = logging.getLogger(__name__)
 
 Verb = Callable[[Sequence[str], Mapping[str, str]], int]
 
@@ -37,6 +40,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "version": (verbs.version, "print the version"),
 }
+_PROCESSES = ("admission", "recommender", "updater")
 _FORWARD = "'kubectl -n kube-system port-forward deployment/vpa-recommender 8942'"
 _TRACE = "PLUMBLINE_TRACE"
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
@@ -62,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(_TRACE):
             raise
+        if words[0] in _PROCESSES:  # whose logs are read by those who look for mistakes
+            log.critical("ended by a mistake of the program", exc_info=True)
         told = f"{type(error).__name__}: {error}".partition("\n")[0]
         return _fail(f"this is a mistake of the program: {told}; {_TRACE}=1 shows where", 1)
 

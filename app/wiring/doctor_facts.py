@@ -99,7 +99,8 @@ def facts_of(settings: DoctorSettings, cluster: KubeCluster, clock: Clock) -> Fa
         facts,
         endpoints={place: _ready(cluster, *place) for place in _services(facts)},
         certificate=_asked(lambda: _certificate(cluster, facts)),
-        rights=_asked(lambda: list(_rights(cluster, facts))),
+        rights=_asked(lambda: list(_own_rights(cluster, home))),
+        accounts=_asked(lambda: list(_rights(cluster, facts))),
     )
     server_time = _asked(lambda: _server_time(cluster, home))
     return replace(facts, now=clock.now(), server_time=server_time)
@@ -204,9 +205,9 @@ def _certificate(cluster: KubeCluster, facts: Facts) -> Generation | None:
 # --- accounts
 
 
-def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
+def _own_rights(cluster: KubeCluster, home: str) -> Iterator[Access]:
     for resource in (*_READ, SECRETS):
-        namespace = facts.namespace if resource is SECRETS else ""
+        namespace = home if resource is SECRETS else ""
         attributes = {
             "verb": "get" if resource is SECRETS else "list",
             "group": resource.group,
@@ -214,6 +215,9 @@ def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
             "namespace": namespace,
         }
         yield _access(cluster, _SELF_REVIEWS, {}, attributes, "look at it", "")
+
+
+def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
     for process, account in _accounts(facts):
         home = account.split(":")[2]
         who: Json = {

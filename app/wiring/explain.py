@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from app.core.admission.explain import explain
@@ -167,7 +168,7 @@ class Story:
         rules = update_rules(
             deciding, settings.disruption, settings.thresholds, _NO_SCOPE, asking.interval
         )
-        self._decider = Decider(rules, deciding.gates, seen.owners, clock)
+        self._rules, self._gates = rules, deciding.gates
         self._pod_rules = PodRules(deciding.gates, asking.max_cpu_boost)
         self._plans: dict[datetime, Plan] = {}
         self._raw = {
@@ -192,7 +193,6 @@ class Story:
         return found.pods, found.lookups
 
     def _pod(self, pod: Pod) -> Json:
-        turns = self._turns(pod)
         key = next((key for key, pods in self._members.items() if pod in pods), None)
         return {
             "kind": PODS.kind,
@@ -200,13 +200,13 @@ class Story:
             "name": pod.name,
             "creation": self._creation(pod),
             "recommendation": [] if key is None else self._standings(key, [pod]),
-            "updater": list(map(turn_json, turns)),
+            "updater": list(map(turn_json, self._turns(pod))),
         }
 
     def _vpa(self, vpa: Vpa) -> Json:
         key = vpa.namespace, vpa.name
         pods = sorted(self._members.get(key, ()), key=lambda pod: pod.name)
-        turns = [(pod.name, turn) for pod in pods for turn in self._turns(pod)[:1]]
+        turns = [(pod.name, turn) for pod in pods for turn in islice(self._turns(pod), 1)]
         view = self._seen.snapshot.of(vpa.namespace)
         rivals = view.rivals(vpa.target.key) if vpa.target is not None else ()
         counts = Counter(str(turn.decision.reason) for _, turn in turns)
@@ -258,12 +258,14 @@ class Story:
 
     # --- what the updater does
 
-    def _turns(self, pod: Pod) -> Sequence[Turn]:
+    def _turns(self, pod: Pod) -> Iterator[Turn]:
         return outlook(self._plan, pod, self._now)
 
     def _plan(self, at: datetime) -> Plan:
         found = self._plans.get(at)
         if found is None:
             sight = Sight(self._seen.snapshot, self._seen.webhook.is_healthy)
-            found = self._plans[at] = self._decider.plan(sight, Memory(), at)
+            # Each from scratch: what was decided for later is nothing to begin with.
+            decider = Decider(self._rules, self._gates, self._seen.owners, self._clock)
+            found = self._plans[at] = decider.plan(sight, Memory(), at)
         return found

@@ -75,5 +75,6 @@ class Facts:
     leases: Objects = ()
     metrics: Objects = ()
     deployments: Objects = ()
-    rights: Sequence[Access] | Unasked = ()
+    rights: Sequence[Access] | Unasked = ()  # of whoever asks
+    accounts: Sequence[Access] | Unasked = ()  # rights of the processes' accounts
     pods: Pods | Unasked = field(default_factory=Pods)

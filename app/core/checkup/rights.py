@@ -12,12 +12,13 @@ _MOST_NAMED = 4
 
 
 def of_rights(facts: Facts) -> Iterator[Finding]:
-    """Judge the rights of every account that was asked about."""
-    if isinstance(facts.rights, Unasked):
-        yield unknown(Check.RIGHTS, "account", facts.rights)
-        return
-    for (process, account), found in groupby(facts.rights, lambda one: (one.process, one.account)):
-        yield _account(process, account, list(found))
+    """Judge the rights of whoever asks, and of the processes' accounts."""
+    for about, found in (("you", facts.rights), ("accounts", facts.accounts)):
+        if isinstance(found, Unasked):
+            yield unknown(Check.RIGHTS, about, found)
+            continue
+        for (process, account), rights in groupby(found, lambda one: (one.process, one.account)):
+            yield _account(process, account, list(rights))
 
 
 def _account(process: str, account: str, found: Sequence[Access]) -> Finding:

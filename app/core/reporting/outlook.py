@@ -6,7 +6,7 @@ that its answer may change. So nothing about time is worked out a second way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -28,17 +28,20 @@ class Turn:
     until: datetime | None  # when it may change by itself, None if never
 
 
-def outlook(plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime) -> tuple[Turn, ...]:
-    """Return what is decided now and what later, up to the first action; none if uncontrolled."""
-    turns: list[Turn] = []
+def outlook(plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime) -> Iterator[Turn]:
+    """Yield what is decided now, then what later, up to the first action; none if uncontrolled.
+
+    Who looks only at the first one has no plan made for later.
+    """
     at: datetime | None = now
-    while at is not None and len(turns) < _MOST_TURNS:
+    turns = 0
+    while at is not None and turns < _MOST_TURNS:
         found = _turn(plan_at(at), pod, at)
         if found is None:
-            break
-        turns.append(found)
+            return
+        yield found
+        turns += 1
         at = None if found.decision.action in _DONE else found.until
-    return tuple(turns)
 
 
 def _turn(plan: Plan, pod: Pod, at: datetime) -> Turn | None:

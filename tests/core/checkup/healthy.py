@@ -126,7 +126,8 @@ FACTS = Facts(
     ],
     metrics=[{"timestamp": make.time(timedelta(seconds=20))}],
     deployments=[deployment(name) for name in ("admission-controller", "recommender", "updater")],
-    rights=[access()],
+    rights=[access(process="")],
+    accounts=[access()],
     pods=Pods(make.snapshot(VPA, make.workload_json(), make.pod_json())),
 )
 

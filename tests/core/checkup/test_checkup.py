@@ -60,7 +60,7 @@ def test_in_order() -> None:
         ),
         pytest.param(replace(FACTS, metrics=Unasked("503")), Check.METRICS, id="no metrics"),
         pytest.param(
-            replace(FACTS, rights=[access(allowed=False)]), Check.RIGHTS, id="a missing right"
+            replace(FACTS, accounts=[access(allowed=False)]), Check.RIGHTS, id="a missing right"
         ),
         pytest.param(
             replace(FACTS, deployments=[

@@ -39,12 +39,18 @@ from tests.core.checkup.healthy import FACTS, access
 )  # fmt: skip
 def test_rights(rights: list[Access] | Unasked, level: Level, word: str) -> None:
     """What an account may not do is named, with what it is needed for."""
-    (finding,) = of_rights(replace(FACTS, rights=rights))
+    (finding,) = of_rights(replace(FACTS, rights=(), accounts=rights))
     assert finding.level is level
     assert word in finding.message
 
 
 def test_every_account_has_its_finding() -> None:
     """Accounts are told apart."""
-    found = list(of_rights(replace(FACTS, rights=[access(process=""), access()])))
+    found = list(of_rights(FACTS))
     assert [one.about for one in found] == ["you", "system:serviceaccount:kube-system:vpa-updater"]
+
+
+def test_whoever_may_not_ask_about_others_is_told_of_itself() -> None:
+    """Without the right to ask about accounts the own rights are judged all the same."""
+    found = list(of_rights(replace(FACTS, accounts=Unasked("refused"))))
+    assert [one.level for one in found] == [Level.FINE, Level.UNKNOWN]
