@@ -160,6 +160,8 @@ def _trust(access: PrometheusAccess) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         problem = f"--prometheus-ca-file: {access.ca_file} cannot be used: {error}"
         raise BadSetting(problem) from None
+    # Newer Pythons refuse certificates of older habits that everybody else accepts.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if access.is_insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
