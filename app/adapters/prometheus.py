@@ -83,7 +83,7 @@ class PrometheusServer:
 
     def _ask(self, verb: str, told: Mapping[str, str]) -> Json:
         call = f"{self._name}: {verb}"
-        told = {**told, "timeout": f"{self._access.timeout_seconds:g}s"}
+        told = {**told, "timeout": f"{self._access.timeout_seconds:.3f}"}
         status, headers, body = self._sent(call, verb, told)
         if status in _NO_POST and self._method == "POST":
             self._method = "GET"

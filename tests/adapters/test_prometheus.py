@@ -68,7 +68,7 @@ def test_questions(server: Server) -> None:
     assert found["data"]["result"][0]["values"] == [[1.0, "2"]]
     instant, ranged = server.asked
     assert (instant.method, instant.path) == ("POST", "/prom/api/v1/query")
-    assert instant.told == {"query": "up[8d]", "time": "1768305600.123", "timeout": "5s"}
+    assert instant.told == {"query": "up[8d]", "time": "1768305600.123", "timeout": "5.000"}
     assert ranged.path == "/prom/api/v1/query_range"
     assert (ranged.told["start"], ranged.told["end"]) == ("1768302000.123", "1768305600.123")
     assert ranged.told["step"] == "60.000"
