@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Final
 
 import orjson
 
-from app.model.errors import ClusterError, NotFound
+from app.model.errors import ClusterError
 from app.ports import PODS, VPAS, WORKLOADS, Cluster, Json
 
+_MOST_TRIED: Final = 50  # VPAs
 _CONTENT: Final = "Content-Type: application/json\n"
 # Shows what a webhook answered: the operations of its patch, or why it refused.
 _SHOW: Final = """\
@@ -91,39 +92,31 @@ class Commands:
 
 def _subject(cluster: Cluster, namespace: str) -> tuple[Json, Json] | None:
     """Return a VPA, and the review of another pod like the first that its target has."""
-    for vpa in cluster.list(VPAS, namespace).items:
+    for vpa in cluster.list(VPAS, namespace, limit=_MOST_TRIED).items:
         try:
-            review = _review(cluster, vpa)
-        except (ClusterError, KeyError):
-            continue
-        if review is not None:
-            return vpa, review
+            pod = _pod_of(cluster, vpa)
+            owner = next(one for one in pod["metadata"]["ownerReferences"] if one["controller"])
+            controller = _controller(cluster, pod["metadata"]["namespace"], owner)
+        except (ClusterError, LookupError, StopIteration):
+            continue  # a target without pods, or of a kind that is not built in
+        return vpa, _created(pod, owner, controller)
     return None
 
 
-def _review(cluster: Cluster, vpa: Json) -> Json | None:
+def _pod_of(cluster: Cluster, vpa: Json) -> Json:
+    """Return a pod of a VPA's target; raises `LookupError` if it has none."""
     namespace = vpa["metadata"]["namespace"]
-    for pod in cluster.list(PODS, namespace).items:
-        owners = pod["metadata"].get("ownerReferences") or ()
-        owner = next((one for one in owners if one.get("controller")), None)
-        if owner is not None and vpa["spec"]["targetRef"]["name"] in _chain(
-            cluster, namespace, owner
-        ):
-            return _created(pod, owner, _owning(cluster, namespace, owner))
-    return None
+    target = _controller(cluster, namespace, vpa["spec"]["targetRef"])
+    labels: Mapping[str, str] = target["spec"]["selector"]["matchLabels"]
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    return cluster.list(PODS, namespace, label_selector=selector, limit=1).items[0]
 
 
-def _chain(cluster: Cluster, namespace: str, owner: Json) -> Iterable[str]:
-    """Return the names of an owner and of its owner."""
-    above = _owning(cluster, namespace, owner)["metadata"].get("ownerReferences") or ()
-    return (owner["name"], *(one["name"] for one in above))
-
-
-def _owning(cluster: Cluster, namespace: str, owner: Json) -> Json:
+def _controller(cluster: Cluster, namespace: str, reference: Json) -> Json:
     for resource in WORKLOADS:
-        if resource.kind == owner["kind"]:
-            return cluster.get(resource, namespace, owner["name"])
-    raise NotFound(f"no {owner['kind']} is known")
+        if resource.kind == reference["kind"]:
+            return cluster.get(resource, namespace, reference["name"])
+    raise LookupError(reference["kind"])
 
 
 def _created(pod: Json, owner: Json, controller: Json) -> Json:

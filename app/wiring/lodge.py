@@ -46,7 +46,7 @@ class Reviewed:
     """What was answered so far."""
 
     reviews: int = 0
-    pods_sized: int = 0
+    pods_changed: int = 0
     vpas_refused: int = 0
 
 

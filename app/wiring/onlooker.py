@@ -127,7 +127,7 @@ class Onlooker:
             happenings=tuple(self._kept),
             totals=Totals(
                 reviews=reviewed.reviews,
-                pods_sized=reviewed.pods_sized,
+                pods_changed=reviewed.pods_changed,
                 vpas_refused=reviewed.vpas_refused,
                 evictions=self._counts[What.EVICT],
                 resizes=self._counts[What.RESIZE],

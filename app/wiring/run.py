@@ -83,7 +83,7 @@ def _opened(
     scene: Scene, commands: Commands, settings: RunSettings, stopping: threading.Event
 ) -> list[str]:
     """Go on until there are pods, and return the commands that can be pasted from then on."""
-    scene.advance(_OPENING_SECONDS)
+    scene.advance(min(_OPENING_SECONDS, _left(scene.onlooker, settings.pace.lasts)))
     until = monotonic() + _OPENING_SECONDS
     while not scene.ca_pem() and monotonic() < until and not stopping.is_set():
         stopping.wait(_FRAME_SECONDS)
@@ -93,17 +93,17 @@ def _opened(
 
 def _drive(scene: Scene, pace: Pace, show: Show, stopping: threading.Event) -> None:
     """Let time pass, and show what happens in it."""
-    clock = _Pacer(scene, pace.speed)
+    pacer = _Pacer(scene, pace.speed)
     speed = "as fast as can be" if math.isinf(pace.speed) else f"{pace.speed:g}x"
     while not stopping.is_set():
-        is_late = clock.step(_left(scene.onlooker, pace.lasts))
         for happening in scene.onlooker.news():
             show.happened(happening)
         if show.wants_view():
             show.draw(scene.onlooker.view(scene.title, speed))
-        if _left(scene.onlooker, pace.lasts) <= 0:
+        left = _left(scene.onlooker, pace.lasts)
+        if left <= 0:
             return
-        if not is_late:
+        if not pacer.step(left):
             stopping.wait(_FRAME_SECONDS)
 
 

@@ -22,7 +22,7 @@ from app.wiring import recommender, updater
 from app.wiring.brought import nodes_for
 from app.wiring.certification import Certification, local
 from app.wiring.clock import SystemClock
-from app.wiring.demo.story import Story
+from app.wiring.demo.story import NAMESPACE, Story
 from app.wiring.drafts import Drafted, Drafts
 from app.wiring.lodge import Lodge
 from app.wiring.onlooker import Onlooker, Sights, recommended
@@ -89,7 +89,7 @@ class InMemory:
         )
 
         def tell(who: str, why: str) -> None:
-            self.onlooker.note(What.STORY, who, why)
+            self.onlooker.note(What.STORY, who, why, NAMESPACE)
 
         self._story = Story(self.cluster, place, tell)
 

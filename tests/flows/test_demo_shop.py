@@ -137,7 +137,7 @@ def test_the_summary_adds_up(story: Story) -> None:
     assert totals.after.cpu_millicores < totals.before.cpu_millicores * 0.7
     assert totals.after.memory_bytes < totals.before.memory_bytes * 0.7
     assert totals.evictions == sum(one.what is What.EVICT for one in story.happenings)
-    assert totals.pods_sized >= totals.evictions
+    assert totals.pods_changed >= totals.evictions
 
 
 def test_equal_seeds_make_equal_stories() -> None:

@@ -46,7 +46,7 @@ def test_a_pod_without_vpa_is_left_as_it_is() -> None:
         reviewed = cluster.world.webhook.reviewed()
 
         assert cluster.requests() == ["100m", "100m"]
-        assert (reviewed.reviews, reviewed.pods_sized) == (2, 0)
+        assert (reviewed.reviews, reviewed.pods_changed) == (2, 0)
 
 
 def test_a_vpa_that_is_off_changes_nothing() -> None:

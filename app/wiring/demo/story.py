@@ -10,7 +10,7 @@ from app.model.errors import ClusterError
 from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind
 from app.wiring.place import Place, Task
 
-_NAMESPACE: Final = "shop"
+NAMESPACE: Final = "shop"
 _LOOK_SECONDS: Final = 10.0
 _FIRST_ROLLOUT: Final = timedelta(minutes=25)
 _ROLLOUTS: Final = timedelta(hours=3)
@@ -53,7 +53,7 @@ class Story:
     def _lead(self, now: datetime) -> None:
         """See that one database leads; every so often it becomes another one."""
         ready = [
-            pod for pod in self._cluster.list(PODS, _NAMESPACE, label_selector="app=orders").items
+            pod for pod in self._cluster.list(PODS, NAMESPACE, label_selector="app=orders").items
             if _is_ready(pod)
         ]  # fmt: skip
         leaders = [pod for pod in ready if pod["metadata"]["labels"].get("role") == "leader"]
@@ -70,12 +70,12 @@ class Story:
 
     def _label(self, pod: Json, role: str) -> None:
         body = {"metadata": {"labels": {"role": role}}}
-        self._cluster.patch(PODS, _NAMESPACE, _name(pod), body, kind=PatchKind.MERGE)
+        self._cluster.patch(PODS, NAMESPACE, _name(pod), body, kind=PatchKind.MERGE)
 
     def _roll_out(self, now: datetime) -> None:
         marks = {"shop/shipped-at": f"{now:%H:%M}"}
         body = {"spec": {"template": {"metadata": {"annotations": marks}}}}
-        self._cluster.patch(DEPLOYMENTS, _NAMESPACE, "checkout", body, kind=PatchKind.MERGE)
+        self._cluster.patch(DEPLOYMENTS, NAMESPACE, "checkout", body, kind=PatchKind.MERGE)
         self._tell("checkout", "a new version is rolled out")
 
 

@@ -156,7 +156,7 @@ def summary(view: View) -> Iterator[str]:
     would = ", in which nothing was written; this would have been done" if view.is_dry else ""
     yield f"After {span(view.lasted)} of the cluster's time{would}:"
     yield f"  requests of all pods under VPAs  {savings(totals)}  ({_saved(totals)})"
-    yield f"  reviews answered                 {totals.reviews}, {totals.pods_sized} pods sized"
+    yield f"  reviews answered                 {totals.reviews}, {totals.pods_changed} pods changed"
     if totals.vpas_refused:
         yield f"  VPAs refused                     {totals.vpas_refused}"
     yield (

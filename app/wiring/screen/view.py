@@ -90,7 +90,7 @@ class Totals:
     """What was done so far."""
 
     reviews: int = 0
-    pods_sized: int = 0
+    pods_changed: int = 0
     vpas_refused: int = 0
     evictions: int = 0
     resizes: int = 0

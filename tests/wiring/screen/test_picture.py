@@ -24,7 +24,7 @@ ROW = Row(
 )
 TOTALS = Totals(
     reviews=41,
-    pods_sized=24,
+    pods_changed=24,
     vpas_refused=1,
     evictions=6,
     resizes=8,
@@ -129,7 +129,7 @@ def test_the_last_words() -> None:
         "After 42m of the cluster's time:",
         "  requests of all pods under VPAs  9.9 → 4.62 CPU, 16Gi → 7Gi"
         "  (5.28 CPU saved, 9Gi saved)",
-        "  reviews answered                 41, 24 pods sized",
+        "  reviews answered                 41, 24 pods changed",
         "  VPAs refused                     1",
         "  pods evicted, resized in place   6, 8, and 4 start-up boosts ended",
         "  containers killed for memory     11",
