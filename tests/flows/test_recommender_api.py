@@ -369,3 +369,16 @@ def test_sx_26_modes_that_change_nothing_are_not_judged(pages: tuple[str, str, s
         for line in pages[1].splitlines()
         if line.startswith(f"{QUALITY}usage") and 'update_mode="Off"' in line
     ]
+
+
+def test_as_upstream() -> None:
+    """The model that does as upstream answers, explains and is judged in the same way."""
+    sandbox = cluster()
+    with running(sandbox, "--parity=upstream") as found:
+        found.minutes(4)
+        page = found.answer("/v1/recommendations?explain=true")
+        numbers = found.get("/metrics").text
+    assert told(page) == stands(sandbox)
+    assert explained(page) == 6 * 2 * 3
+    for name in ("usage_recommendation_relative_diffs_count", "cpu_recommendations_cores_count"):
+        assert total(numbers, f"{QUALITY}{name}") > 0
