@@ -74,7 +74,7 @@ class PromptProtocol(PatientProtocol):
 
     def _answer(self, cycle: RequestResponseCycle, began: float) -> None:
         """Answer a request now, or leave it to the application."""
-        if cycle.disconnected:
+        if self.transport.is_closing():
             return
         if self._prompt is not None and not self.flow.write_paused:
             with suppress(Exception):  # the application will run into it as well, and tell
