@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.recommendation.model import Model
 from app.core.recommendation.moments import HOUR, nanoseconds
-from app.core.recommendation.observations import ABSENT, ObservedVpa
+from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import Departures, RecommenderRules
 from app.model.quantity import Quantity
@@ -73,11 +73,13 @@ NAMES = ("web-0/app", "web-0/log", "web-1/app", "web-1/log")
 def live(scene: Scene, used: Sequence[Sequence[tuple[int, int]]], end: datetime) -> None:
     """Tell of usage hour by hour, up to a time."""
     for back in reversed(range(max(map(len, used), default=0))):
-        for name, found in zip(NAMES, used, strict=True):
-            pod, container = name.split("/")
-            if back < len(found):
-                cpu, memory = found[-1 - back]
-                scene.use(cpu, memory, pod=pod, container=container, at=end - back * HOURS)
+        time_ns = nanoseconds(end - back * HOURS)
+        lines = [
+            (("default", *name.partition("/")[::2]), *found[-1 - back], time_ns, 0)
+            for name, found in zip(NAMES, used, strict=True)
+            if back < len(found)
+        ]
+        scene.model.usage(UsageBatch.of(lines), scene.now)
 
 
 HOURS = timedelta(hours=1)
@@ -85,9 +87,10 @@ PLAIN = RecommenderRules(departures=Departures(weigh_history_by_time=False))
 
 
 def two_pods(start: datetime) -> Scene:
-    """Return a VPA with two pods of two containers."""
+    """Return two VPAs of two pods with two containers."""
     scene = Scene(PLAIN, start=start)
     scene.vpa()
+    scene.vpa("other")
     for pod in ("web-0", "web-1"):
         scene.pod(pod, "app", "log")
     return scene
@@ -102,9 +105,10 @@ def state(scene: Scene) -> list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]:
     found += [streams.windows.ends, streams.windows.usage, streams.instances.last_memory]
     for bank in (table.cpu, table.memory):
         found += [bank.weights, bank.totals, bank.references]
-    return [array[:4] for array in found]
+    return [array[:8] for array in found]
 
 
+@settings(max_examples=40)
 @given(before=st.tuples(*[amounts] * 4), after=st.tuples(*[amounts] * 4))
 def test_past_first(
     before: Sequence[Sequence[tuple[int, int]]], after: Sequence[Sequence[tuple[int, int]]]
@@ -122,9 +126,11 @@ def test_past_first(
 
     for one, other in zip(*map(state, scenes), strict=True):
         assert (one == other).all()
-    assert scenes[0].shown() == scenes[1].shown()
+    for name in ("web", "other"):
+        assert scenes[0].shown(name) == scenes[1].shown(name)
 
 
+@settings(max_examples=40)
 @given(
     before=st.tuples(*[amounts] * 4),
     after=st.tuples(*[amounts.map(lambda found: found[:12])] * 4),
@@ -152,7 +158,7 @@ def test_past_in_the_midst(
     assert (at_once.counts[:4] == late.counts[:4]).all()
     assert (at_once.first[:4] == late.first[:4]).all()
     for bank, other in ((at_once.cpu, late.cpu), (at_once.memory, late.memory)):
-        for row in range(2):
+        for row in range(4):
             if bank is at_once.memory and spans.any():
                 continue
             mine = bank.weights[row] / (bank.totals[row] or 1.0)
