@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.adapters.kube import connect
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
@@ -59,3 +60,25 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
             assert "vpa_recommender_vpa_objects_count" in httpx.get(f"{url}/metrics").text
         finally:
             process.stop()
+
+
+def test_an_elected_process_hands_over(tmp_path: Path) -> None:
+    """The Lease is taken, and let go of at the end, so that the next one need not wait."""
+    with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
+        path = write(tmp_path / "config", kubeconfig(server.url))
+        flags = ("--leader-elect=true", f"--kubeconfig={path}", "--address=127.0.0.1:0")
+        process = Process(settings(*flags), Outside())
+        cluster = connect(str(path), "", 50, 100)
+
+        def holder() -> str:
+            found = cluster.get(LEASES, "kube-system", "vpa-recommender-lease")
+            return str(found["spec"]["holderIdentity"])
+
+        process.start()
+        try:
+            assert eventually(lambda: bool(cluster.list(LEASES).items and holder()))
+        finally:
+            process.stop()
+
+        assert holder() == ""
+        cluster.close()

@@ -19,6 +19,7 @@ SAME = {  # switches that are off here too
     "native_sidecars",
     "repeat_oom_bump",
     "retain_unmatched",
+    "seed_selectors",
     "selector_move_memory_grace",
 }
 
