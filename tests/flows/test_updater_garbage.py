@@ -195,3 +195,22 @@ def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
         assert len(made.decisions) >= 2
         view = found.of("default")
         assert [look(each, view.vpas["web"], 0, rules, NOW) for each in view.pods.values()]
+
+
+AMOUNTS: Final = ["100m/100Mi", "1e1000/1e1000", "1e-12/1e-12", "-1/-1", "0/0"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("request_", AMOUNTS)
+@pytest.mark.parametrize("target", [f"{amount} = =" for amount in AMOUNTS])
+def test_the_ends_of_quantities(request_: str, target: str, mode: str) -> None:
+    """Nor does an amount that no float holds."""
+    pods = [named(running(container("app", request_)), f"web-{number}") for number in range(3)]
+    vpa_ = make.vpa_json(mode=mode, recommendations=[recommended(target)])
+    found = make.snapshot(*pods, make.workload_json(replicas=3), vpa_)
+    for rules in RULES:
+        made = plan(found, rules, ALL_GATES, Memory(), NOW)
+        assert [orjson.dumps(decision_json(each))[:1] for each in made.decisions] == [b"{"] * 3
+        learnt(made, found, rules, None)
+        again = plan(found, rules, ALL_GATES, learnt(made, found, rules, Refused("no")), NOW)
+        assert len(again.decisions) == 3

@@ -20,7 +20,7 @@ from app.model.vpa import Vpa
 
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
 
-_CLEARLY_LESS: Final = 0.99
+_CLEARLY_LESS: Final = 99  # percent
 _IN_TEXT: Final = ("{}, requested", "resource: {}", "resources: {}", "enough {}")
 
 
@@ -70,7 +70,7 @@ def is_remembered(
     if now - past.at >= rules.infeasible_expiry or allocatable != past.allocatable:
         return False
     return not any(
-        wanted[key].nano < past.wanted[key].nano * _CLEARLY_LESS
+        wanted[key].nano * 100 < past.wanted[key].nano * _CLEARLY_LESS
         for key in _shared(past.wanted, wanted)
         if not past.blamed or key[1] in past.blamed
     )

@@ -7,6 +7,7 @@ that looks at what grows alone. A missing request counts as the least amount the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -79,6 +80,14 @@ def pairs_of(
     return tuple(found)
 
 
+def _share(part: int, whole: int) -> float:
+    """Return a quotient; some quantities are larger than any float."""
+    try:
+        return part / whole
+    except OverflowError:
+        return math.inf
+
+
 class _Sums:
     """The totals of one resource, in thousandths."""
 
@@ -93,12 +102,12 @@ class _Sums:
 
     @property
     def difference(self) -> float:
-        return abs(self.base - self.wanted) / self.base
+        return _share(abs(self.base - self.wanted), self.base)
 
     @property
     def gross_difference(self) -> float:
         if self.added and self.taken:
-            return (self.added + self.taken) / self.base
+            return _share(self.added + self.taken, self.base)
         return self.difference
 
 
@@ -155,4 +164,4 @@ def _rise(pairs: tuple[Pair, ...]) -> tuple[float, bool]:
             is_outside |= pair.current is None or (
                 pair.lower is not None and pair.current < pair.lower
             )
-    return sum(total.added / total.base for total in sums.values()), is_outside
+    return sum(_share(total.added, total.base) for total in sums.values()), is_outside

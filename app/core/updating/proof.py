@@ -21,7 +21,7 @@ from app.model.vpa import Vpa
 
 Expected = Mapping[tuple[str, str], Quantity]  # requests by container and resource
 
-_CLOSE: Final = 0.1
+_CLOSE: Final = 10  # percent
 _MOST_VERDICTS: Final = 1000
 
 
@@ -120,8 +120,8 @@ def helped(pod: Pod, pairs: Sequence[Pair], expected: Expected) -> bool:
 
 
 def _is_between(request: Quantity, one: Quantity, other: Quantity) -> bool:
-    least, most = min(one, other).nano * (1 - _CLOSE), max(one, other).nano * (1 + _CLOSE)
-    return least <= request.nano <= most
+    least, most = min(one, other).nano * (100 - _CLOSE), max(one, other).nano * (100 + _CLOSE)
+    return least <= request.nano * 100 <= most
 
 
 @dataclass(frozen=True, slots=True)

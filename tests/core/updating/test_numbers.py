@@ -190,6 +190,12 @@ def test_what_is_not_controlled_does_not_grow() -> None:
     ] == ["a"]
 
 
+def test_amounts_that_no_float_holds() -> None:
+    """They are infinitely far from all others, in each way of counting."""
+    found = numbers({"a": "100m", "b": "100m"}, {"a": "1e1000", "b": "50m"})
+    assert found.difference == found.gross_difference == found.rise == float("inf")
+
+
 MILLI = st.integers(1, 10**6)
 
 
