@@ -26,6 +26,7 @@ _LOOK_SECONDS: Final = 0.5
 _FIRST_RETRY_SECONDS: Final = 5.0
 _LONGEST_RETRY_SECONDS: Final = 300.0
 _TOO_MUCH: Final = (413, 422, 504)  # status codes
+_TRIES_FOR_LABELS: Final = 3  # the rest is worth having without them
 _LIVE_AGE: Final = timedelta(minutes=2)  # of usage that is thought of as live
 
 
@@ -46,6 +47,7 @@ class _Wish:
     only: set[VpaKey] | None = None
     began: float | None = None  # to be read
     questions: int = 0
+    without_labels: int = 0  # times that they could not be read
 
 
 class Remembering:
@@ -162,6 +164,10 @@ class Remembering:
             log.error("history not read", extra={"error": str(error)})
             self._settle(wish, None)
             return
+        if wish.reading.stage is Stage.LABELS:
+            wish.without_labels += 1
+            if wish.without_labels == _TRIES_FOR_LABELS:
+                wish.reading.was_refused(is_too_much=False)
         seconds = self._retry_seconds
         if isinstance(error, ClusterError) and error.retry_after_seconds is not None:
             seconds = max(seconds, min(error.retry_after_seconds, _LONGEST_RETRY_SECONDS))

@@ -159,6 +159,21 @@ def test_labels_that_cannot_be_had(error: ClusterError, goes_on: bool) -> None:
     assert (scene.wanted() == [None]) is goes_on
 
 
+@pytest.mark.parametrize("reply", [DOWN, LATE, NONSENSE], ids=["down", "late", "nonsense"])
+def test_labels_that_never_come(reply: Json | ClusterError) -> None:
+    """After some tries the rest of the past is taken without them."""
+    scene = Scene()
+    scene.archive.replies += [NOTHING, NOTHING, *[reply] * 9]
+    scene.tick()
+    scene.waits(2)
+    assert scene.wanted() == []
+    scene.clock.wait(60)
+    scene.tick()
+
+    assert scene.wanted() == [None]
+    assert len(scene.archive.asked) == 5
+
+
 def test_query_that_is_wrong() -> None:
     """A query for usage that is refused comes again: the server's settings may change."""
     scene = Scene()
