@@ -327,7 +327,8 @@ def _running(command: list[str], **environment: str) -> Iterator[subprocess.Pope
     try:
         yield process
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGINT):  # the second one: now
+            os.killpg(process.pid, number)
         try:
             process.wait(15)
         except subprocess.TimeoutExpired:
