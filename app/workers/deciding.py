@@ -2,24 +2,28 @@
 
 Strategy: a plan names the controllers that it could not see. They are looked up side by side and
 the plan is made again, one level of owners at a time; what was found serves the next plans too.
-Parts of the cluster that did not change are taken over from the plan before.
+Parts of the cluster that did not change are taken over from the plan before. A namespace that
+brings a defect of ours to light is left out, so that it spoils nobody else's plan.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from app.core.updating.memory import Memory
-from app.core.updating.plan import Around, Plan, plan
+from app.core.updating.plan import Around, Plan, Unplannable, plan
 from app.core.updating.rules import UpdateRules
 from app.model.gates import Gates
 from app.model.kinds import ObjectKey
 from app.model.lookups import Found, Lookup
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Owners
+
+log = logging.getLogger(__name__)
 
 _MOST_LEVELS: Final = 10  # of owners above each other
 _KEPT: Final = timedelta(minutes=10)  # then it is seen anew which owners are needed
@@ -62,7 +66,7 @@ class Decider:
         around = Around(sight.webhook_is_healthy, {}, self._before, sight.only)
         for _ in range(_MOST_LEVELS):
             around = replace(around, looked_up=self.found(needed.lookups))
-            made = plan(sight.snapshot, self.rules, self.gates, memory, now, around)
+            made = self._made(sight.snapshot, memory, now, around)
             fresh = [lookup for lookup in made.lookups if lookup not in needed.lookups]
             if not made.is_partial:
                 around = replace(around, before=made)
@@ -71,6 +75,15 @@ class Decider:
             needed.lookups.update(dict.fromkeys(fresh))
         self._before = around.before
         return made
+
+    def _made(self, snapshot: Snapshot, memory: Memory, now: datetime, around: Around) -> Plan:
+        """Return the plan, without the namespaces of which none can be made."""
+        while True:
+            try:
+                return plan(snapshot, self.rules, self.gates, memory, now, around)
+            except Unplannable as error:
+                log.exception("namespace left out", extra={"namespace": error.namespace})
+                around = replace(around, without=around.without | {error.namespace})
 
     def found(self, lookups: Iterable[Lookup]) -> Mapping[str, Mapping[ObjectKey, Found]]:
         """Return what is found of owners within some seconds, by namespace."""

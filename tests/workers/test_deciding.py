@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from app.core.updating.rules import Prove, UpdateRules
 from app.model.gates import NO_GATES
 from app.model.kinds import read_owners
 from app.model.lookups import Absent, Failed, Found, Lookup
+from app.model.pods import read_pod
 from app.model.snapshot import Snapshot
 from app.model.workloads import scaled_workload
 from app.workers.deciding import Decider, Sight
@@ -125,3 +127,26 @@ def test_a_plan_about_some_pods_is_no_beginning(clock: SteppedClock) -> None:
     again = decider.plan(Sight(seen), Memory(), clock.now())
     assert [decision.pod for decision in some.decisions] == ["web-1"]
     assert again.namespaces["default"] is first.namespaces["default"]
+
+
+def test_a_namespace_that_cannot_be_planned_spoils_no_other(
+    clock: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A defect of ours costs its own pods their decisions, and is logged with a trace."""
+    items = [
+        *several(running(container("app", "100m/100Mi")), 3),
+        make.workload_json(replicas=3),
+        make.vpa_json(recommendations=[recommended("200m/200Mi = =")]),
+    ]
+    other = [item | {"metadata": item["metadata"] | {"namespace": "other"}} for item in items]
+    seen = make.snapshot(*items, *other)
+    impossible = replace(read_pod(other[0]), phase=cast("str", 1), conditions=cast("Any", None))
+    broken = seen.changed([make.change(impossible)])
+    decider = Decider(RULES, NO_GATES, Owners(clock), clock)
+    made = decider.plan(Sight(broken), Memory(), clock.now())
+    assert [decision.namespace for decision in made.decisions] == ["default"] * 3
+    (record,) = caplog.records
+    assert record.exc_info
+    assert vars(record)["namespace"] == "other"
+    mended = decider.plan(Sight(seen), Memory(), clock.now())
+    assert len(mended.decisions) == 6

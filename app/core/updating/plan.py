@@ -73,9 +73,18 @@ class Around:
     looked_up: Mapping[str, LookedUp] = field(default_factory=dict)  # by namespace
     before: Plan | None = None  # whose unchanged parts are taken over
     only: frozenset[Place] | None = None  # the pods to decide about, None for all
+    without: frozenset[str] = frozenset()  # namespaces that are left out
 
 
 NOTHING_AROUND = Around()
+
+
+class Unplannable(Exception):
+    """A namespace of which no plan can be made, by a defect of ours."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"no plan can be made of namespace {namespace}")
+        self.namespace = namespace
 
 
 def plan(
@@ -86,7 +95,11 @@ def plan(
     now: datetime,
     around: Around = NOTHING_AROUND,
 ) -> Plan:
-    """Decide about every controlled pod, or about some alone such as those just unboosted."""
+    """Decide about every controlled pod, or about some alone such as those just unboosted.
+
+    Raises:
+        Unplannable: one namespace spoils the whole; it can be left out.
+    """
     memory = observed(memory, snapshot, rules, now)
     is_partial = around.only is not None
     terms = Terms(rules, gates, memory, now, around.webhook_is_healthy, is_partial)
@@ -98,13 +111,18 @@ def plan(
         view = snapshot.of(namespace)
         if not view.vpas or not view.pods or not rules.covers(namespace):
             continue
+        if namespace in around.without:
+            continue
         looked_up = around.looked_up.get(namespace, NOTHING_LOOKED_UP)
         old = before.get(namespace)
         is_quiet = old is not None and only is None and namespace not in touched
         if old is not None and is_quiet and old.still_holds(view, looked_up, now):
             found[namespace] = old
             continue
-        found[namespace] = plan_namespace(namespace, view, looked_up, scene, old=old, only=only)
+        try:
+            found[namespace] = plan_namespace(namespace, view, looked_up, scene, old=old, only=only)
+        except Exception as error:
+            raise Unplannable(namespace) from error
     return Plan(now, rules, gates, scene.ledger.memory(), found, is_partial)
 
 

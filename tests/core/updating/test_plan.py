@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.memory import Memory
-from app.core.updating.plan import Around, plan
+from app.core.updating.plan import Around, Unplannable, plan
 from app.core.updating.rules import Prove, UpdateRules
+from app.model.conditions import Condition
 from app.model.gates import ALL_GATES
 from app.model.snapshot import Snapshot
 from tests import make
@@ -31,6 +33,7 @@ from tests.core.updating.scenes import (
     killed,
     named,
     pending,
+    read,
     recommended,
     resize_condition,
     running,
@@ -324,3 +327,16 @@ def test_the_most_urgent_queues_come_first() -> None:
         ]
     found = plan(make.snapshot(*items), UNPROVEN, ALL_GATES, Memory(), NOW)
     assert [queue.owner.name for queue in found.queues] == ["b", "c", "a"]
+
+
+def test_a_namespace_that_spoils_the_plan_is_named() -> None:
+    """So that it can be left out."""
+    pods = several(running(container("app", "1/1Gi")), 2)
+    items = [*pods, make.workload_json(replicas=2), make.vpa_json(cpu="2")]
+    impossible = replace(read(named(pods[0], "web-9")), conditions=cast("tuple[Condition]", None))
+    snapshot = make.snapshot(*items, impossible)
+    with pytest.raises(Unplannable) as caught:
+        plan(snapshot, OURS, ALL_GATES, Memory(), NOW)
+    assert caught.value.namespace == "default"
+    around = Around(without=frozenset({"default"}))
+    assert plan(snapshot, OURS, ALL_GATES, Memory(), NOW, around).decisions == ()
