@@ -101,7 +101,7 @@ def _report(keeper: Connection, known: Knowledge, metrics: AdmissionMetrics) -> 
     pause = threading.Event()
     until = monotonic() + _LOADING_SECONDS
     while True:
-        with suppress(OSError):  # no space left for numbers is no reason to stop
+        with suppress(OSError, ValueError):  # no space left for numbers is no reason to stop
             metrics.settle()
         problem = known.problem()
         if not problem and not is_tidied:

@@ -33,9 +33,7 @@ class MatchMemory:
         self._most = most
         self._kept: dict[bytes, tuple[object, Match]] = {}
 
-    def match(
-        self, applicant: Applicant, view: NamespaceView, looked_up: LookedUp
-    ) -> Match | Unknown:
+    def of(self, applicant: Applicant, view: NamespaceView, looked_up: LookedUp) -> Match | Unknown:
         """Return which VPA controls a pod, remembered or found now."""
         kept = self._kept.get(applicant.origin)
         if kept is not None and kept[0] is view.moment:
@@ -56,7 +54,7 @@ class SizeMemory(Generic[T]):
         self._most = most
         self._kept: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, T]] = {}
 
-    def sizes(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> T:
+    def of(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> T:
         """Return what comes out for a pod, remembered or worked out now."""
         if len(applicant.signature) > _LONGEST:
             return self._work_out(applicant, vpa, limits)

@@ -107,12 +107,12 @@ def admit_pod(
     try:
         item = as_object(request.new, "request.object")
         applicant = read_applicant(item, request.namespace)
-        match = memory.matches.match(applicant, view, looked_up)
+        match = memory.matches.of(applicant, view, looked_up)
         if isinstance(match, Unknown):
             return match
         if match.vpa is None:
             return PodVerdict(match.reason, match.message, applicant, match)
-        sizes = memory.sizes.sizes(applicant, match.vpa, view.limits)
+        sizes = memory.sizes.of(applicant, match.vpa, view.limits)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
     return PodVerdict(sizes.reason, match.message, applicant, match, sizes)
