@@ -41,10 +41,13 @@ cluster: $(STAMP) ## build the cluster that acceptance tests start; needs Go
 acceptance: cluster ## tests on a real cluster, built here or named by KUBECONFIG
 	@$(BIN)/python -m pytest tests/acceptance $(ARGS)
 
+parity: $(STAMP) ## compare replay with the upstream recommender on random stories; needs Go
+	@$(BIN)/python -m tests.parity $(ARGS)
+
 lock: ## compute the lock files anew
 	@.ci/lock
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover cluster acceptance lock clean
+.PHONY: help install run fmt check test cover cluster acceptance parity lock clean
