@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.adapters.kube import connect
+from app.adapters.kube_transport import Deadlines
 from app.core.checkup.checkup import checkup
 from app.core.checkup.findings import Finding, Level
 from app.output.report import Json, Line, Piece, Report, Text, Tone
@@ -23,7 +24,8 @@ _TONES: Final = {
 }
 _ORDER: Final = (Level.SERIOUS, Level.UNKNOWN, Level.WARNING, Level.NOTE, Level.FINE)
 _BURST: Final = 500.0  # short questions, one after the other
-_CALL_SECONDS: Final = 10.0
+# An API server may wait for two webhooks, half a minute for each.
+_DEADLINES: Final = Deadlines(read_seconds=70.0, call_seconds=70.0)
 _LEVEL_WIDTH: Final = max(map(len, Level)) + 2
 _CHECK_WIDTH: Final = 13
 
@@ -31,9 +33,9 @@ _CHECK_WIDTH: Final = 13
 def examined(settings: DoctorSettings, clock: Clock) -> Report:
     """Look at an installation, and judge it."""
     reach = settings.cluster
-    cluster = connect(reach.kubeconfig, reach.context, _BURST, _BURST)
+    cluster = connect(reach.kubeconfig, reach.context, _BURST, _BURST, deadlines=_DEADLINES)
     try:
-        facts = facts_of(settings, cluster.within(_CALL_SECONDS), clock)
+        facts = facts_of(settings, cluster, clock)
     finally:
         cluster.close()
     return report(checkup(facts, is_before=settings.examining.is_before))

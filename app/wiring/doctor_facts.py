@@ -35,6 +35,7 @@ from app.ports import (
     POD_METRICS,
     PODS,
     SECRETS,
+    VALIDATING_WEBHOOKS,
     VPAS,
     Clock,
     Resource,
@@ -47,6 +48,7 @@ from app.workers.webhook_lease import LeaseRules
 
 _PAGE: Final = 500
 _SECRET: Final = "vpa-tls-certs"
+_CALL_SECONDS: Final = 10.0
 _TRIAL_NAMESPACE: Final = "default"
 _HALF_SECOND: Final = timedelta(milliseconds=500)  # of what a server's time is cut off
 _AUTHORIZATION: Final = "authorization.k8s.io"
@@ -61,6 +63,7 @@ _SELF_REVIEWS: Final = Resource(
 _READ: Final = (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
     _ENDPOINTS,
     DEPLOYMENTS,
     LEASES,
@@ -73,13 +76,13 @@ _READ: Final = (
 T = TypeVar("T")
 
 
-def facts_of(settings: DoctorSettings, cluster: KubeCluster, clock: Clock) -> Facts:
-    """Return all that is known of an installation.
+def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Facts:
+    """Return all that is known of an installation; only the trial may need a patient cluster.
 
     Raises:
         ClusterError: the API server cannot be reached.
     """
-    home = settings.examining.namespace
+    home, cluster = settings.examining.namespace, patient.within(_CALL_SECONDS)
     version = str(cluster.request("GET", "/version").get("gitVersion"))
     facts = Facts(
         now=clock.now(),
@@ -89,10 +92,11 @@ def facts_of(settings: DoctorSettings, cluster: KubeCluster, clock: Clock) -> Fa
         definitions=_asked(lambda: list(_definitions(cluster))),
         wanted_definitions=crd.documents(),
         mutating=_asked(lambda: _all(cluster, MUTATING_WEBHOOKS)),
+        validating=_asked(lambda: _all(cluster, VALIDATING_WEBHOOKS)),
         leases=_asked(lambda: _all(cluster, LEASES, home)),
         metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
         deployments=_asked(lambda: _all(cluster, DEPLOYMENTS)),
-        tried=_tried(cluster),
+        tried=_tried(patient),
         pods=_asked(lambda: _pods(settings, clock)),
     )
     facts = replace(

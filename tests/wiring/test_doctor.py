@@ -28,6 +28,7 @@ from app.ports import (
     PODS,
     SECRETS,
     STATEFUL_SETS,
+    VALIDATING_WEBHOOKS,
     VPAS,
     WORKLOADS,
     Resource,
@@ -45,8 +46,8 @@ Json = dict[str, Any]
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 SUBRESOURCES = [Resource("", "v1", f"pods/{word}", "Pod") for word in ("eviction", "resize")]
 SERVED = [
-    *WORKLOADS, *SUBRESOURCES, CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, SLICES, LEASES, VPAS,
-    PODS, LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, POD_METRICS, SECRETS,
+    *WORKLOADS, *SUBRESOURCES, CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS,
+    SLICES, LEASES, VPAS, PODS, LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, POD_METRICS, SECRETS,
 ]  # fmt: skip
 DENIED = {"kind": "Status", "message": 'admission webhook "vpa.k8s.io" denied the request: no'}
 METRICS: Json = {
@@ -65,6 +66,8 @@ def stored(server: ApiServer) -> None:
     ca = b64encode(CERTIFICATES.ca_pem.encode()).decode()
     ours = hook(clientConfig=hook()["clientConfig"] | {"caBundle": ca})
     server.store(MUTATING_WEBHOOKS, configuration("vpa-webhook-config", ours))
+    judge = ours | {"name": "validate.vpa.k8s.io"}
+    server.store(VALIDATING_WEBHOOKS, configuration("vpa-webhook-config", judge))
     names = ("caCert.pem", "serverCert.pem", "serverKey.pem")
     texts = (CERTIFICATES.ca_pem, CERTIFICATES.cert_pem, CERTIFICATES.key_pem)
     encoded = {

@@ -69,6 +69,7 @@ class Facts:
     definitions: Objects = ()
     wanted_definitions: Sequence[Json] = ()
     mutating: Objects = ()
+    validating: Objects = ()
     endpoints: Mapping[tuple[str, str], int | Unasked] = field(default_factory=dict)  # by service
     tried: Tried | Unasked = _NOT_ASKED
     certificate: Generation | Unasked | None = None

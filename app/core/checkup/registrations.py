@@ -12,6 +12,7 @@ from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.model.certificates import Generation, fingerprints
 
 HOOK: Final = "vpa.k8s.io"  # by this name any webhook for VPAs is known
+_JUDGE: Final = f"validate.{HOOK}"  # ours alone
 CONFIGURATION: Final = "vpa-webhook-config"
 _ABOUT: Final = f"mutatingwebhookconfiguration/{CONFIGURATION}"
 _VPAS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
@@ -43,12 +44,46 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
     yield from _several([name for name, _ in found])
     for name, hook in found:
         about = f"mutatingwebhookconfiguration/{name}"
-        flaws = [*_rules(about, hook), *_manners(about, hook), *_client(about, hook, facts)]
+        flaws = [
+            *_rules(about, hook),
+            *_manners(about, hook),
+            *_trust(about, hook, facts),
+            *_behind(hook, facts),
+        ]
         yield from flaws
         if not any(flaw.level is not Level.NOTE for flaw in flaws):
             yield Finding(Check.WEBHOOK, Level.FINE, about, "asked for new pods and for VPAs")
     yield from _order(found[0][0], facts)
+    if any(_is_ours(hook) for _, hook in found):
+        yield from _judge(facts)
     yield from _trial(facts)
+
+
+def _is_ours(hook: Json) -> bool:
+    client = hook.get("clientConfig") or {}
+    return (client.get("service") or {}).get("path") == "/mutate" or str(
+        client.get("url")
+    ).endswith("/mutate")
+
+
+def _judge(facts: Facts) -> Iterator[Finding]:
+    """Judge the webhook that sees VPAs as they will be stored."""
+    about = f"validatingwebhookconfiguration/{CONFIGURATION}"
+    if isinstance(facts.validating, Unasked):
+        yield unknown(Check.WEBHOOK, about, facts.validating)
+        return
+    found = [
+        hook
+        for item in facts.validating
+        for hook in item.get("webhooks") or ()
+        if hook.get("name") == _JUDGE
+    ]
+    if not found:
+        told = "it is missing, so mistakes that other webhooks make in VPAs pass"
+        fix = f"kubectl -n {facts.namespace} rollout restart deployment/vpa-admission-controller"
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
+    for hook in found:
+        yield from (*_manners(about, hook), *_trust(about, hook, facts))
 
 
 def _name(item: Json) -> str:
@@ -58,7 +93,8 @@ def _name(item: Json) -> str:
 def _several(names: list[str]) -> Iterator[Finding]:
     if len(names) < 2:
         return
-    others = [name for name in names if name != CONFIGURATION] or names[1:]
+    stays = CONFIGURATION if CONFIGURATION in names else names[0]
+    others = [name for name in names if name != stays]
     told = f"pods are sized more than once: {', '.join(names)} do the same"
     fix = f"kubectl delete mutatingwebhookconfiguration {' '.join(others)}"
     yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix)
@@ -106,24 +142,26 @@ def _manners(about: str, hook: Json) -> Iterator[Finding]:
         yield Finding(Check.WEBHOOK, Level.NOTE, about, told, f"kubectl get {about} -o yaml")
 
 
-def _client(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
+def _trust(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
     client = hook.get("clientConfig") or {}
-    service = client.get("service")
-    if service is not None:
-        place = str(service.get("namespace")), str(service.get("name"))
-        yield from _service(place, facts.endpoints.get(place, Unasked("it was not asked for")))
     trusted = fingerprints(_decoded(client.get("caBundle")))
+    served = facts.certificate
     if not trusted:
-        if service is not None:
+        if client.get("service") is not None:
             told = "it carries no CA, so the API server trusts nobody who answers"
             fix = f"kubectl delete {about}  # it is made anew within a minute"
             yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
-        return
-    served = facts.certificate
-    if isinstance(served, Generation) and not trusted & served.authorities:
+    elif isinstance(served, Generation) and not trusted & served.authorities:
         told = "its CA is not the one that signed the certificate in use"
         fix = f"kubectl -n {facts.namespace} rollout restart deployment/vpa-admission-controller"
         yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+
+
+def _behind(hook: Json, facts: Facts) -> Iterator[Finding]:
+    service = (hook.get("clientConfig") or {}).get("service")
+    if service is not None:
+        place = str(service.get("namespace")), str(service.get("name"))
+        yield from _service(place, facts.endpoints.get(place, Unasked("it was not asked for")))
 
 
 def _service(place: tuple[str, str], ready: int | Unasked) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ def hook(**changes: object) -> Json:
         "name": "vpa.k8s.io",
         "clientConfig": {
             "caBundle": bundle(CA),
-            "service": {"namespace": SERVICE[0], "name": SERVICE[1]},
+            "service": {"namespace": SERVICE[0], "name": SERVICE[1], "path": "/mutate"},
         },
         "failurePolicy": "Ignore",
         "timeoutSeconds": 5,
@@ -117,6 +117,7 @@ FACTS = Facts(
     definitions=definitions(),
     wanted_definitions=crd.documents(),
     mutating=[configuration()],
+    validating=[configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io"))],
     endpoints={SERVICE: 2},
     tried=Tried(Trial.REFUSED),
     certificate=generation(),

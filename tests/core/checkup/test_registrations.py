@@ -24,6 +24,14 @@ from tests.core.checkup.healthy import (
 
 Json = dict[str, Any]
 URL = {"clientConfig": {"url": "https://hooks.example.com/mutate"}}
+UPSTREAM = {
+    "clientConfig": hook()["clientConfig"]
+    | {"service": {"namespace": "kube-system", "name": SERVICE[1]}}
+}
+BOTH = {"clientConfig": hook()["clientConfig"] | {"caBundle": bundle(CA + OTHER_CA)}}
+ROTATING = configuration("vpa-webhook-config", hook(**BOTH))
+JUDGING = configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io", **BOTH))
+OTHERS = generation(ca=OTHER_CA)
 INJECTOR = {
     "name": "inject.example.com",
     "rules": [{"operations": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -102,6 +110,20 @@ def client(**changes: object) -> Json:
             id="another webhook comes later",
         ),
         pytest.param(
+            replace(FACTS, validating=[configuration()]), Level.WARNING, "is missing", id="no judge"
+        ),
+        pytest.param(
+            replace(FACTS, validating=Unasked("refused")), Level.UNKNOWN, "refused", id="no word"
+        ),
+        pytest.param(
+            replace(FACTS, validating=[
+                configuration("ours", hook(name="validate.vpa.k8s.io", timeoutSeconds=30))
+            ]),
+            Level.WARNING,
+            "may wait 30 s",
+            id="a slow judge",
+        ),
+        pytest.param(
             replace(FACTS, tried=Tried(Trial.PASSED)), Level.SERIOUS, "mistake passes", id="ignored"
         ),
         pytest.param(
@@ -125,10 +147,11 @@ def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
     [
         pytest.param(FACTS, id="a service"),
         pytest.param(registered(**URL), id="a URL that public CAs vouch for"),
+        pytest.param(replace(registered(**UPSTREAM), validating=[]), id="upstream's webhook"),
         pytest.param(
-            replace(FACTS, certificate=generation(ca=OTHER_CA), mutating=[
-                configuration("vpa-webhook-config", hook(**client(caBundle=bundle(CA + OTHER_CA))))
-            ]),
+            replace(
+                FACTS, certificate=OTHERS, mutating=[ROTATING], validating=[JUDGING]
+            ),
             id="two CAs while one is rotated",
         ),
         pytest.param(replace(FACTS, certificate=None), id="a certificate that nobody shows"),
@@ -149,4 +172,4 @@ def test_several_of_ours_under_other_names() -> None:
     found = next(
         one for one in of_webhook(replace(FACTS, mutating=both)) if "more than" in one.message
     )
-    assert found.fix == "kubectl delete mutatingwebhookconfiguration a b"
+    assert found.fix == "kubectl delete mutatingwebhookconfiguration b"
