@@ -12,7 +12,8 @@ from __future__ import annotations
 import heapq
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from threading import Condition, Lock, get_ident
@@ -58,6 +59,7 @@ class SandboxClock(ABC):
     def __init__(self, start: datetime = START) -> None:
         self._start = start
         self._moved = Condition()
+        self._waiting = 0  # threads
         self.agenda = Agenda()
 
     def now(self) -> datetime:
@@ -82,9 +84,20 @@ class SandboxClock(ABC):
         self.nudge()
 
     def nudge(self) -> None:
-        """Let all who wait look again."""
+        """Let all who wait look again; whoever begins to wait looks after it is counted."""
+        if self._waiting:
+            with self._moved:
+                self._moved.notify_all()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Hold the lock of `_moved` as one who is going to wait for it."""
         with self._moved:
-            self._moved.notify_all()
+            self._waiting += 1
+            try:
+                yield
+            finally:
+                self._waiting -= 1
 
 
 class SteppedClock(SandboxClock):
@@ -108,7 +121,7 @@ class SteppedClock(SandboxClock):
         if get_ident() == self._stepper:
             self._pass_until(until, is_over)
             return
-        with self._moved:
+        with self._counted():
             while not is_over() and self._elapsed < until:
                 self._moved.wait()
 
@@ -145,7 +158,7 @@ class RunningClock(SandboxClock):
 
     def wait_until(self, until: float, is_over: Callable[[], bool]) -> None:
         """Return at a moment, as soon as something is over, or when the clock is closed."""
-        with self._moved:
+        with self._counted():
             while not is_over() and not self._is_closed:
                 left = until - self.monotonic()
                 if left <= 0:
@@ -170,7 +183,7 @@ class RunningClock(SandboxClock):
         self.nudge()
 
     def _rest(self) -> None:
-        with self._moved:
+        with self._counted():
             due = self.agenda.next_due()
             seconds = None if due is None else (due - self.monotonic()) / self.speed
             if not self._is_closed and (seconds is None or seconds > 0):
