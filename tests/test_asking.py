@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,12 @@ import pytest
 
 from app.cli import VERBS, main
 from app.cli.naming import PLUGIN
+from app.cli.showing import show
+from app.output.formats import Output
+from app.output.report import Report, Text, line
 from tests import make
 from tests.adapters.connecting import kubeconfig, write
+from tests.logging_state import kept
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[1]
@@ -31,16 +36,21 @@ OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json(), make.pod_json(cpu="1
 
 def plumbline(*words: str, **environment: str) -> tuple[int, str, str]:
     """Run the program to its end; return exit code, output and what it complains about."""
-    kept = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
-    done = subprocess.run(
-        [sys.executable, "-m", "app", *words],
-        cwd=ROOT,
-        env=kept | environment,
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+    output, errors = streams
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        kept(),
+        redirect_stdout(output),
+        redirect_stderr(errors),
+    ):
+        patched.chdir(ROOT)
+        patched.delenv("KUBECONFIG", raising=False)
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        code = main(words)
+    told = [stream.detach().getvalue().decode() for stream in streams]
+    return code, told[0], told[1]
 
 
 @pytest.fixture
@@ -99,6 +109,14 @@ def on_terminal(*words: str, **environment: str) -> bytes:
         process.wait(SECONDS)
     os.close(ours)
     return shown
+
+
+@pytest.mark.parametrize("is_bad", [True, False])
+def test_problems_have_an_exit_code(is_bad: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was found stands on standard output, notes on standard error; 1 tells of problems."""
+    report = Report(Text([line("found")]), [], [], ["noted"], is_bad=is_bad)
+    assert show(report, Output.TABLE, {}) == is_bad
+    assert capsys.readouterr() == ("found\n", "plumbline: noted\n")
 
 
 @pytest.mark.parametrize(
