@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -25,41 +24,22 @@ from app.core.reporting.standings import Standing, standings
 from app.core.reporting.telling import standing_json, turn_json, vpa_json
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
-from app.model.errors import BadSetting
 from app.model.lookups import Lookup
 from app.model.pods import Pod
 from app.model.review import GroupVersionWord, Request
-from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.words import nearest
 from app.output.report import Json, Report, Text
-from app.ports import CHECKPOINTS, PODS, VPAS, Clock
+from app.ports import CHECKPOINTS, PODS, Clock
 from app.settings.explain import ExplainSettings
 from app.settings.shared import Scope
+from app.wiring.explain_names import Asked, chosen, named
 from app.wiring.explain_text import told
 from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 
-_POD_WORDS: Final = ("pod", "pods", "po")
-_VPA_WORDS: Final = ("vpa", "vpas", "verticalpodautoscaler", "verticalpodautoscalers")
 _POD: Final = GroupVersionWord("", "v1", "pods")
 _NO_SCOPE: Final = Scope("", ())
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Something to be explained."""
-
-    kind: str  # Pod or VerticalPodAutoscaler
-    namespace: str
-    name: str
-
-    @property
-    def title(self) -> str:
-        """How other commands call it."""
-        word = "pod" if self.kind == PODS.kind else f"verticalpodautoscaler.{VPAS.group}"
-        return f"{word}/{self.name}"
 
 
 def explained(settings: ExplainSettings, clock: Clock) -> Report:
@@ -70,91 +50,17 @@ def explained(settings: ExplainSettings, clock: Clock) -> Report:
     rules = lease_rules(settings.admission)
     place = Place(offline, reach, namespace, rules, (PODS, CHECKPOINTS))
     with gathered(place, clock, now) as seen:
+        snapshot, selector = seen.snapshot, settings.selection.selector
         asked = list(
-            _asked(seen, settings, namespace)
+            named(snapshot, namespace, settings.names)
             if settings.names
-            else _chosen(seen, settings, namespace)
+            else chosen(snapshot, namespace, selector)
         )
         story = Story(seen, settings, clock, now)
         items = [story.of(one) for one in asked]
     lines = [line for item in items for line in ((), *told(item, now, settings.asking.interval))]
     notes = list(map(str, seen.problems))
     return Report(Text(lines[1:]), items, [one.title for one in asked], notes)
-
-
-def _chosen(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterator[Asked]:
-    """Find the pods that labels choose.
-
-    Raises:
-        BadSetting: no labels are named, or no pod has them.
-    """
-    selector = settings.selection.selector
-    if selector is None:
-        raise BadSetting("say what to explain: the name of a pod or of a VPA, or --selector")
-    found = [
-        Asked(PODS.kind, where, name)
-        for where, view in sorted(seen.snapshot.namespaces.items())
-        if namespace in ("", where)
-        for name, pod in sorted(view.pods.items())
-        if selector.matches(pod.labels)
-    ]
-    if not found:
-        raise BadSetting(f"no pod has the labels {selector}")
-    yield from found
-
-
-def _asked(seen: Gathered, settings: ExplainSettings, namespace: str) -> Iterator[Asked]:
-    """Find what was named.
-
-    Raises:
-        BadSetting: there is nothing of a name, or more than one thing.
-    """
-    names = list(settings.names)
-    word = names[0]
-    if word in (*_POD_WORDS, *_VPA_WORDS):  # as in `kubectl get pod web-0`
-        names = [f"{word}/{name}" for name in names[1:]]
-    if not names:
-        raise BadSetting(f"say what to explain: {word}/NAME")
-    for text in names:
-        word, slash, name = text.rpartition("/")
-        if slash and word not in (*_POD_WORDS, *_VPA_WORDS):
-            raise BadSetting(f'"{text}": say pod/{name} or vpa/{name}')
-        yield _one(seen, namespace, word, name)
-
-
-def _one(seen: Gathered, namespace: str, word: str, name: str) -> Asked:
-    views = seen.snapshot.namespaces
-    found = [
-        Asked(kind, where, name)
-        for where, view in views.items()
-        if namespace in ("", where)
-        for kind, held, words in _held(view)
-        if name in held and (not word or word in words)
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ways = " or ".join(
-            f"{'pod' if one.kind == PODS.kind else 'vpa'}/{name} -n {one.namespace}"
-            for one in found
-        )
-        raise BadSetting(f'"{name}" is the name of several things; say {ways}')
-    known = {
-        one
-        for where, view in views.items()
-        if namespace in ("", where)
-        for _, held, words in _held(view)
-        if not word or word in words
-        for one in held
-    }
-    what = "VPA" if word in _VPA_WORDS else "pod" if word else "pod or VPA"
-    where = f"in namespace {namespace}" if namespace else "in any namespace"
-    raise BadSetting(f'there is no {what} "{name}" {where}{nearest(name, known)}')
-
-
-def _held(view: NamespaceView) -> Iterator[tuple[str, Mapping[str, object], Sequence[str]]]:
-    yield PODS.kind, view.pods, _POD_WORDS
-    yield VPAS.kind, view.vpas, _VPA_WORDS
 
 
 class Story:
