@@ -35,6 +35,10 @@ cover: $(STAMP) ## tests with branch coverage; model and core must be covered wh
 	@$(BIN)/coverage run -m pytest -q $(ARGS)
 	@$(BIN)/coverage report --include='app/model/*,app/core/*' --show-missing --fail-under=100 --skip-covered
 
+generate: $(STAMP) ## write the manifests and pages that are made of the code
+	@$(BIN)/python -m app.manifests
+	@$(BIN)/python -c 'from app.settings.pages import flags_page; print(flags_page(), end="")' >docs/flags.md
+
 cluster: $(STAMP) ## build the cluster that acceptance tests start; needs Go
 	@$(BIN)/python -m tests.cluster build
 
@@ -50,4 +54,4 @@ lock: ## compute the lock files anew
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover cluster acceptance parity lock clean
+.PHONY: help install run fmt check test cover generate cluster acceptance parity lock clean
