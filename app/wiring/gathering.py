@@ -19,6 +19,7 @@ from app.adapters.kube_access import Origin
 from app.adapters.kube_context import usual_namespace
 from app.adapters.owners import LiveOwners
 from app.adapters.recorded import Problem, RecordedCluster
+from app.core.reporting.answers import vpa_object
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
@@ -80,17 +81,17 @@ class Gathered:
     kept: Sequence[Json] = ()
     problems: Sequence[Problem] = ()  # what could not be used, or not be read
 
-    def instead(self, vpas: Iterable[Json]) -> Gathered:
-        """Return the same with other VPAs; one that cannot be read is a problem."""
+    def instead(self, answers: Iterable[Json]) -> Gathered:
+        """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
         problems = list(self.problems)
         changes = [
             removal(VPAS.api_version, VPAS.kind, namespace, name)
             for namespace, view in self.snapshot.namespaces.items()
             for name in view.vpas
         ]
-        for item in vpas:
+        for answer in answers:
             try:
-                changes.append(replacement(item))
+                changes.append(replacement(vpa_object(answer)))
             except BadObject as error:
                 problems.append(Problem("an answer", str(error)))
         snapshot = self.snapshot.changed(filter(None, changes))

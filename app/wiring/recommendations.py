@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
 from app.adapters.recommendation_api import RecommenderAccess, answers
 from app.adapters.recorded import RecordedCluster
-from app.core.reporting.answers import answered_histories, vpa_object
+from app.core.reporting.answers import answered_histories
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
 from app.core.reporting.standings import Standing, standings
 from app.core.reporting.telling import standing_json
 from app.model.amounts import amount, percent, span
-from app.model.errors import BadSetting
+from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
 from app.model.lookups import Lookup
 from app.model.objects import identity
@@ -58,7 +58,7 @@ def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
     told = list(_told(settings, namespace)) if settings.asking.url else None
     with _seen(settings, namespace, clock) if knows_pods else nullcontext(_NOTHING_SEEN) as seen:
         if told is not None:
-            seen = seen.instead(map(vpa_object, told))
+            seen = seen.instead(told)
         found = looked_up(seen.owners, clock, lambda known: _asked(seen, known))
     known = dict(chain.from_iterable(map(answered_histories, told or ())))
     chosen = _selected(seen, settings.selection.selector)
@@ -106,9 +106,17 @@ def _selected(seen: Gathered, selector: Selector | None) -> frozenset[tuple[str,
     return frozenset(
         (namespace, name)
         for item in seen.of(VPAS)
-        for _, _, namespace, name in [identity(item)]
-        if selector.matches(labels_at(object_at(item, "metadata", ""), "labels", "metadata"))
+        for namespace, name, labels in _labelled(item)
+        if selector.matches(labels)
     )
+
+
+def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """Yield namespace, name and labels of an object; nothing of one that cannot be read."""
+    with suppress(BadObject):
+        _, _, namespace, name = identity(item)
+        labels = labels_at(object_at(item, "metadata", ""), "labels", "metadata")
+        yield namespace, name, labels
 
 
 def _named(found: Sequence[Standing], names: Sequence[str], namespace: str) -> Sequence[Standing]:

@@ -123,6 +123,13 @@ def test_what_is_looked_at(tmp_path: Path, flags: list[str], names: list[str]) -
     assert [item["vpa"] for item in found(tmp_path, *flags).items] == names
 
 
+def test_labels_that_nobody_can_read(tmp_path: Path) -> None:
+    """A VPA without readable labels is not chosen, and stops nothing."""
+    broken = make.with_value(vpa("broken"), "metadata.labels", 7)
+    objects = [*OBJECTS, broken, {"kind": "Pod", "apiVersion": "v1", "metadata": 7}]
+    assert [item["vpa"] for item in found(tmp_path, "-lteam", objects=objects).items] == ["web"]
+
+
 def test_two_vpas_of_one_workload_are_told_apart(tmp_path: Path) -> None:
     """Where the workload's name does not tell the VPA, both are told."""
     other = make.vpa_json("leader", cpu="1", selector={"matchLabels": {"role": "leader"}})
@@ -242,5 +249,9 @@ def test_an_answer_that_nobody_can_read() -> None:
     broken = answer_json("broken", cpu="x")
     with recommending(answer_json(), broken) as server:
         report = of_recommender(server.url)
-    assert [item["vpa"] for item in report.items] == ["web"]
+        body = orjson.dumps({"items": [answer_json(), {"containers": 7}, 7], "next": ""})
+        server.refusal = 200, body
+        worse = of_recommender(server.url)
+    assert [item["vpa"] for item in (*report.items, *worse.items)] == ["web", "web"]
     assert "containerRecommendations[0].target" in report.notes[0]
+    assert worse.notes == ["an answer: containers: expected a list, found the number 7"]

@@ -7,9 +7,11 @@ wherever recommendations come from.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from app.core.reporting.history import ContainerKey, History
+from app.model.errors import BadObject
 from app.model.fields import Object, integer_at, object_at, objects_at, text_at, time_at
 from app.model.objects import VPA_GROUP
 
@@ -49,11 +51,12 @@ def vpa_object(answer: Object) -> Json:
 
 
 def answered_histories(answer: Object) -> Iterator[tuple[ContainerKey, History]]:
-    """Yield on what the amounts of each container rest.
+    """Yield on what the amounts of each container rest; garbage tells nothing."""
+    with suppress(BadObject):
+        yield from _histories(answer)
 
-    Raises:
-        BadObject: something in it cannot be read.
-    """
+
+def _histories(answer: Object) -> Iterator[tuple[ContainerKey, History]]:
     place = text_at(answer, "namespace", ""), text_at(answer, "name", "")
     computed = time_at(answer, "computedAt", "")
     for one in objects_at(answer, "containers", ""):

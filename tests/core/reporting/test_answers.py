@@ -45,6 +45,11 @@ def test_evidence_without_confidence() -> None:
     assert history.confidence == 0.0
 
 
+def test_garbage_is_no_history() -> None:
+    """What cannot be read tells nothing, and stops nothing."""
+    assert list(answered_histories(answer_json() | {"containers": 7})) == []
+
+
 def test_garbage_is_named() -> None:
     """An answer of another form is refused with the field that is wrong."""
     with pytest.raises(BadObject, match="containers"):
