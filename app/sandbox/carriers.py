@@ -199,6 +199,8 @@ def _connected(target: _Target, seconds: float) -> http.client.HTTPConnection:
     connection = http.client.HTTPConnection(target.server_name, target.address.port)
     plain = socket.create_connection(target.address, seconds)
     try:
+        # Head and body are sent apart; the second would wait for the first to be acknowledged.
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = _context(target.ca_bundle)
         connection.sock = context.wrap_socket(plain, server_hostname=target.server_name)
     except BaseException:

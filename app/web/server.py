@@ -52,6 +52,7 @@ class Server:
         )
         self._server = uvicorn.Server(config)
         self._listener = listener
+        self._thread: threading.Thread | None = None
 
     def run(self) -> None:
         """Serve; in the main thread SIGTERM and SIGINT end it after open requests are answered."""
@@ -59,13 +60,19 @@ class Server:
 
     def start(self, name: str) -> threading.Thread:
         """Serve in a thread of its own."""
-        thread = threading.Thread(target=self.run, name=name, daemon=True)
-        thread.start()
-        return thread
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._thread.start()
+        return self._thread
 
     def stop(self) -> None:
         """Accept no more connections, answer what is open, and end."""
         self._server.should_exit = True
+
+    def end(self, seconds: float = 2.0) -> None:
+        """Stop, and wait for it: an interpreter that ends under a running event loop may crash."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(seconds)
 
 
 def bound(host: str, port: int, flag: str, *, shared: bool = False) -> socket.socket:

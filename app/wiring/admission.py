@@ -119,7 +119,7 @@ class Keeper:
             loop.stop(max(until - self._clock.monotonic(), _LOOP_SECONDS))
         hurrying.wait(max(until - self._clock.monotonic(), 0.0))
         self._crew.stop(_STOP_SECONDS)
-        self._health.stop()
+        self._health.end()
 
     def problem(self) -> str:
         """Say why reviews cannot be answered as they should; empty if they can."""

@@ -8,7 +8,6 @@ the heartbeat in the time of the place.
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -73,7 +72,6 @@ class Lodge:
         self._reviewer = Reviewer(sources, review_rules(settings.decisions), self._metrics)
         self._tls: ServerTls | None = None
         self._server: Server | None = None
-        self._thread: threading.Thread | None = None
         self._certification = certify(self.problem)
         self._reloader = Reloader(
             self._certification.poll, self._serve, self._certification.trusts, ReloadRules()
@@ -85,11 +83,10 @@ class Lodge:
         if beats:
             self._loops.append(self._heartbeat(place))
         self._health = Server(probes(lambda: "", self.problem, self._scraped), health)
-        self._tended: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._tended = self._health.start("webhook health")
+        self._health.start("webhook health")
         for loop in self._loops:
             loop.start()
 
@@ -99,15 +96,10 @@ class Lodge:
             for loop in self._loops:
                 pool.submit(loop.stop, _JOIN_SECONDS)
         self._known.close()
-        servers = [
-            (server, thread)
-            for server, thread in ((self._server, self._thread), (self._health, self._tended))
-            if server is not None and thread is not None
-        ]
-        for server, _ in servers:
-            server.stop()
-        for _, thread in servers:
-            thread.join(_JOIN_SECONDS)
+        self._health.stop()
+        if self._server is not None:
+            self._server.end(_JOIN_SECONDS)
+        self._health.end(_JOIN_SECONDS)
 
     def problem(self) -> str:
         """Say why reviews cannot be answered as they should; empty if they can."""
@@ -166,7 +158,7 @@ class Lodge:
             return
         self._tls = ServerTls(certificates.cert_pem, certificates.key_pem)
         server = Server(webhook(self._reviewer), self._listener, self._tls.context)
-        self._thread = server.start("reviews")
+        server.start("reviews")
         self._server = server
 
     def _scraped(self) -> bytes:

@@ -176,7 +176,7 @@ class Process:
         self._owners.close()
         for cluster in self._clusters:
             cluster.close()
-        self._health.stop()
+        self._health.end()
 
     def _is_leading(self) -> bool:
         return not self._is_elected or self._election.is_leading()

@@ -125,7 +125,7 @@ class Process:
         self._known.stop()
         for cluster in self._clusters:
             cluster.close()
-        self._health.stop()
+        self._health.end()
 
     # --- who leads
 
