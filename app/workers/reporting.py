@@ -36,7 +36,6 @@ class Told:
     plan: NamespacePlan
     decisions: tuple[Decision, ...]
     reasons: Mapping[Reason, int]
-    is_final: bool  # everything came out as it was planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Book:
         found: dict[str, Told] = {}
         for namespace, part in made.namespaces.items():
             told = self.namespaces.get(namespace)
-            if told is None or told.plan is not part or not told.is_final:
+            if told is None or told.plan is not part:  # one with queues is made anew each round
                 told = _told(part, came_out)
             found[namespace] = told
         return Book(found)
@@ -82,11 +81,9 @@ class Book:
 
 def _told(part: NamespacePlan, came_out: Mapping[str, Decision]) -> Told:
     decisions = part.decisions
-    is_final = True
     if part.queues and came_out:
         decisions = tuple(came_out.get(decision.uid, decision) for decision in decisions)
-        is_final = False
-    return Told(part, decisions, Counter(found.reason for found in decisions), is_final)
+    return Told(part, decisions, Counter(found.reason for found in decisions))
 
 
 class Counts:

@@ -240,6 +240,40 @@ def test_a_vpa_that_is_switched_off_between_plan_and_call() -> None:
     assert len(seen(stage)) == 1
 
 
+def test_a_vpa_that_only_has_another_status() -> None:
+    """What its recommender writes in the middle of a round holds nobody up."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def write(call: Call) -> None:
+        if call.verb == "evict":
+            stage.recommend("201m/200Mi = =")
+            stage.run_watch()
+
+    stage.asked.after = write
+    stage.round()
+    assert len(seen(stage)) == 3
+
+
+@pytest.mark.parametrize(("flags", "asked"), [((), 1), (("--parity=upstream",), 10)])
+def test_pods_under_a_budget_that_refused(flags: tuple[str, ...], asked: int) -> None:
+    """B26: upstream asks for each of them, in each round."""
+    stage = staged(*flags, replicas=10)
+    stage.faults.order(evictions(BUDGET, 100_000))
+    stage.round()
+    assert stage.asked.count("evict") == asked
+
+
+@pytest.mark.parametrize(("flags", "evicted"), [((), 0), (("--parity=upstream",), 1)])
+def test_a_resize_without_an_answer_is_no_reason_to_evict(
+    flags: tuple[str, ...], evicted: int
+) -> None:
+    """I18: upstream evicts in the same round."""
+    stage = staged(*flags, replicas=2, mode="InPlaceOrRecreate")
+    stage.faults.order(resizes(SILENCE, 2))
+    stage.round()
+    assert len(seen(stage)) == evicted
+
+
 def test_a_webhook_that_dies_in_the_middle() -> None:
     """Evictions end within a round once its Lease is old."""
     stage = staged("--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=20)
