@@ -102,5 +102,5 @@ class World:
         """End everything."""
         self.updater.stop()
         self.recommender.stop()
+        self.sandbox.close()  # first, so that no connection to the webhook stays open
         self.webhook.stop()
-        self.sandbox.close()
