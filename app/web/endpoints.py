@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 MOST_BYTES: Final = 5 * 1024 * 1024
+_LONG_BYTES: Final = 32 * 1024  # a VPA of this size may hold thousands of flaws to find
 _LARGE_BYTES: Final = 256 * 1024
+_MOST_LONG: Final = 4  # at the same time, so that the loop gets its turn among them
 _MOST_WAITING: Final = 64  # reviews that wait for look-ups in threads; others wait before that
 _DEFAULT_SECONDS: Final = 10.0
 _MOST_SECONDS: Final = 30.0
@@ -51,6 +53,7 @@ class ReviewEndpoint:
         self._time_write = reviewer.timer(Step.WRITE_RESPONSE)
         self._time_total = reviewer.timer(Step.TOTAL)
         self._waiting_ones = CapacityLimiter(_MOST_WAITING)
+        self._long_ones = CapacityLimiter(_MOST_LONG)
         # One after the other: what a few MB of JSON grow to is bearable once.
         self._large_ones = CapacityLimiter(1)
 
@@ -83,6 +86,8 @@ class ReviewEndpoint:
         """Answer a request that is there as a whole, unless this takes longer."""
         if scope["method"] != "POST" or not _is_json(dict(scope["headers"])):
             return
+        if len(body) > _LONG_BYTES:
+            return
         read = self._reviewer.now()
         answer = self._reviewer.begin(body, self._phase)
         if not isinstance(answer, Pending):
@@ -98,19 +103,22 @@ class ReviewEndpoint:
             self._time_total(now - began)
 
     async def _reviewed(self, body: bytes, query: bytes) -> bytes:
-        is_large = len(body) > _LARGE_BYTES
-        if is_large:
-            begin = partial(self._reviewer.begin, body, self._phase)
-            found = await to_thread.run_sync(begin, limiter=self._large_ones)
+        begin = partial(self._reviewer.begin, body, self._phase)
+        if len(body) > _LONG_BYTES:
+            found = await to_thread.run_sync(begin, limiter=self._beside(body))
         else:
-            found = self._reviewer.begin(body, self._phase)
+            found = begin()
         if isinstance(found, Pending):
             deadline = _patience_seconds(query) * _RESERVE
             finish = partial(self._reviewer.finish, found, deadline)
-            found = await to_thread.run_sync(
-                finish, limiter=self._large_ones if is_large else self._waiting_ones
-            )
+            found = await to_thread.run_sync(finish, limiter=self._beside(body))
         return found
+
+    def _beside(self, body: bytes) -> CapacityLimiter:
+        """Return with how many others such a review may be worked on."""
+        if len(body) > _LARGE_BYTES:
+            return self._large_ones
+        return self._long_ones if len(body) > _LONG_BYTES else self._waiting_ones
 
 
 def _is_json(headers: Mapping[bytes, bytes]) -> bool:

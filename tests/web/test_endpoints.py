@@ -224,7 +224,7 @@ NO_CREATIONS: dict[str, Json] = {
         ),
         pytest.param(
             request(object=None),
-            [("pod", "False"), ("skipped", "NoController"), ("review", "skipped", "Pod")],
+            [("pod", "False"), ("failed open", "UnreadablePod"), ("review", "skipped", "Pod")],
             id="no pod",
         ),
         *(
@@ -421,7 +421,8 @@ def test_a_look_up_holds_nobody_else_up() -> None:
     }
 
 
-def test_large_bodies_leave_the_event_loop() -> None:
+@pytest.mark.parametrize("size", [40_000, 300_000])
+def test_large_bodies_leave_the_event_loop(size: int) -> None:
     """What takes long to read is read beside the reviews of others."""
     threads: set[str] = set()
 
@@ -429,7 +430,7 @@ def test_large_bodies_leave_the_event_loop() -> None:
         threads.add(threading.current_thread().name)
         return make.snapshot(*WEB)
 
-    large = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * 300_000})
+    large = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * size})
     for review in (POD, large):
         assert "patch" in response_of(send(desk(snapshot=snapshot), review))
     assert len(threads) == 2

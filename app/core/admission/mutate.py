@@ -103,6 +103,8 @@ def admit_pod(
         return PodVerdict(NOT_A_CREATION, "only the creation of a pod is changed")
     if request.resource.version != "v1":
         return PodVerdict(UNKNOWN_VERSION, f"pods of version {request.resource.version!r}")
+    if request.new is None:
+        return PodVerdict(UNREADABLE, "request.object: is missing")
     memory = memory or pod_memory(rules)
     try:
         item = as_object(request.new, "request.object")

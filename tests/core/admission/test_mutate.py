@@ -252,7 +252,7 @@ def test_modes(mode: str | None) -> None:
             "UnreadablePod",
             id="the wrong shape",
         ),
-        pytest.param({"object": None}, "NoController", id="nothing"),
+        pytest.param({"object": None}, "UnreadablePod", id="nothing"),
         pytest.param({"operation": ""}, "Sized", id="written by hand"),
     ],
 )
