@@ -321,6 +321,7 @@ func play(t *testing.T, folder string) {
 		for len(events) > 0 && !events[0].Time.After(next) {
 			e := events[0]
 			events = events[1:]
+			todo.At = seen.printBefore(t, out, todo.At, e.Time)
 			if e.Type != "restart" {
 				must(t, seen.happen(e))
 				continue
@@ -331,10 +332,7 @@ func play(t *testing.T, folder string) {
 			recommender = seen.recommender(kills)
 			next = e.Time.Add(interval)
 		}
-		for len(todo.At) > 0 && todo.At[0].Before(next) {
-			seen.print(t, out, todo.At[0])
-			todo.At = todo.At[1:]
-		}
+		todo.At = seen.printBefore(t, out, todo.At, next)
 		if next.After(todo.Until) {
 			break
 		}
@@ -348,6 +346,15 @@ func play(t *testing.T, folder string) {
 	for _, one := range stored {
 		write(t, out, map[string]any{"checkpoint": one})
 	}
+}
+
+// printBefore tells the state for the moments before another one; it returns the rest of them.
+func (c *cluster) printBefore(t *testing.T, out *os.File, moments []time.Time, end time.Time) []time.Time {
+	for len(moments) > 0 && moments[0].Before(end) {
+		c.print(t, out, moments[0])
+		moments = moments[1:]
+	}
+	return moments
 }
 
 func (c *cluster) print(t *testing.T, out *os.File, at time.Time) {
