@@ -39,14 +39,25 @@ def prepare(admin: Api) -> None:
         admin.apply(item)
 
 
-def account(verb: str) -> str:
-    """Return the account of a process."""
-    return PROGRAMS[verb].name
-
-
 def account_token(admin: Api, verb: str) -> str:
     """Return a token of a process's account, as its pod would get one."""
     body = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account(verb)}/token"
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{PROGRAMS[verb].name}/token"
     token: str = admin.call("POST", path, body).body["status"]["token"]
     return token
+
+
+def allow_leases(admin: Api, verb: str, namespace: str) -> None:
+    """Let a process look for Leases in another namespace than its own."""
+    group = "rbac.authorization.k8s.io"
+    role = {
+        "apiVersion": f"{group}/v1",
+        "metadata": {"name": "leases", "namespace": namespace},
+    }
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
+    admin.create({**role, "kind": "Role", "rules": [rule]})
+    reference = {"apiGroup": group, "kind": "Role", "name": "leases"}
+    account = {"kind": "ServiceAccount", "name": PROGRAMS[verb].name, "namespace": NAMESPACE}
+    admin.create(
+        {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [account]},
+    )

@@ -16,10 +16,9 @@ from app.ports import (
     PODS,
     REPLICA_SETS,
     VPAS,
-    Resource,
 )
 from tests.acceptance.load import owned_pod
-from tests.acceptance.rights import NAMESPACE, account
+from tests.acceptance.no_resizes import no_resizes
 from tests.acceptance.space import (
     APP,
     Box,
@@ -33,7 +32,7 @@ from tests.acceptance.space import (
 )
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import QUIET_ROUNDS, Worker
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json, Refusal
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
 
@@ -225,30 +224,9 @@ class Stage:
         )
 
     def refuse_resizes(self) -> None:
-        """Let the API server refuse every resize of a pod here; return when it does."""
-        name, group = f"no-resizes-{self.space.name}", "admissionregistration.k8s.io"
-        here = {"matchLabels": {"kubernetes.io/metadata.name": self.space.name}}
-        rule = {
-            "apiGroups": [""],
-            "apiVersions": ["v1"],
-            "operations": ["UPDATE"],
-            "resources": ["pods/resize"],
-        }
-        policy = {
-            "matchConstraints": {"namespaceSelector": here, "resourceRules": [rule]},
-            "validations": [{"expression": "false", "message": "nobody is resized here"}],
-        }
-        binding = {"policyName": name, "validationActions": ["Deny"]}
-        for kind, plural, spec in (
-            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies", policy),
-            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", binding),
-        ):
-            resource = Resource(group, "v1", plural, kind, namespaced=False)
-            item = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name}}
-            self.admin.call("POST", resource.path(), {**item, "spec": spec})
-            self._refusing.callback(self.admin.delete, resource, "", name)
+        """Let the API server refuse every resize of a pod here."""
         pod = self.pods()[0]["metadata"]["name"]
-        self.eventually(lambda: not self._may_resize(pod), "resizes are refused")
+        self._refusing.enter_context(no_resizes(self.admin, self.space.name, pod))
 
     def allow_resizes(self) -> None:
         """Let pods be resized again."""
@@ -257,30 +235,6 @@ class Stage:
     def settle(self) -> None:
         """Return when what was evicted is replaced, and ready."""
         self.eventually(lambda: all(map(is_ready, self.pods())), "all pods are ready")
-
-    def _may_resize(self, pod: str) -> bool:
-        change = {"metadata": {"labels": {"a": "b"}}}
-        path = PODS.path(self.space.name, pod, "resize")
-        kind = "application/merge-patch+json"
-        try:
-            self.admin.call("PATCH", path, change, query={"dryRun": "All"}, content_type=kind)
-        except Refusal:
-            return False
-        return True
-
-    def allow_leases(self, verb: str) -> None:
-        """Let a process look for Leases here."""
-        group = "rbac.authorization.k8s.io"
-        role = {
-            "apiVersion": f"{group}/v1",
-            "metadata": {"name": "leases", "namespace": self.space.name},
-        }
-        rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
-        self.admin.create({**role, "kind": "Role", "rules": [rule]})
-        subject = {"kind": "ServiceAccount", "name": account(verb), "namespace": NAMESPACE}
-        reference = {"apiGroup": group, "kind": "Role", "name": "leases"}
-        binding = {"kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}
-        self.admin.create({**role, **binding})
 
     # --- what is seen
 

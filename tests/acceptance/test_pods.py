@@ -244,9 +244,9 @@ def test_ignored_namespace(admin: Api, webhook: Webhook) -> None:
 
     def look() -> bool:
         """Controllers may still make pods for other tests."""
-        before = webhook.number(counted)
+        before = webhook.settled(counted)
         ignored.create(pod, dry_run=True)
-        return webhook.number(counted) == before
+        return webhook.settled(counted) == before
 
     eventually(look, "a pod that is not counted")
     assert "updatePolicy" not in ignored.vpa()["spec"]

@@ -11,6 +11,7 @@ import pytest
 
 from app.ports import NODES
 from tests.acceptance.injector import SIDECAR, injecting
+from tests.acceptance.rights import allow_leases
 from tests.acceptance.rows import PROPERTY, Played, Rows
 from tests.acceptance.space import APP, Box, annotation
 from tests.acceptance.specs import boost, extremes
@@ -61,7 +62,7 @@ def by_eviction(stage: Stage) -> None:
 @ROWS.row("UP-04", alone=True)
 def without_a_lease(stage: Stage) -> None:
     """Without a sign of the webhook nobody is evicted; a resize needs none."""
-    stage.allow_leases("updater")
+    allow_leases(stage.admin, "updater", stage.space.name)
     place = f"--admission-controller-status-lease-namespace={stage.space.name}"
     stage.worker("updater", *FAST, place)
     stage.start()

@@ -28,6 +28,7 @@ HEARTBEAT: Final = "vpa-admission-controller"
 ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
 _ROOT: Final = Path(__file__).parents[2]
+_LOOKS: Final = 4  # at a number that must stay the same
 _HOST: Final = "PLUMBLINE_WEBHOOK_HOST"  # under which a cluster elsewhere reaches this machine
 
 
@@ -132,6 +133,17 @@ class Webhook:
     def number(self, name: str, **labels: str) -> float:
         """Return a number it publishes."""
         return total(self._page("/metrics"), name, **labels)
+
+    def settled(self, name: str, **labels: str) -> float:
+        """Return a number when all is in it: what happens is counted once a second."""
+        seen: list[float] = []
+
+        def look() -> bool:
+            seen.append(self.number(name, **labels))
+            return seen[-1:] * _LOOKS == seen[-_LOOKS:]
+
+        eventually(look, f"{name} moves no more", every=0.6)
+        return seen[-1]
 
     def _page(self, path: str) -> str:
         with closing(HTTPConnection("127.0.0.1", self._health_port, timeout=5)) as connection:
