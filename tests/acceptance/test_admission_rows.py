@@ -252,6 +252,6 @@ def test_numbers_and_reasons(webhook: Webhook, space: Space) -> None:
     space.deployment(SMALL, replicas=1)
     space.pods(1)
 
-    assert webhook.number("vpa_admission_controller_admission_pods_total", applied="true") > 0
-    assert webhook.number("vpa_admission_controller_skipped_pods_total") > 0
-    assert webhook.number("vpa_admission_controller_failed_open_pods_total") == 0
+    assert webhook.settled("vpa_admission_controller_admission_pods_total", applied="true") > 0
+    assert webhook.settled("vpa_admission_controller_skipped_pods_total") > 0
+    assert webhook.settled("vpa_admission_controller_failed_open_pods_total") == 0
