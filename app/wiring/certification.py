@@ -8,8 +8,6 @@ replica keeps the webhook configurations.
 from __future__ import annotations
 
 import logging
-import socket
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +20,7 @@ from app.manifests import webhooks
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster
 from app.settings.admission import AdmissionSettings
+from app.wiring.companion import candidate
 from app.workers.election import Campaign, Election, ElectionRules
 from app.workers.loop import Loop
 from app.workers.registrar import Registrar
@@ -60,9 +59,8 @@ def in_cluster(
 ) -> Certification:
     """Return certification in a cluster; `ready` gives a reason not to be registered yet."""
     paths = given_paths(settings)
-    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     rules = ElectionRules(settings.cluster.namespace, _LEASE)
-    election = Election(cluster, rules, identity, clock)
+    election = Election(cluster, rules, candidate(), clock)
     registration = registration_of(settings)
     registrar = None
     if settings.registration.is_on:

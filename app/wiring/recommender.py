@@ -7,10 +7,6 @@ checkpoints to take over. Whoever ends stores history first and lets go of the L
 from __future__ import annotations
 
 import logging
-import signal
-import socket
-import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +16,6 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from app.adapters.ledger import Delta
-from app.adapters.logs import start_logging
 from app.adapters.mirror import Source, Transition
 from app.model.errors import BadObject
 from app.model.fields import Object
@@ -38,11 +33,12 @@ from app.telemetry.recommender import RecommenderMetrics
 from app.web.application import probes
 from app.web.recommended import add_recommended
 from app.web.server import Server, bound
+from app.wiring.companion import candidate, election_rules, run_until_signal
 from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules
 from app.wiring.recommender_sources import external_usage, has_past, past_reading
-from app.workers.election import Campaign, Election, ElectionRules, Unopposed
+from app.workers.election import Campaign, Election, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.showing import Showing
 from app.workers.tenure import Tenure, Terms
@@ -59,16 +55,7 @@ def serve(settings: RecommenderSettings) -> int:
     Raises:
         BadSetting: something is asked for that cannot be done.
     """
-    start_logging(settings.logging.verbosity)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    process = Process(settings, Outside())
-    process.start()
-    stopping.wait()
-    log.info("stopping")
-    process.stop()
-    return 0
+    return run_until_signal(lambda: Process(settings, Outside()), settings.logging.verbosity, log)
 
 
 class Process:
@@ -101,14 +88,8 @@ class Process:
             external_usage(settings, departures, clock, written),
         )
         told = settings.election
-        rules = ElectionRules(
-            told.resource_namespace,
-            told.resource_name,
-            told.lease_duration.total_seconds(),
-            told.renew_deadline.total_seconds(),
-            told.retry_period.total_seconds(),
-        )
-        self._election = Election(leased, rules, f"{socket.gethostname()}_{uuid.uuid4()}", clock)
+        rules = election_rules(told)
+        self._election = Election(leased, rules, candidate(), clock)
         self._is_elected = told.is_on
         terms = Terms(
             self._election if self._is_elected else Unopposed(),

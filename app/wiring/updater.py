@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
-import socket
-import threading
-import uuid
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
-from app.adapters.logs import start_logging
 from app.ports import Clock
 from app.settings.updater import UpdaterSettings
 from app.telemetry.exposition import new_registry, render
@@ -27,11 +22,12 @@ from app.telemetry.updater import UpdaterMetrics
 from app.web.application import probes
 from app.web.decisions import add_decisions
 from app.web.server import Server, bound
+from app.wiring.companion import candidate, election_rules, run_until_signal
 from app.wiring.place import Connection, Outside, Place, Task
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Archive, Surroundings, team
 from app.workers.boosts import Change
-from app.workers.election import Campaign, Election, ElectionRules
+from app.workers.election import Campaign, Election
 from app.workers.loop import Tick
 
 log = logging.getLogger(__name__)
@@ -46,16 +42,7 @@ _RETRY_SECONDS: Final = 10.0
 
 def serve(settings: UpdaterSettings) -> int:
     """Update pods until a signal; return the exit code."""
-    start_logging(settings.logging.verbosity)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    process = Process(settings, Outside())
-    process.start()
-    stopping.wait()
-    log.info("stopping")
-    process.stop()
-    return 0
+    return run_until_signal(lambda: Process(settings, Outside()), settings.logging.verbosity, log)
 
 
 class Process:
@@ -200,13 +187,5 @@ def _telling_loop(name: str, tick: Tick, place: Place) -> Task:
 
 
 def _election(settings: UpdaterSettings, cluster: Connection, clock: Clock) -> Election:
-    told = settings.election
-    rules = ElectionRules(
-        told.resource_namespace,
-        told.resource_name,
-        told.lease_duration.total_seconds(),
-        told.renew_deadline.total_seconds(),
-        told.retry_period.total_seconds(),
-    )
-    asked = cluster.within(rules.renew_seconds)
-    return Election(asked, rules, f"{socket.gethostname()}_{uuid.uuid4()}", clock)
+    rules = election_rules(settings.election)
+    return Election(cluster.within(rules.renew_seconds), rules, candidate(), clock)
