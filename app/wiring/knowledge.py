@@ -17,17 +17,15 @@ from app.adapters.mirror import Source
 from app.adapters.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
-from app.model.kinds import ObjectKey, owner_key
 from app.model.limits import read_limit_range
-from app.model.objects import without_broken_status
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
-from app.model.workloads import read_workload
-from app.ports import LIMIT_RANGES, VPAS, WORKLOADS, Cluster, Resource
+from app.ports import LIMIT_RANGES, VPAS, Cluster
 from app.settings.shared import Scope
 from app.web.reviews import Sources
 from app.wiring.clock import SystemClock
 from app.wiring.place import Connection, Place
+from app.wiring.watched import watched_vpas, watched_workloads
 
 log = logging.getLogger(__name__)
 
@@ -117,8 +115,12 @@ class LiveKnowledge:
         # other's kind, and give up soon.
         self._clusters = [connect() for _ in range(3)]
         cluster, owners, siblings = self._clusters
-        sources = [_source(resource, scope.namespace) for resource in (VPAS, LIMIT_RANGES)]
-        sources += [_source(resource, scope.namespace) for resource in WORKLOADS]
+        at = scope.namespace
+        sources = [
+            watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
+            Source(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
+            *watched_workloads(at, with_template=False),
+        ]
         self._mirror = place.mirror(cluster, sources)
         self._owners = place.owners(owners.within(_LOOKUP_SECONDS))
         self.sources = Sources(
@@ -181,37 +183,3 @@ def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
     for item in items:
         with suppress(BadObject):
             yield read_vpa(without_status(item))
-
-
-def _mirrored_vpa(item: Object) -> Vpa:
-    """Read a VPA; one with a broken status counts without it."""
-    try:
-        return read_vpa(item, with_bounds=False)
-    except BadObject as error:
-        found = read_vpa(without_broken_status(item, error))
-        extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
-        log.warning("status left out", extra=extra)
-        return found
-
-
-def _source(resource: Resource, namespace: str) -> Source:
-    if resource is VPAS:
-        return Source(resource, Collection.VPAS, _mirrored_vpa, namespace=namespace)
-    if resource is LIMIT_RANGES:
-        return Source(resource, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace)
-    return Source(
-        resource,
-        Collection.WORKLOADS,
-        partial(
-            read_workload,
-            kind=resource.kind,
-            api_version=resource.api_version,
-            with_template=False,
-        ),
-        key=partial(_key, resource),
-        namespace=namespace,
-    )
-
-
-def _key(resource: Resource, name: str) -> ObjectKey:
-    return owner_key(resource.api_version, resource.kind, name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from fastapi import FastAPI
@@ -17,15 +16,10 @@ from prometheus_client import CollectorRegistry
 
 from app.adapters.ledger import Delta
 from app.adapters.mirror import Source, Transition
-from app.model.errors import BadObject
-from app.model.fields import Object
-from app.model.kinds import owner_key
-from app.model.objects import without_broken_status
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
-from app.model.vpa import Vpa, read_vpa
-from app.model.workloads import read_workload
-from app.ports import EVENTS, PODS, VPAS, WORKLOADS, Clock
+from app.model.vpa import Vpa
+from app.ports import EVENTS, PODS, Clock
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.exposition import new_registry, render
 from app.telemetry.quality import QualityMetrics
@@ -38,6 +32,7 @@ from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules
 from app.wiring.recommender_sources import external_usage, has_past, past_reading
+from app.wiring.watched import watched_vpas, watched_workloads
 from app.workers.election import Campaign, Election, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.showing import Showing
@@ -202,7 +197,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
 
 
 def _sources(namespace: str) -> Iterator[Source]:
-    yield Source(VPAS, Collection.VPAS, _read_vpa, namespace=namespace)
+    yield watched_vpas(namespace)
     yield Source(
         PODS,
         Collection.PODS,
@@ -210,19 +205,4 @@ def _sources(namespace: str) -> Iterator[Source]:
         namespace=namespace,
         field_selector="status.phase!=Pending",
     )
-    for one in WORKLOADS:
-        yield Source(
-            one,
-            Collection.WORKLOADS,
-            partial(read_workload, kind=one.kind, api_version=one.api_version, with_template=False),
-            key=partial(owner_key, one.api_version, one.kind),
-            namespace=namespace,
-        )
-
-
-def _read_vpa(item: Object) -> Vpa:
-    """Read a VPA; one with a broken status counts without it."""
-    try:
-        return read_vpa(item)
-    except BadObject as error:
-        return read_vpa(without_broken_status(item, error))
+    yield from watched_workloads(namespace, with_template=False)

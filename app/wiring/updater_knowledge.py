@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from app.adapters.mirror import Source, Standing, Transition
-from app.model.errors import BadObject
-from app.model.fields import Object
-from app.model.kinds import owner_key
 from app.model.limits import read_disruption_budget, read_limit_range
 from app.model.nodes import read_node
-from app.model.objects import without_broken_status
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
-from app.model.vpa import Vpa, read_vpa
-from app.model.workloads import read_workload
-from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS
+from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS
 from app.wiring.place import Connection, Place
+from app.wiring.watched import watched_vpas, watched_workloads
 from app.workers.boosts import Change
 
 log = logging.getLogger(__name__)
@@ -104,29 +98,11 @@ def _is_read(found: Standing) -> bool:
 
 def sources(namespace: str) -> Iterator[Source]:
     """Yield what is watched, in one namespace or in all."""
-    yield Source(VPAS, Collection.VPAS, _read_vpa, namespace=namespace)
+    yield watched_vpas(namespace, log)
     yield Source(PODS, Collection.PODS, read_pod, namespace=namespace, field_selector=_LIVE_PODS)
     yield Source(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace)
     yield Source(
         POD_DISRUPTION_BUDGETS, Collection.BUDGETS, read_disruption_budget, namespace=namespace
     )
     yield Source(NODES, Collection.NODES, read_node)
-    for one in WORKLOADS:
-        yield Source(
-            one,
-            Collection.WORKLOADS,
-            partial(read_workload, kind=one.kind, api_version=one.api_version),
-            key=partial(owner_key, one.api_version, one.kind),
-            namespace=namespace,
-        )
-
-
-def _read_vpa(item: Object) -> Vpa:
-    """Read a VPA; one with a broken status counts without it."""
-    try:
-        return read_vpa(item)
-    except BadObject as error:
-        found = read_vpa(without_broken_status(item, error))
-        extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
-        log.warning("status left out", extra=extra)
-        return found
+    yield from watched_workloads(namespace)

@@ -1,0 +1,57 @@
+"""How processes watch what several of them watch: VPAs and the built-in controllers.
+
+Strategy: a VPA with a broken status counts without it; whoever hands in a log has that told there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from app.adapters.mirror import Source
+from app.model.errors import BadObject
+from app.model.fields import Object
+from app.model.kinds import owner_key
+from app.model.objects import without_broken_status
+from app.model.snapshot import Collection
+from app.model.vpa import Vpa, read_vpa
+from app.model.workloads import read_workload
+from app.ports import VPAS, WORKLOADS
+
+
+def watched_vpas(
+    namespace: str,
+    log: logging.Logger | None = None,
+    read: Callable[[Object], Vpa] = read_vpa,
+) -> Source:
+    """Return how VPAs are watched, in one namespace or in all."""
+    return Source(VPAS, Collection.VPAS, partial(_read, log, read), namespace=namespace)
+
+
+def watched_workloads(namespace: str, *, with_template: bool = True) -> Iterator[Source]:
+    """Yield how the built-in controllers are watched, in one namespace or in all."""
+    for one in WORKLOADS:
+        yield Source(
+            one,
+            Collection.WORKLOADS,
+            partial(
+                read_workload,
+                kind=one.kind,
+                api_version=one.api_version,
+                with_template=with_template,
+            ),
+            key=partial(owner_key, one.api_version, one.kind),
+            namespace=namespace,
+        )
+
+
+def _read(log: logging.Logger | None, read: Callable[[Object], Vpa], item: Object) -> Vpa:
+    try:
+        return read(item)
+    except BadObject as error:
+        found = read_vpa(without_broken_status(item, error))
+        if log is not None:
+            extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
+            log.warning("status left out", extra=extra)
+        return found
