@@ -14,30 +14,34 @@ from typing import Any
 
 _LOOK_SECONDS = 0.5
 _READ_BYTES = 1 << 16
+_HOST = "127.0.0.1"
+_Place = tuple[str, int]
 
 
 class Balancer:
     """Passes connections on, in turn; runs from `start` to `stop`."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = _HOST, port: int = 0) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._replicas: dict[int, Callable[[], bool]] = {}
-        self._ready: list[int] = []
+        self._replicas: dict[_Place, Callable[[], bool]] = {}
+        self._ready: list[_Place] = []
         self._turn = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
+        self._host = host
+        self.port = port
 
-    def add(self, port: int, is_ready: Callable[[], bool]) -> None:
-        """Know a replica by its port of loopback."""
-        self._replicas = {**self._replicas, port: is_ready}
+    def add(self, port: int, is_ready: Callable[[], bool], host: str = _HOST) -> None:
+        """Know a replica by its place on loopback."""
+        self._replicas = {**self._replicas, (host, port): is_ready}
 
-    def remove(self, port: int) -> None:
+    def remove(self, port: int, host: str = _HOST) -> None:
         """Forget a replica."""
-        self._replicas = {key: look for key, look in self._replicas.items() if key != port}
+        gone = (host, port)
+        self._replicas = {key: look for key, look in self._replicas.items() if key != gone}
 
     def start(self) -> None:
-        """Begin to listen on a free port."""
+        """Begin to listen; without a port that was named, on a free one."""
         self._thread.start()
         self._run(self._listen()).result()
 
@@ -52,7 +56,7 @@ class Balancer:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._pass_on, self._host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         self._keep(self._look())
 
@@ -72,8 +76,8 @@ class Balancer:
     async def _look(self) -> None:
         while True:
             replicas = self._replicas.items()
-            found = [(port, await asyncio.to_thread(is_ready)) for port, is_ready in replicas]
-            self._ready = [port for port, ready in found if ready]
+            found = [(place, await asyncio.to_thread(is_ready)) for place, is_ready in replicas]
+            self._ready = [place for place, ready in found if ready]
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,9 +89,9 @@ class Balancer:
             writer.transport.abort()
             return
         self._turn += 1
-        port = self._ready[self._turn % len(self._ready)]
+        place = self._ready[self._turn % len(self._ready)]
         try:
-            there = await asyncio.open_connection("127.0.0.1", port)
+            there = await asyncio.open_connection(*place)
         except OSError:
             writer.transport.abort()
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Final
 import httpx
 
 from app.adapters.certificates import issue
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Refusal
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json, Refusal
 from tests.cluster.front_proxy import NAME as FRONT_PROXY
 from tests.cluster.front_proxy import certificate as front_proxy
 from tests.cluster.nodes import Nodes
@@ -29,18 +30,10 @@ HOST: Final = "127.0.0.1"
 _ISSUER: Final = "https://kubernetes.default.svc"
 _SERVICES: Final = "10.96.0.0/16"
 _DAYS: Final = 30
-_AUDITED: Final = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {
-            "level": "Metadata",
-            "verbs": ["create"],
-            "resources": [{"group": "", "resources": ["pods"]}],
-        },
-        {"level": "None"},
-    ],
+_NEW_PODS: Final = {
+    "level": "Metadata",
+    "verbs": ["create"],
+    "resources": [{"group": "", "resources": ["pods"]}],
 }
 
 
@@ -80,9 +73,20 @@ class Access:
 class ControlPlane:
     """A whole one; `start` and `stop` once, the API server as often as wanted."""
 
-    def __init__(self, parts: Parts, folder: Path, now: datetime) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        folder: Path,
+        now: datetime,
+        *,
+        services: str = _SERVICES,
+        accounts: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
-        self.audit_log = folder / "audit.log"  # a line of JSON for each pod that was created
+        # A line of JSON for each pod that was created, and for whatever the accounts ask for.
+        self.audit_log = folder / "audit.log"
+        self._services = services
+        self._accounts = accounts
         self.admin_token = token_hex(16)
         self._parts = parts
         self._etcd_url = f"http://{HOST}:{free_port()}"
@@ -167,13 +171,19 @@ class ControlPlane:
             "accounts.crt": signing.cert_pem,
             "proxy.crt": proxy_pem,
             "proxy.key": proxy_key_pem,
-            "audit.json": json.dumps(_AUDITED),
+            "audit.json": json.dumps(self._audited()),
             "tokens.csv": f'{self.admin_token},admin,admin,"system:masters"\n',
         }
         for name, text in texts.items():
             path = self.folder / name
             path.write_text(text, "utf-8")
             path.chmod(0o600)
+
+    def _audited(self) -> Json:
+        asked = {"level": "Metadata", "users": list(self._accounts)}
+        rules = [*([asked] if self._accounts else []), _NEW_PODS, {"level": "None"}]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+        return {**policy, "omitStages": ["RequestReceived"]}
 
     def _etcd_flags(self) -> dict[str, str]:
         peer = f"http://{HOST}:{free_port()}"
@@ -201,7 +211,7 @@ class ControlPlane:
             "service-account-issuer": _ISSUER,
             "service-account-key-file": self._in_folder("accounts.crt"),
             "service-account-signing-key-file": self._in_folder("accounts.key"),
-            "service-cluster-ip-range": _SERVICES,
+            "service-cluster-ip-range": self._services,
             "authorization-mode": "RBAC",
             "audit-policy-file": self._in_folder("audit.json"),
             "audit-log-path": str(self.audit_log),
