@@ -135,12 +135,47 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
     path = write(tmp_path / "config", kubeconfig(f"http://127.0.0.1:{port}"))
-    for verb in ("recommendations", "plan"):
-        code, output, errors = plumbline(verb, "-A", KUBECONFIG=str(path))
+    ports = [f"--{name}=0" for name in ("port", "admission-port", "updater-port")]
+    ports += ["--recommender-port=0"]
+    for words in (
+        ["recommendations", "-A"],
+        ["plan", "-A"],
+        ["explain", "web-0"],
+        ["doctor"],
+        ["run", "--dry-run", f"--kubeconfig={path}", *ports],
+    ):
+        code, output, errors = plumbline(*words, KUBECONFIG=str(path))
         assert (code, output) == (3, "")
         assert errors.startswith("plumbline: the cluster cannot be reached: ")
         assert errors.endswith("or choose another --kubeconfig or --context\n")
         assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--kubeconfig=/none"], "kubeconfig /none: no such file"),
+        (["--kubeconfig={0}/garbage"], "kubeconfig {0}/garbage: while parsing"),
+        (["--kubeconfig={0}/config", "--context=none"], 'kubeconfig {0}/config, context "none": '),
+        ([], "kubeconfig {0}/.kube/config: no such file; give one with --kubeconfig"),
+    ],
+)
+@pytest.mark.parametrize(
+    "verb",
+    [["recommendations"], ["plan"], ["explain", "web-0"], ["doctor"], ["updater"], ["recommender"]],
+    ids=lambda words: words[0],
+)
+def test_a_cluster_that_nobody_named(
+    tmp_path: Path, verb: list[str], words: list[str], sentence: str
+) -> None:
+    """Not to say where the cluster is, or to say it wrong, is wrong usage, whatever the verb."""
+    write(tmp_path / "config", kubeconfig("http://127.0.0.1:1"))
+    (tmp_path / "garbage").write_text("contexts: [\n")
+    told = [word.format(tmp_path) for word in words]
+    code, output, errors = plumbline(*verb, *told, HOME=str(tmp_path))
+    assert (code, output) == (2, "")
+    assert errors.startswith(f"plumbline: {sentence.format(tmp_path)}")
+    assert errors.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Strategy: a verb is a line in a table; its flags come from its settings, its work from the
 wiring. Errors are one sentence and an exit code: 1 problems were found, or the work failed, 2
-wrong usage, 3 the cluster cannot be reached, or does not let us.
+wrong usage, 3 the cluster cannot be reached, or does not let us. Where the cluster is belongs to
+the usage: a kubeconfig or a context that is not there is 2, a server that does not answer 3.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ def _trouble(error: ClusterError) -> str:
 
 def _fail(sentence: str, code: int) -> int:
     if sys.stderr is not None:
-        print(f"plumbline: {sentence}", file=sys.stderr)
+        told = " ".join(sentence.split())  # whatever others put into it, such as a YAML reader
+        print(f"plumbline: {told}", file=sys.stderr)
     return code
 
 

@@ -47,23 +47,23 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
         scene = _scene(settings, Path(name))
         commands = Commands(Path(name), _doors(settings.serving))
         show = _show(settings, stream, environment)
-        with _troubles(scene.onlooker), _running(scene, show):
+        with _troubles(scene.onlooker), _running(scene):
             lines = _opened(scene, commands, settings, stopping)
             with show.entered(lines):
                 _drive(scene, settings.pace, show, stopping)
+            last = scene.onlooker.view(scene.title, "")
+        show.told(summary(last))
     return 0
 
 
 @contextmanager
-def _running(scene: Scene, show: Show) -> Iterator[None]:
-    """Start a scene; end it, however the block is left, and sum up what it was."""
+def _running(scene: Scene) -> Iterator[None]:
+    """Start a scene, and end it, however the block is left."""
     scene.start()
     try:
         yield
     finally:
-        last = scene.onlooker.view(scene.title, "")
         scene.stop()
-        show.told(summary(last))
 
 
 def _show(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -> Show:
