@@ -81,8 +81,8 @@ def _running(case: Case, shape: Shape) -> Assessment:
     if is_upscale and not rises and shape.numbers.gross_difference:
         told = "nothing has to grow, and mode UpscaleOnly shrinks nothing"
         return case.decided(Action.NONE, Reason.NOT_UPSCALE, told, numbers=shape.numbers)
-    changed = last_updated(pod) if not rules.upstream.no_rest_after_resize else None
-    oom = quick_oom(pod, case.vpa, rules, case.terms.gates, changed, now)
+    changed = last_updated(pod, now) if not rules.upstream.no_rest_after_resize else None
+    oom = quick_oom(pod, case.vpa, rules, case.terms.gates, now)
     since = max(pod.started, changed) if pod.started and changed else pod.started
     needed = shape.calm if oom is None else None
     if needed is None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from operator import methodcaller
 
 from app.core.updating.decisions import Action, Reason
+from app.core.updating.moments import believed
 from app.core.updating.oom import quick_oom
 from app.core.updating.resize_wishes import REASONS
 from app.core.updating.resizing import ResizeState, is_stuck, resize_state
@@ -48,7 +49,7 @@ def is_ordinary(case: Case) -> bool:
         return False
     if due_containers(case.pod, case.vpa, case.terms.now):
         return False
-    found = quick_oom(case.pod, case.vpa, rules, case.terms.gates, None, case.terms.now)
+    found = quick_oom(case.pod, case.vpa, rules, case.terms.gates, case.terms.now)
     return found is not None
 
 
@@ -68,7 +69,7 @@ def boosted(case: Case) -> Assessment:
         return _as_upstream(case, due)
     back = way_back(pod, due, case.shapes)
     state = resize_state(pod, case.rules)
-    since = pending_since(pod) or case.remembered.unboosted
+    since = pending_since(pod, now) or case.remembered.unboosted
     if case.remembered.resized is not None:
         return _wait(case, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     if not back.containers:
@@ -94,7 +95,11 @@ def _arriving(
 ) -> Assessment:
     """Assess a pod that asks for its smaller size already."""
     if state.is_ongoing:
-        known = [moment for moment in (since, state.since) if moment is not None]
+        known = [
+            moment
+            for moment in (since, believed(state.since, case.terms.now))
+            if moment is not None
+        ]
         told = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
         if known and is_stuck(state, max(known), case.rules, case.terms.now):
             return _wait(case, Reason.UNBOOST_STUCK, f"still boosted: {told}")

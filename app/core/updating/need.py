@@ -71,8 +71,10 @@ def need(
     """Tell whether a pod needs an update; `since` is when it started or was last resized."""
     difference = percent(found.difference)
     if oom is not None:
-        if found.difference == 0:
-            return Need(Reason.NO_CHANGE, "killed for want of memory, but nothing would change")
+        least = 0.0 if rules.upstream.updates_without_change else rules.least_difference
+        if not 0 < found.difference >= least:
+            told = f"killed for want of memory, but the difference is {difference}"
+            return Need(Reason.NO_CHANGE, told)
         return Need(None, f"container {oom.container} ran out of memory", oom.until)
     if (quiet := calm(found, rules)) is not None:
         return quiet

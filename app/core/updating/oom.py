@@ -1,7 +1,8 @@
 """Containers that ran out of memory soon after their start: such pods need help at once.
 
-Strategy: a kill counts if it came early in the container's life and not long ago. One that was
-acted upon already does not count again, for an in-place change leaves its trace standing.
+Strategy: a kill counts if it came early in the container's life and not long ago. Once the
+container got more memory it does not count again, for a resize leaves its trace standing; no
+other change of the pod is an answer to it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.core.updating.moments import later
+from app.core.scaling import MEMORY
+from app.core.updating.moments import believed, later
 from app.core.updating.numbers import observed_containers
+from app.core.updating.patching import memory_raised
+from app.core.updating.resizing import are_same
 from app.core.updating.rules import UpdateRules
 from app.model.gates import Gate, Gates
 from app.model.pods import ContainerStatus, Pod, Termination
@@ -39,16 +43,18 @@ def early_threshold(vpa: Vpa, rules: UpdateRules, gates: Gates) -> timedelta:
 
 
 def quick_oom(
-    pod: Pod, vpa: Vpa, rules: UpdateRules, gates: Gates, changed: datetime | None, now: datetime
+    pod: Pod, vpa: Vpa, rules: UpdateRules, gates: Gates, now: datetime
 ) -> QuickOom | None:
-    """Return the latest quick kill that counts now; `changed` is when the pod last was resized."""
+    """Return the latest quick kill that counts now."""
     found: QuickOom | None = None
     for status in pod.statuses:
         if status.last_terminated is None and status.terminated is None:
             continue
         for end in _kills(status, rules):
-            until = _counts_until(end, vpa, rules, gates, changed)
+            until = _counts_until(end, vpa, rules, gates)
             if until is None or now >= until or not _takes_part(status.name, pod, vpa):
+                continue
+            if not rules.upstream.oom_from_last_state and _is_answered(end, status, pod, now):
                 continue
             if found is None or until > found.until:
                 found = QuickOom(status.name, until)
@@ -62,19 +68,34 @@ def _kills(status: ContainerStatus, rules: UpdateRules) -> Iterator[Termination]
     return (end for end in ends if end is not None and end.reason == _KILLED)
 
 
-def _counts_until(
-    end: Termination, vpa: Vpa, rules: UpdateRules, gates: Gates, changed: datetime | None
-) -> datetime | None:
-    """Return until when a kill counts, None if it was not early or was acted upon."""
+def _counts_until(end: Termination, vpa: Vpa, rules: UpdateRules, gates: Gates) -> datetime | None:
+    """Return until when a kill counts, None if it was not early."""
     started, finished = end.started_at, end.finished_at
     threshold = early_threshold(vpa, rules, gates)
     if started is None or finished is None or finished - started >= threshold:
         return None
     if rules.upstream.oom_from_last_state:
         return later(finished, threshold)
-    if changed is not None and changed > finished:
-        return None
     return later(finished, max(threshold, rules.oom_stays_recent))
+
+
+def _is_answered(end: Termination, status: ContainerStatus, pod: Pod, now: datetime) -> bool:
+    """Whether the container has more memory since, or its kill is told of the future."""
+    finished = believed(end.finished_at, now)
+    if finished is None:
+        return True
+    raised = memory_raised(pod, status.name, now)
+    return raised is not None and raised > finished and not _waits_for_memory(status, pod)
+
+
+def _waits_for_memory(status: ContainerStatus, pod: Pod) -> bool:
+    """Whether the memory that a container asks for was not given to it yet."""
+    has = status.resources
+    asked = next((item.resources for item in pod.containers if item.name == status.name), None)
+    if has is None or asked is None:
+        return False
+    pairs = ((asked.request(MEMORY), has.request(MEMORY)), (asked.limit(MEMORY), has.limit(MEMORY)))
+    return any(one and other and not are_same(MEMORY, one, other) for one, other in pairs)
 
 
 def _takes_part(container: str, pod: Pod, vpa: Vpa) -> bool:

@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from app.core.scaling import in_order
-from app.core.updating.decisions import PodChange
+from app.core.scaling import MEMORY, in_order
+from app.core.updating.decisions import ContainerChange, PodChange
+from app.core.updating.moments import believed
 from app.model.patches import Operation, add, remove, test
 from app.model.pods import IN_PLACE_ANNOTATION, Pod
 
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
+RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
 
 
 def resize_patch(pod: Pod, change: PodChange, *, guarded: bool = True) -> list[Operation]:
@@ -68,9 +70,32 @@ def updated_marks(now: datetime | None) -> Iterable[tuple[str, str | None]]:
         yield UPDATED_AT_ANNOTATION, written(now)
 
 
-def last_updated(pod: Pod) -> datetime | None:
+def raised_marks(
+    pod: Pod, changes: Iterable[ContainerChange], now: datetime
+) -> Iterable[tuple[str, str | None]]:
+    """Return the annotations of containers that get more memory."""
+    for change in changes:
+        has = pod.containers[change.index].resources
+        for amounts, before in ((change.requests, has.request), (change.limits, has.limit)):
+            old = before(MEMORY)
+            if MEMORY in amounts and (old is None or amounts[MEMORY] > old):
+                yield RAISED_ANNOTATION + change.container, written(now)
+                break
+
+
+def without_raised_marks(pod: Pod) -> Iterable[tuple[str, str | None]]:
+    """Return what takes those annotations away again, for the memory was not had."""
+    return ((key, None) for key in pod.annotations or () if key.startswith(RAISED_ANNOTATION))
+
+
+def memory_raised(pod: Pod, container: str, now: datetime) -> datetime | None:
+    """Return when a container last got more memory in place, by its annotation."""
+    return believed(read_time(pod.annotation(RAISED_ANNOTATION + container)), now)
+
+
+def last_updated(pod: Pod, now: datetime) -> datetime | None:
     """Return when a pod was last updated in place, by its annotation."""
-    return read_time(pod.annotation(UPDATED_AT_ANNOTATION))
+    return believed(read_time(pod.annotation(UPDATED_AT_ANNOTATION)), now)
 
 
 def written(moment: datetime) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from app.core.updating.decisions import Action, ContainerChange, Pair, PodChange, Reason
 from app.core.updating.infeasible import Wanted, is_remembered, raw_targets, targets
 from app.core.updating.need import Priority
-from app.core.updating.patching import updated_marks
+from app.core.updating.patching import raised_marks, updated_marks
 from app.core.updating.resizing import ResizeState, Stage, changes_qos, is_disruptive
 from app.core.updating.shapes import Shape
 from app.core.updating.wishes import Assessment, Case, Wish
@@ -111,11 +111,14 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
 def resize(case: Case, urge: Urge, changes: tuple[ContainerChange, ...]) -> Wish:
     """Return the wish for a resize."""
     disruptive = is_disruptive(case.pod, changes, case.rules)
-    rests = None if case.rules.upstream.no_rest_after_resize else case.terms.now
+    upstream, now = case.rules.upstream, case.terms.now
+    marks = [*updated_marks(None if upstream.no_rest_after_resize else now)]
+    if not upstream.oom_from_last_state:
+        marks += raised_marks(case.pod, changes, now)
     return Wish(
         Action.RESIZE,
         urge.message,
-        PodChange(changes, tuple(updated_marks(rests)), disruptive),
+        PodChange(changes, tuple(marks), disruptive),
         urge.priority,
         urge.unmet,
         may_evict=not is_only_in_place(case),

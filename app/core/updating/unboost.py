@@ -18,7 +18,7 @@ import orjson
 from app.core.scaling import CPU, proportional_limit
 from app.core.sizing import Amounts, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
-from app.core.updating.moments import later
+from app.core.updating.moments import believed, later
 from app.core.updating.patching import read_time, updated_marks, written
 from app.core.updating.resizing import is_disruptive
 from app.core.updating.rules import UpdateRules
@@ -50,9 +50,10 @@ def _marked(pod: Pod, prefix: str) -> frozenset[str]:
     )
 
 
-def pending_since(pod: Pod) -> datetime | None:
+def pending_since(pod: Pod, now: datetime) -> datetime | None:
     """Return since when a pod is being brought back, None if it is not, or not readably."""
-    times = [read_time(pod.annotation(MARK + name)) for name in pending_containers(pod)]
+    marks = (pod.annotation(MARK + name) for name in pending_containers(pod))
+    times = [believed(read_time(text), now) for text in marks]
     return min((moment for moment in times if moment is not None), default=None)
 
 
@@ -84,7 +85,7 @@ def due_containers(pod: Pod, vpa: Vpa, now: datetime) -> frozenset[str]:
     return frozenset(
         name
         for name in boosted_containers(pod)
-        if _is_over(ready.last_transition, boost_lasts(vpa, name), now)
+        if _is_over(believed(ready.last_transition, now), boost_lasts(vpa, name), now)
     )
 
 
@@ -95,12 +96,10 @@ def _is_over(since: datetime | None, lasts: timedelta, now: datetime) -> bool:
 def next_due(pod: Pod, vpa: Vpa, now: datetime) -> datetime | None:
     """Return when the next boosted container will be due, None if none will."""
     ready = ready_condition(pod)
-    if ready is None or ready.last_transition is None:
+    since = believed(ready.last_transition, now) if ready is not None else None
+    if since is None:
         return None
-    moments = (
-        later(ready.last_transition, boost_lasts(vpa, name) + _MOMENT)
-        for name in boosted_containers(pod)
-    )
+    moments = (later(since, boost_lasts(vpa, name) + _MOMENT) for name in boosted_containers(pod))
     return min((moment for moment in moments if moment > now), default=None)
 
 

@@ -13,8 +13,9 @@ from datetime import datetime
 from app.core.scaling import SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.infeasible import Infeasible, blamed_resources
+from app.core.updating.moments import believed
 from app.core.updating.numbers import measure
-from app.core.updating.patching import last_updated, updated_marks
+from app.core.updating.patching import last_updated, updated_marks, without_raised_marks
 from app.core.updating.resize_wishes import (
     REASONS,
     Urge,
@@ -60,8 +61,9 @@ def resizing_since(case: Case, state: ResizeState) -> datetime | None:
     if case.rules.upstream.resize_time_from_first_sight:
         place = (case.pod.namespace, case.pod.name)
         return case.terms.memory.first_sights.get(place)
-    asked = last_updated(case.pod)
-    known = [moment for moment in (asked, state.since) if moment is not None]
+    now = case.terms.now
+    told = (last_updated(case.pod, now), believed(state.since, now))
+    known = [moment for moment in told if moment is not None]
     return max(known) if known else case.remembered.resizing_since
 
 
@@ -88,7 +90,8 @@ def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | 
         is_over and state.stage in (Stage.DEFERRED, Stage.FAILING)
     )
     changes = _as_reported(case.pod) if hopeless else ()
-    return PodChange(changes, tuple(updated_marks(case.terms.now))) if changes else None
+    marks = (*updated_marks(case.terms.now), *without_raised_marks(case.pod))
+    return PodChange(changes, marks) if changes else None
 
 
 def _as_reported(pod: Pod) -> tuple[ContainerChange, ...]:

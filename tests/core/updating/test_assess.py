@@ -189,6 +189,41 @@ def test_small_changes_rest_after_a_resize() -> None:
     assert replace(found, rules=UPSTREAM).told()[0] is Action.RESIZE
 
 
+def test_a_stamp_from_the_future_protects_nobody() -> None:
+    """A clock that is ahead, or garbage, does not keep small changes away for ever."""
+    marks = {"vpaInPlaceUpdatedAt": "2999-01-01T00:00:00Z"}
+    pod = running(container("app", "100m/100Mi"), annotations=marks)
+    pods = several(pod, 3)
+    found = Scene(pods, [recommended("150m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate")
+    assert found.told()[0] is Action.RESIZE
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ({"vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z"}, Reason.UPDATED),
+        (
+            {
+                "vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z",
+                "vpaMemoryRaisedAt/app": "2026-01-05T09:59:00Z",
+            },
+            Reason.TOO_YOUNG,
+        ),
+    ],
+    ids=["cpu alone", "its memory"],
+)
+def test_a_kill_wants_memory(marks: dict[str, str], expected: Reason) -> None:
+    """A resize of something else since the kill does not keep the container from its memory."""
+    pod = running(container("app", "100m/100Mi"), annotations=marks, age=YOUNG)
+    pods = several(killed(pod, ago=timedelta(minutes=3)), 3)
+    found = Scene(pods, [recommended("100m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate")
+    decision = found.decision()
+    assert decision.reason is expected
+    written = decision.change.annotations if decision.change is not None else ()
+    is_marked = dict(written).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
+    assert is_marked == (expected is Reason.UPDATED)
+
+
 @pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
 def test_pods_that_do_not_run_yet_are_recreated(rules: UpdateRules) -> None:
     """A pending pod is evicted although a resize is under way in it."""

@@ -1,4 +1,4 @@
-"""Adding to moments."""
+"""Moments that others wrote."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.core.updating.moments import LATEST, later
+from app.core.updating.moments import LATEST, believed, later
 from tests.core.updating.scenes import NOW
 
 FIRST = datetime(1, 1, 1, tzinfo=UTC)
@@ -28,3 +28,19 @@ DAY = timedelta(days=1)
 def test_later(moment: datetime, by: timedelta, expected: datetime) -> None:
     """What lies beyond the calendar is cut off."""
     assert later(moment, by) == expected
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_believed"),
+    [
+        (None, False),
+        (FIRST, True),
+        (NOW, True),
+        (NOW + timedelta(minutes=1), True),
+        (NOW + timedelta(seconds=61), False),
+        (LAST, False),
+    ],
+)
+def test_believed(moment: datetime | None, is_believed: bool) -> None:
+    """What is clearly yet to come tells nothing; clocks may differ a little."""
+    assert believed(moment, NOW) == (moment if is_believed else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -38,11 +38,10 @@ def counts(
     *,
     rules: UpdateRules = OURS,
     gates: Gates = ALL_GATES,
-    changed: datetime | None = None,
 ) -> bool:
     """Whether a kill of the pod counts now."""
     found = make.vpa(**(vpa or {}))
-    return quick_oom(read(pod), found, rules, gates, changed, NOW) is not None
+    return quick_oom(read(pod), found, rules, gates, NOW) is not None
 
 
 SECONDS = timedelta(seconds=5)
@@ -113,12 +112,54 @@ def test_the_present_end_counts_during_a_back_off() -> None:
     assert not counts(pod, rules=UPSTREAM)
 
 
-def test_a_kill_that_was_acted_upon_does_not_count_again() -> None:
-    """A resize after the kill is the answer to it; upstream gives it again and again."""
-    pod = killed(POD, ago=5 * MINUTE)
-    assert not counts(pod, changed=NOW - MINUTE)
-    assert counts(pod, changed=NOW - 6 * MINUTE)
-    assert counts(pod, changed=NOW - MINUTE, rules=UPSTREAM)
+def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> make.Json:
+    """Return a pod killed five minutes ago; some container got more memory so long ago."""
+    at = make.time(raised) or ""
+    marks = {f"vpaMemoryRaisedAt/{container_name}": at, "vpaInPlaceUpdatedAt": at}
+    pod = running(container("app", "1/1Gi", "-/1Gi"), container("b", "1/1Gi"), annotations=marks)
+    pod = killed(pod, ago=5 * MINUTE)
+    return with_status(pod, "app", resources={"requests": {"memory": "1Gi"} | more})
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(marked(raised=MINUTE), False, id="more memory since"),
+        pytest.param(marked(raised=6 * MINUTE), True, id="more memory before"),
+        pytest.param(marked(raised=MINUTE, container_name="b"), True, id="another container"),
+        pytest.param(marked(raised=MINUTE, memory="512Mi"), True, id="asked for, not given yet"),
+        pytest.param(marked(raised=-DAY), True, id="a mark from the future"),
+        pytest.param(
+            killed(
+                running(
+                    container("app", "1/1Gi"),
+                    annotations={"vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z"},
+                ),
+                ago=5 * MINUTE,
+            ),
+            True,
+            id="a resize without memory",
+        ),
+        pytest.param(killed(POD, ago=-DAY), False, id="a kill from the future"),
+    ],
+)
+def test_a_kill_is_answered_by_more_memory_alone(pod: make.Json, expected: bool) -> None:
+    """Only what gave that container more memory after the kill keeps it from counting again."""
+    assert counts(pod) is expected
+
+
+def test_upstream_answers_again_and_again() -> None:
+    """It does not look at what was done since."""
+    assert counts(marked(raised=MINUTE), rules=UPSTREAM)
+
+
+def test_a_status_of_no_container() -> None:
+    """A status that tells no resources, or of a container that is gone, is taken as it is."""
+    pod = marked(raised=MINUTE)
+    assert not counts(with_status(pod, "app", resources=None))
+    other = marked(raised=MINUTE)
+    other["spec"] = other["spec"] | {"containers": other["spec"]["containers"][1:]}
+    assert not counts(other)
 
 
 def test_the_latest_kill_decides() -> None:
@@ -126,6 +167,6 @@ def test_the_latest_kill_decides() -> None:
     pod = running(container("app", "1/1Gi"), container("b", "1/1Gi"), container("c", "1/1Gi"))
     for name, minutes in (("app", 3), ("b", 1), ("c", 2)):
         pod = killed(pod, ago=minutes * MINUTE, container_name=name)
-    found = quick_oom(read(pod), make.vpa(), OURS, NO_GATES, None, NOW)
+    found = quick_oom(read(pod), make.vpa(), OURS, NO_GATES, NOW)
     assert found is not None
     assert (found.container, found.until) == ("b", NOW + 9 * MINUTE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,12 @@ from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.patching import (
     annotation_patch,
     last_updated,
+    memory_raised,
+    raised_marks,
     read_time,
     resize_patch,
     updated_marks,
+    without_raised_marks,
     written,
 )
 from app.model.patches import apply
@@ -126,7 +130,46 @@ def test_marks_of_an_update() -> None:
     }
     assert dict(updated_marks(None)) == {"vpaInPlaceUpdated": "true"}
     pod = make.pod(annotations=marks)
-    assert last_updated(pod) == NOW
+    assert last_updated(pod, NOW) == NOW
+
+
+def test_a_time_to_come_is_none() -> None:
+    """A stamp from a clock far ahead would keep hands off the pod for as long."""
+    pod = make.pod(annotations=dict(updated_marks(NOW)))
+    assert last_updated(pod, NOW - timedelta(seconds=30)) == NOW
+    assert last_updated(pod, NOW - timedelta(hours=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "is_raised"),
+    [
+        ("200m", "-", False),
+        ("-/1Gi", "-", False),
+        ("-/512Mi", "-", False),
+        ("-/2Gi", "-", True),
+        ("-", "-/2Gi", True),
+        ("200m/512Mi", "-/512Mi", False),
+    ],
+)
+def test_marks_of_more_memory(requests: str, limits: str, is_raised: bool) -> None:
+    """Only a change that gives a container more memory leaves the mark of it."""
+    pod = read(running(container("app", "100m/1Gi", "-/1Gi"), container("b", "100m")))
+    changes = (
+        ContainerChange(1, "b", {"cpu": make.quantity("1")}, {}),
+        ContainerChange(0, "app", quantities(requests), quantities(limits)),
+    )
+    marks = dict(raised_marks(pod, changes, NOW))
+    assert marks == ({"vpaMemoryRaisedAt/app": "2026-01-05T10:00:00Z"} if is_raised else {})
+    marked = make.pod(annotations={"a": "b"} | {key: text or "" for key, text in marks.items()})
+    assert memory_raised(marked, "app", NOW) == (NOW if is_raised else None)
+    assert dict(without_raised_marks(marked)) == dict.fromkeys(marks)
+
+
+def test_a_first_request_for_memory_is_more() -> None:
+    """What had none gets more."""
+    pod = read(running(container("app", "100m")))
+    change = ContainerChange(0, "app", quantities("-/1Gi"), {})
+    assert [key for key, _ in raised_marks(pod, (change,), NOW)] == ["vpaMemoryRaisedAt/app"]
 
 
 @pytest.mark.parametrize(

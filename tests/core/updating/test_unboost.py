@@ -99,6 +99,16 @@ def test_an_undated_ready_pod_is_due() -> None:
     assert next_due(read(pod), vpa, NOW) is None
 
 
+def test_a_pod_that_gets_ready_tomorrow_is_due() -> None:
+    """A time of Ready from a clock far ahead lets no boost last until then."""
+    pod = read(boosted(since=timedelta(days=-1)))
+    vpa = make.vpa(boost=boost(300))
+    assert due_containers(pod, vpa, NOW) == {"app"}
+    assert next_due(pod, vpa, NOW) is None
+    soon = read(boosted(since=timedelta(seconds=-30)))
+    assert due_containers(soon, vpa, NOW) == set()
+
+
 @pytest.mark.parametrize(
     ("duration", "expected"),
     [({"duration": "90s"}, 90), ({"duration_seconds": 7}, 7), ({"duration": "soon"}, 0), ({}, 0)],
@@ -311,5 +321,5 @@ def test_what_is_still_written_after_a_refusal() -> None:
 def test_since_when() -> None:
     """The oldest readable mark counts."""
     more = {MARK + "a": make.time(MINUTE) or "", MARK + "b": AT, MARK + "c": "garbage"}
-    assert pending_since(read(boosted(more=more))) == NOW - MINUTE
-    assert pending_since(read(boosted())) is None
+    assert pending_since(read(boosted(more=more)), NOW) == NOW - MINUTE
+    assert pending_since(read(boosted()), NOW) is None

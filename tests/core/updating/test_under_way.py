@@ -99,6 +99,15 @@ def test_time_counts_from_the_accepted_patch() -> None:
     assert scene([pod, *CALM]).told() == IN_PROGRESS
 
 
+def test_a_resize_from_the_future_is_dated_at_its_first_sight() -> None:
+    """Neither a mark nor a condition that is yet to come keeps a stuck pod for ever."""
+    pod = waits("Pending", "Deferred", ago=timedelta(days=-1))
+    pod["metadata"]["annotations"] = {"vpaInPlaceUpdatedAt": "2999-01-01T00:00:00Z"}
+    first = scene([pod, *CALM]).plan()
+    later = replace(scene([pod, *CALM]), memory=first.memory, now=NOW + timedelta(minutes=6))
+    assert later.told() == EVICTED
+
+
 def test_an_undated_resize_is_dated_at_its_first_sight() -> None:
     """What no condition dates is remembered by uid, and forgotten when it is over."""
     pods = [asking(), *CALM]
