@@ -147,12 +147,16 @@ def _is_shown(resized: Resized, pod: Pod, rules: UpdateRules, now: datetime) -> 
 def _living(
     proofs: Mapping[ProofKey, Proof], snapshot: Snapshot, now: datetime
 ) -> Mapping[ProofKey, Proof]:
-    """Drop what was proven of owners or VPAs that are gone; unlisted owners keep it a day."""
+    """Drop what was proven of owners or VPAs that are gone; unlisted owners keep it a day.
+
+    Whoever rests rests on, also if its VPA is deleted and made anew.
+    """
     found = {}
     for key, proof in proofs.items():
         view = snapshot.of(key[0])
         is_recent = proof.since is not None and now - proof.since < _LONGEST_UNLISTED
-        if key[2] in view.vpas and (key[1] in view.workloads or is_recent):
+        is_resting = proof.until is not None and now < proof.until
+        if is_resting or (key[2] in view.vpas and (key[1] in view.workloads or is_recent)):
             found[key] = proof
     return found if len(found) < len(proofs) else proofs
 

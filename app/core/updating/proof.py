@@ -90,13 +90,14 @@ def version_of(vpa: Vpa, template: tuple[Container, ...]) -> Version:
 
 
 def current_proof(found: Proof | None, version: Version) -> Proof:
-    """Return what is proven of this version; a new version starts from nothing."""
+    """Return what is proven of this version; of a new one nothing is, but pauses go on."""
     if found is None:
         return Proof(version)
     if found.version == version:
         return found
-    # What is still awaited stays so: its answer tells of the new version as well.
-    return replace(found, version=version, is_proven=False, failures=0, until=None)
+    # What is awaited stays so: its answer tells of the new version as well. Failures stay, for
+    # whoever is edited all the time would be evicted all the time.
+    return replace(found, version=version, is_proven=False)
 
 
 def expected_requests(numbers: Numbers) -> dict[tuple[str, str], Quantity]:

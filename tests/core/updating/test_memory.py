@@ -96,6 +96,15 @@ def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
     assert observed(memory, make.snapshot(make.workload_json()), OURS, NOW).proofs == {}
 
 
+def test_who_rests_rests_on() -> None:
+    """A VPA that is deleted and made anew does not end the pause after useless evictions."""
+    resting = replace(PROOF, failures=1, until=NOW + 5 * MINUTE)
+    memory = Memory(proofs={("default", OWNER, "web"): resting})
+    gone = make.snapshot(make.workload_json())
+    assert observed(memory, gone, OURS, NOW + 4 * MINUTE).proofs == memory.proofs
+    assert observed(memory, gone, OURS, NOW + 5 * MINUTE).proofs == {}
+
+
 def test_a_canary_whose_workload_is_gone_is_let_go() -> None:
     """Nobody would ever answer for it, and all evictions would wait for ever."""
     breaker = Breaker(is_open=True, canary="a")

@@ -77,8 +77,8 @@ def test_several_evictions_are_awaited_together() -> None:
     assert twice.known == {"a", "b", "c"}
 
 
-def test_another_version_starts_anew() -> None:
-    """A change of the VPA or the template needs a new proof; what is awaited stays so."""
+def test_another_version_needs_another_proof() -> None:
+    """After a change of the VPA or the template; what is awaited and what failed stays."""
     vpa = make.vpa()
     template = make.workload().template
     found = version_of(vpa, template)
@@ -88,6 +88,9 @@ def test_another_version_starts_anew() -> None:
     assert current_proof(proven, found) is proven
     later = current_proof(proven, replace(found, vpa_generation=2))
     assert (later.is_proven, later.awaited) == (False, 1)
+    failed = proven.after_replacement("new", helped=False, rules=OURS, now=NOW)
+    edited = current_proof(failed, replace(found, vpa_generation=2))
+    assert (edited.failures, edited.until) == (1, NOW + 5 * MINUTE)
 
 
 def pair(target: str, name: str = "cpu", *, controlled: bool = True) -> Pair:

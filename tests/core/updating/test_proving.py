@@ -277,3 +277,13 @@ def test_an_open_breaker_lets_one_pod_of_a_proven_workload_go() -> None:
     stopped = story.scene.plan()
     assert evicted(stopped) == 1
     assert reasons(stopped) == {Reason.RECREATED_WITHOUT_CHANGE}
+
+
+def test_a_vpa_that_is_edited_all_the_time() -> None:
+    """It evicts no more pods for nothing than one that stands still: with growing pauses."""
+    story = Story(several(OLD, 4))
+    count = 0
+    for number in range(180):
+        story.vpa = {"metadata": {"generation": 2 + number}}
+        count += evicted(story.round(OLD))
+    assert count == 6  # after 0, 5, 10, 20, 40 and 80 minutes more each time
