@@ -108,7 +108,7 @@ class Announcer:
         phases = (np.arange(table.capacity) * _GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
         past = np.maximum(table.published, 0)
         before, after = (past + phases) // self._refresh_ns, (now_ns + phases) // self._refresh_ns
-        return np.asarray(after > before)
+        return np.asarray(after != before)  # earlier: a clock was put right
 
     def _entries(
         self, appraisal: Appraisal, wanted: Flags

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -47,6 +48,8 @@ KILLS_ANNOTATION: Final = "vpa.plumbline/oom-kills"
 _MOST_TOTAL: Final = 1e60  # far more than a hundred half-lives of samples can weigh
 _MOST_COUNT: Final = 2**62
 _MOST_BYTES: Final = 2**62
+_KILLS_BYTES: Final = 96 * 1024  # open windows take up to 160 KiB
+_KILL_BYTES: Final = 16  # of a kill, beside the name of its pod
 
 Json = dict[str, Any]
 
@@ -85,7 +88,7 @@ class Checkpoint:
     count: int = 0
     updated_ns: int = UNSET  # when it was written
     windows: tuple[OpenWindow, ...] = ()
-    kills: tuple[tuple[str, int], ...] = ()  # (pod, second), the newest counted kill of each
+    kills: tuple[tuple[str, int], ...] = ()  # (pod, second), the newest first
 
 
 def encode(weights: Weights, total: float, reference_ns: int) -> StoredHistogram:
@@ -177,13 +180,19 @@ def read_checkpoint(item: Object) -> Checkpoint:
     )
 
 
+def _fitting(kills: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+    """Return as many kills as there is room for, in an object that takes no more than 256 KiB."""
+    sizes = accumulate(len(pod) + _KILL_BYTES for pod, _ in kills)
+    return [kill for kill, size in zip(kills, sizes, strict=True) if size <= _KILLS_BYTES]
+
+
 def _annotations(checkpoint: Checkpoint) -> dict[str, str]:
     found: dict[str, Sequence[Sequence[object]]] = {
         WINDOWS_ANNOTATION: [
             (one.pod, one.end_ns // SECOND, one.usage_bytes, one.oom_bytes)
             for one in checkpoint.windows
         ],
-        KILLS_ANNOTATION: checkpoint.kills,
+        KILLS_ANNOTATION: _fitting(checkpoint.kills),
     }
     return {key: orjson.dumps(entries).decode() for key, entries in found.items() if entries}
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.core.recommendation.bank import Bank, Rows
 from app.core.recommendation.checkpoints import (
@@ -22,7 +23,7 @@ from app.core.recommendation.checkpoints import (
     decode,
     encode,
 )
-from app.core.recommendation.decay import Weights
+from app.core.recommendation.decay import Times, Weights
 from app.core.recommendation.grid import MEMORY
 from app.core.recommendation.killings import Killings
 from app.core.recommendation.moments import AHEAD, DAY, UNSET, span
@@ -33,6 +34,8 @@ from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.seeding import seed
 from app.core.recommendation.tracked import TrackedVpa
 from app.core.recommendation.windows import PEAK_WEIGHT
+
+Flags = NDArray[np.bool_]
 
 _SPREAD: Final = 0.25  # of the waiting times, so that rows do not come due all at once
 _GOLDEN: Final = 0.6180339887498949
@@ -53,26 +56,19 @@ class History:
 
     def due(self, now_ns: int) -> Rows:
         """Return the rows whose checkpoints should be written, the most urgent first."""
-        rows, publish = self._roster.rows, self._rules.publish
-        dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
-        never = rows.written[dirty] == UNSET
-        ages = np.where(never, span(publish.checkpoint_age), now_ns - rows.written[dirty])
-        shares = self._moved(dirty)
+        publish, dirty = self._rules.publish, self._changed()
+        never = self._never_written(dirty, now_ns)
+        ages, shares = self._ages(dirty, now_ns), self._moved(dirty)
         early = 1.0 - dirty * _GOLDEN % 1.0 * _SPREAD
         moved = (shares >= publish.checkpoint_change) & (
             ages >= span(publish.checkpoint_pause) * early
         )
         wanted = never | moved | (ages >= span(publish.checkpoint_age) * early)
-        wanted &= ~self._awaiting(dirty)
-        urgency = (ages * np.maximum(shares, _LEAST_SHARE))[wanted]
-        chosen: Rows = dirty[wanted]
-        return chosen[np.argsort(-urgency, kind="stable")]
+        return self._by_urgency(dirty[wanted], now_ns)
 
-    def all_changed(self) -> Rows:
-        """Return every row that differs from its checkpoint."""
-        rows = self._roster.rows
-        dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
-        return dirty[~self._awaiting(dirty)]
+    def all_changed(self, now_ns: int) -> Rows:
+        """Return every row that differs from its checkpoint, the most urgent first."""
+        return self._by_urgency(self._changed(), now_ns)
 
     def store(self, rows: Rows, now_ns: int) -> list[Checkpoint]:
         """Return the checkpoints of some rows, which count as written from now on."""
@@ -121,11 +117,27 @@ class History:
         """Note that a checkpoint could not be deleted."""
         self._gone.append((namespace, name))
 
-    def _awaiting(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Tell which rows may still get a stored history that must not be overwritten."""
-        by_line = self._roster.by_line
-        lines = self._roster.rows.vpa[rows].tolist()
-        return np.array([by_line[line].awaits_history for line in lines], dtype=np.bool_)
+    def _changed(self) -> Rows:
+        """Return the rows that differ from their checkpoints, which may be overwritten."""
+        rows, by_line = self._roster.rows, self._roster.by_line
+        dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
+        lines = rows.vpa[dirty].tolist()
+        return dirty[np.array([by_line[line].may_be_stored for line in lines], dtype=np.bool_)]
+
+    def _never_written(self, rows: Rows, now_ns: int) -> Flags:
+        """Tell what was never written, or at a time that has yet to come: a clock was put right."""
+        written = self._roster.rows.written[rows]
+        return np.asarray((written == UNSET) | (written > now_ns))
+
+    def _ages(self, rows: Rows, now_ns: int) -> Times:
+        """Return how old checkpoints are."""
+        longest = span(self._rules.publish.checkpoint_age)
+        ages = now_ns - self._roster.rows.written[rows]
+        return np.where(self._never_written(rows, now_ns), longest, ages)
+
+    def _by_urgency(self, rows: Rows, now_ns: int) -> Rows:
+        shares = np.maximum(self._moved(rows), _LEAST_SHARE)
+        return rows[np.argsort(-self._ages(rows, now_ns) * shares, kind="stable")]
 
     def _moved(self, rows: Rows) -> Weights:
         table = self._roster.rows
@@ -184,7 +196,7 @@ class History:
         return float("inf")  # nothing is told, so everything is left out
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
-        """Return the newest counted kill of each container, by row."""
+        """Return counted kills by row, the newest first."""
         found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         for (namespace, pod, container), second in self._killings.newest():
             instance = self._roster.instances.get((namespace, pod, container))

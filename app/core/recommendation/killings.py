@@ -18,6 +18,7 @@ from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.tracked import TrackedPod
 
 _MEMORY_TARGET = 3  # the column of what was published
+_TOLD_AGAIN = 3  # kills of one container, at most: two by its status, and an eviction
 _Container = tuple[str, str, str]  # namespace, pod, container
 
 
@@ -33,12 +34,16 @@ class Killings:
         self._newest: dict[int, OomRecord] = {}  # by instance
 
     def newest(self) -> list[tuple[_Container, int]]:
-        """Return containers and the second of their newest counted kill."""
-        return [(container, max(seconds)) for container, seconds in self._counted.items()]
+        """Return containers and the seconds of counted kills, the newest first."""
+        found = [
+            (container, second) for container, all_of in self._counted.items() for second in all_of
+        ]
+        return sorted(found, key=lambda kill: -kill[1])
 
     def remember(self, container: _Container, second: int) -> None:
         """Note a kill that history holds already."""
-        self._counted.setdefault(container, set()).add(second)
+        seconds = {second, *self._counted.get(container, ())}
+        self._counted[container] = set(sorted(seconds)[-_TOLD_AGAIN:])
 
     def forget_missing(self) -> None:
         """Forget the kills of containers that are gone."""

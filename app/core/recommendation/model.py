@@ -151,7 +151,7 @@ class Model:
         self._killings.count_held(now_ns)
         self.roster.give_up_broken(now_ns)
         self.roster.forget_lost_pods(now_ns)
-        if self._tidied_ns == UNSET or now_ns - self._tidied_ns >= HOUR:
+        if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._upkeep.tidy(now_ns)
             self._tidied_ns = now_ns
         return self._announcer.announce(now)
@@ -163,7 +163,7 @@ class Model:
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
-        due = self._history.all_changed()
+        due = self._history.all_changed(nanoseconds(now))
         if budget is not None:
             due = self._history.due(nanoseconds(now))[:budget]
         return self._history.store(due, nanoseconds(now))

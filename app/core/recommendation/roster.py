@@ -21,6 +21,7 @@ from app.core.recommendation.policy import container_rules
 from app.core.recommendation.retention import Retention
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.status import fetches_history
 from app.core.recommendation.streams import Streams
 from app.core.recommendation.tracked import Lines, PodKey, TrackedPod, TrackedVpa, claim_of
 from app.core.recommendation.vpas import VpaTable
@@ -70,6 +71,7 @@ class Roster:
             self._change_target(tracked, observed, now_ns)
         tracked.observed = observed
         tracked.sent = tracked.sent_for = None
+        tracked.is_fetched_for = fetches_history(observed.vpa)
         self.table.is_dirty[tracked.line] = True
         policy = observed.vpa.update_policy
         self.table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")

@@ -68,6 +68,12 @@ def status_of(vpa: Vpa) -> VpaStatus:
     return VpaStatus(vpa.recommendation, vpa.conditions, vpa.observed_generation)
 
 
+def fetches_history(vpa: Vpa) -> bool:
+    """Whether somebody says that history of a VPA is being fetched; nobody here does."""
+    kind = ConditionType.FETCHING_HISTORY
+    return any(one.type == kind and one.status == "True" for one in vpa.conditions)
+
+
 def conditions_for(
     found: tuple[Condition, ...], standing: Standing, now: datetime
 ) -> tuple[Condition, ...]:

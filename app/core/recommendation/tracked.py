@@ -85,6 +85,7 @@ class TrackedVpa:
     rows: dict[str, int] = field(default_factory=dict)  # by container
     pods: set[PodKey] = field(default_factory=set)
     awaits_history: bool = True  # its checkpoints have not been read yet
+    is_fetched_for: bool = False  # somebody else says that history is being fetched
     had_rows: bool = False  # since it entered
     broken_since_ns: int | None = None  # the target cannot be resolved
     sent: VpaStatus | None = None  # the status that was last published
@@ -99,6 +100,11 @@ class TrackedVpa:
     def vpa(self) -> Vpa:
         """The VPA as it was last seen."""
         return self.observed.vpa
+
+    @property
+    def may_be_stored(self) -> bool:
+        """Whether nothing that is still to come would be overwritten."""
+        return not (self.awaits_history or self.is_fetched_for)
 
 
 def claim_of(tracked: TrackedVpa, departures: Departures, now_ns: int | None) -> Claim:

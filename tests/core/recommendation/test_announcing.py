@@ -71,6 +71,23 @@ def test_turns_are_spread() -> None:
     assert max(written[1:]) <= 5
 
 
+def test_a_clock_that_was_put_right() -> None:
+    """Bounds that moved slightly do not wait until the time has come that was thought to be."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    for minute in (0, 1440, 30 * 1440):
+        scene.go(minute)
+        scene.use(100, GI)
+        scene.tick()
+    before = scene.writes
+    scene.use(100, GI, at=scene.at(30 * 1440 + 10))
+    scene.go(29 * 1440)
+    scene.tick()
+
+    assert scene.writes == before + 1
+
+
 def test_target_changes_are_told_at_once() -> None:
     """A changed target does not wait for a turn; unchanged statuses are not written."""
     scene = Scene()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -169,6 +170,22 @@ def test_json() -> None:
             "totalSamplesCount": 1441,
         },
     }
+
+
+@pytest.mark.parametrize(("length", "least"), [(253, 300), (40, 1700)])
+def test_kills_leave_room_for_windows(length: int, least: int) -> None:
+    """However many pods were killed, an API server takes the annotations; the newest stay."""
+    pods = [f"{number:0{length}d}" for number in range(6000)]
+    windows = tuple(OpenWindow(pod, 2**62, 2**47, 2**47) for pod in pods[:512])
+    kills = tuple((pod, 1767690000) for pod in pods)
+    item = to_json(replace(CHECKPOINT, windows=windows, kills=kills))
+    found = read_checkpoint(item)
+
+    annotations = item["metadata"]["annotations"]
+    assert sum(len(key) + len(text) for key, text in annotations.items()) < 256 * 1024
+    assert len(found.windows) == 512
+    assert least < len(found.kills) < 6000
+    assert found.kills == kills[: len(found.kills)]
 
 
 def test_json_of_nothing() -> None:

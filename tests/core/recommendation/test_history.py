@@ -12,6 +12,7 @@ from app.core.recommendation.checkpoints import Checkpoint, OpenWindow, StoredHi
 from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.model.conditions import Condition
 from app.model.selectors import EVERYTHING
 from tests import make
 from tests.core.recommendation.scene import GI, MI, START, Scene
@@ -225,6 +226,38 @@ def test_nothing_is_overwritten_before_it_is_read() -> None:
     assert len(scene.model.checkpoints(scene.now, 100)) == 1
 
 
+def test_nothing_is_written_while_somebody_fetches() -> None:
+    """A VPA of which somebody says that its history is being fetched has no checkpoint written."""
+    scene = Scene()
+    vpa = scene.vpa()
+    scene.pod()
+    scene.use(1000, GI)
+    for status, written in (("True", 0), ("False", 1)):
+        scene.change(replace(vpa, conditions=(Condition("FetchingHistory", status),)))
+        assert len(scene.model.checkpoints(scene.now, 100)) == written
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=1), timedelta(days=30_000)])
+def test_a_clock_that_was_put_right(ahead: timedelta) -> None:
+    """A checkpoint from a time that has yet to come is written again, not when that has come."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(1000, GI)
+    scene.store(100)
+    stored = scene.stored["web-app"]
+    updated_ns = stored.updated_ns + nanoseconds(START + ahead) - START_NS
+    scene.stored["web-app"] = replace(stored, updated_ns=updated_ns)
+    scene.restart(flush=False)
+    scene.go(1)
+    scene.use(1000, GI)
+
+    assert len(scene.store(100)) == 1
+    scene.go(2)
+    scene.use(1000, GI)
+    assert scene.store(100) == []
+
+
 def test_due() -> None:
     """A checkpoint is written at once, then after a pause if enough moved, then when it is old."""
     scene = Scene()
@@ -258,6 +291,22 @@ def test_budget() -> None:
         written += [one.vpa for one in scene.store(1)]
 
     assert len(written) == len(set(written)) == 6
+
+
+def test_at_the_end_the_most_urgent_come_first() -> None:
+    """When there may be no time for all, what would lose most is written first."""
+    scene = Scene()
+    for number in range(4):
+        scene.vpa(f"vpa-{number}", of={"n": str(number)})
+        scene.pod(f"pod-{number}", labels={"n": str(number)})
+        scene.go(number)
+        scene.use(100, GI, pod=f"pod-{number}")
+        if number < 3:
+            scene.store()
+    for number in range(4):
+        scene.use(200, GI, pod=f"pod-{number}", at=scene.at(3.5))
+
+    assert [one.vpa for one in scene.store()] == ["vpa-3", "vpa-0", "vpa-1", "vpa-2"]
 
 
 def test_unchanged_rows_are_not_written() -> None:

@@ -217,10 +217,19 @@ def test_each_kill_counts_once() -> None:
     assert len(peaks(scene)) == 2
 
 
-def killed_pod(scene: Scene, finished: datetime, *, restarts: int = 1) -> None:
-    """Show a pod that tells of a kill."""
-    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": make.time(finished)}}
-    told = {"name": "app", "restartCount": restarts, "state": {"running": {}}, "lastState": ended}
+def end(finished: datetime | None) -> dict[str, Any]:
+    """Return how a container ended, or that it runs."""
+    if finished is None:
+        return {"running": {}}
+    return {"terminated": {"reason": "OOMKilled", "finishedAt": make.time(finished)}}
+
+
+def killed_pod(
+    scene: Scene, finished: datetime, again: datetime | None = None, *, restarts: int = 1
+) -> None:
+    """Show a pod that tells of a kill, or of two."""
+    told = {"lastState": end(finished), "state": end(again)}
+    told |= {"name": "app", "restartCount": restarts}
     scene.pod(memory="1000Mi", status={"containerStatuses": [told]})
 
 
@@ -259,19 +268,38 @@ def test_kills_of_pods_that_a_vpa_gets(is_first: bool) -> None:
     assert target(scene) == 1_470_157_273
 
 
-def test_a_restart_does_not_count_again() -> None:
-    """A kill that history holds is not counted once more by the next process."""
+@pytest.mark.parametrize(
+    "minutes", [[20], [20, 25], [20, 40 + 1440]], ids=["one", "two", "in two intervals"]
+)
+def test_a_restart_does_not_count_again(minutes: list[int]) -> None:
+    """Kills that history holds are not counted once more by the next process."""
     scene = started()
-    scene.go(30)
-    killed_pod(scene, scene.at(20))
+    scene.use(memory=100 * MI)
+    scene.go(minutes[0] + 5)
+    killed_pod(scene, scene.at(minutes[0]))
+    scene.go(minutes[-1] + 10)
+    killed_pod(scene, *map(scene.at, minutes))
     scene.tick()
     before = scene.shown()
     scene.restart()
     scene.tick()
 
     assert scene.model.tally.kills == 0
-    assert scene.model.tally.kills_repeated == 1
+    assert scene.model.tally.kills_repeated == len(minutes)
     assert scene.shown() == before
+
+
+def test_no_more_kills_are_kept_than_may_be_told_again() -> None:
+    """However often a container is killed, what is remembered of it does not grow."""
+    scene = started()
+    for minute in range(50):
+        scene.go(minute)
+        scene.killed(1000 * MI)
+    scene.store()
+
+    assert scene.model.tally.kills == 50
+    kept = [second for _, second in scene.stored["web-app"].kills]
+    assert kept == [int(scene.at(minute).timestamp()) for minute in (49, 48, 47)]
 
 
 def test_a_kill_that_was_not_stored_counts_again() -> None:

@@ -126,6 +126,20 @@ def test_windows_nobody_came_for() -> None:
     assert stored.memory.total == pytest.approx(2.0, rel=0.1)
 
 
+def test_a_clock_that_was_put_right() -> None:
+    """What is over is forgotten, not when the time has come that was thought to be."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.go(60 * 1440)
+    scene.tick()
+    scene.drop("web-0")
+    scene.go(1440)
+    scene.tick()
+
+    assert scene.model.row_count == 0
+
+
 @pytest.mark.parametrize(
     ("namespace", "vpa", "expected"),
     [

@@ -31,12 +31,12 @@ from app.core.recommendation.quality import Change, Comparison
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import (
-    ConditionType,
     Difference,
     Standing,
     VpaStatus,
     conditions_for,
     difference,
+    fetches_history,
     status_of,
 )
 from app.core.recommendation.upstream.aggregates import Aggregate
@@ -202,7 +202,7 @@ class UpstreamModel:
             over = budget is not None and len(found) >= budget
             if over and done >= self.rules.publish.least_vpas:
                 break
-            if _fetches_history(vpa.observed):
+            if fetches_history(vpa.observed.vpa):
                 continue
             view = cluster.view_to_store(vpa, running)
             found += [_checkpoint(vpa, name, state, now_ns) for name, state in view.items()]
@@ -353,11 +353,6 @@ def _status(
     )
     conditions = conditions_for(found.conditions, standing, now)
     return VpaStatus(tuple(entries), conditions, found.generation or None)
-
-
-def _fetches_history(observed: ObservedVpa) -> bool:
-    kind = ConditionType.FETCHING_HISTORY
-    return any(one.type == kind and one.status == "True" for one in observed.vpa.conditions)
 
 
 def _checkpoint(vpa: UpstreamVpa, container: str, state: Aggregate, now_ns: int) -> Checkpoint:
