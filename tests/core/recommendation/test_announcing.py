@@ -74,18 +74,19 @@ def test_turns_are_spread() -> None:
 def test_a_clock_that_was_put_right() -> None:
     """Bounds that moved slightly do not wait until the time has come that was thought to be."""
     scene = Scene()
-    scene.vpa()
+    start = nanoseconds(START)
+    history = StoredHistogram(start, {30: 10000}, 1000.0)
+    scene.vpa(restored=False)
     scene.pod()
-    for minute in (0, 1440, 30 * 1440):
-        scene.go(minute)
-        scene.use(100, GI)
-        scene.tick()
-    before = scene.writes
-    scene.use(100, GI, at=scene.at(30 * 1440 + 10))
-    scene.go(29 * 1440)
+    stored = Checkpoint("default", "web-app", "web", "app", history, history)
+    stored = replace(stored, first_ns=start - 10 * DAY, last_ns=start, count=14400)
+    scene.model.restore([stored], scene.now)
+    scene.use(680, 680_000_000, at=scene.at(1))
     scene.tick()
+    scene.use(680, 680_000_000, at=scene.at(2))
+    scene.go(-1440)
 
-    assert scene.writes == before + 1
+    assert [one.why for one in scene.tick()] == [Why.REFRESH]
 
 
 def test_target_changes_are_told_at_once() -> None:

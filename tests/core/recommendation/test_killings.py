@@ -228,8 +228,8 @@ def killed_pod(
     scene: Scene, finished: datetime, again: datetime | None = None, *, restarts: int = 1
 ) -> None:
     """Show a pod that tells of a kill, or of two."""
-    told = {"lastState": end(finished), "state": end(again)}
-    told |= {"name": "app", "restartCount": restarts}
+    states = {"lastState": end(finished), "state": end(again)}
+    told = {"name": "app", "restartCount": restarts, **states}
     scene.pod(memory="1000Mi", status={"containerStatuses": [told]})
 
 
