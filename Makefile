@@ -43,7 +43,7 @@ cluster: $(STAMP) ## build the cluster that acceptance tests start; needs Go
 	@$(BIN)/python -m tests.cluster build
 
 acceptance: cluster ## tests on a real cluster, built here or named by KUBECONFIG
-	@$(BIN)/python -m pytest tests/acceptance $(ARGS)
+	@$(BIN)/python -m tests.acceptance $(ARGS)
 
 parity: $(STAMP) ## compare replay with the upstream recommender on random stories; needs Go
 	@$(BIN)/python -m tests.parity $(ARGS)

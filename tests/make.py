@@ -451,14 +451,12 @@ def limit_range_json(
     )
 
 
-def node_json(
-    name: str = "node-1", *, cpu: str = "4", memory: str = "16Gi", schedulable: bool = True
-) -> Json:
+def node_json(name: str = "node-1", *, cpu: str = "4", memory: str = "16Gi") -> Json:
     """Return a node."""
     return _object(
         "Node",
         _metadata(name, None, created=timedelta(days=90)),
-        spec={} if schedulable else {"unschedulable": True},
+        spec={},
         status={"allocatable": amounts(cpu, memory) | {"pods": "110"}},
     )
 

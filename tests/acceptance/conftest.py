@@ -1,4 +1,4 @@
-"""What acceptance tests share: one cluster for all, a namespace for each.
+"""What acceptance tests share: one cluster for all of a run, a namespace for each.
 
 Strategy: the cluster is built and started here, or given by KUBECONFIG. A webhook is a program
 that a module starts with the flags it needs; only one can be registered at a time.
@@ -23,24 +23,28 @@ from tests.acceptance.logs import Logs
 from tests.acceptance.results import Results
 from tests.acceptance.rights import prepare
 from tests.acceptance.rows import Played, Rows, chosen_rows
+from tests.acceptance.shares import Share
 from tests.acceptance.space import Space
 from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, clean
-from tests.acceptance.worker import QUIET_ROUNDS, Worker
+from tests.acceptance.worker import Worker
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.given import given
-from tests.cluster.parts import KUBERNETES, Unavailable, parts, pinned
+from tests.cluster.parts import Unavailable, parts
 from tests.cluster.programs import eventually
 
 _LOGS = pytest.StashKey[Logs]()
 _RESULTS = pytest.StashKey[Results]()
+_SHARE = pytest.StashKey[Share]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the page be written on demand only: it is committed."""
-    text = "write docs/acceptance.md"
-    parser.addoption("--acceptance-page", action="store_true", help=text)
+    """Let several runs make one, and a crowd be asked for."""
+    text = "a file to write results to"
+    parser.addoption("--acceptance-results", default="", help=text)
+    text = "a folder that runs share which divide the modules among them"
+    parser.addoption("--acceptance-share", default="", help=text)
     text = "let a large cluster live for so many minutes"
     parser.addoption("--crowd-minutes", default="0", help=text)
 
@@ -49,7 +53,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin to follow logs; end in good manners, programs included, also when told to."""
     config.stash[_LOGS] = Logs()
     config.stash[_RESULTS] = Results()
+    config.stash[_SHARE] = Share(config.getoption("--acceptance-share"))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> object:
+    """Leave out what another run plays."""
+    return None if item.config.stash[_SHARE].takes(item.path.stem) else True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -71,10 +82,9 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the page, if somebody wants it."""
-    if session.config.getoption("--acceptance-page"):
-        version = pinned(KUBERNETES).removeprefix("v")
-        session.config.stash[_RESULTS].write(version, QUIET_ROUNDS)
+    """Write down what became of all tests, if somebody wants to know."""
+    if path := session.config.getoption("--acceptance-results"):
+        session.config.stash[_RESULTS].save(Path(path))
 
 
 @pytest.fixture(scope="session")

@@ -1,71 +1,71 @@
-"""What a run showed of the table's rows, and the page that tells it."""
+"""What became of the tests of a run, kept in a file so that several runs make one."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.acceptance.rows import PROPERTY
-from tests.acceptance.table import IMPOSSIBLE, WHAT
+from tests.acceptance.table import WHAT
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "acceptance.md"
+FIGURE: Final = "figure"  # a property of a test: a sentence with what it measured
 _ID: Final = re.compile(r"(?:\b|_)(ac|up|act|f|re|li|gi|sx)[-_](\d\d)", re.IGNORECASE)
-_HEAD: Final = """\
-# Acceptance
-
-What users of the upstream autoscaler rely on (rows AC, UP, ACT, F, RE, LI, GI are the cases of its
-own suites) and what its design papers promise (SX), played on a real cluster: API server,
-controllers, scheduler, kubelets and metrics-server of Kubernetes {version}. Only containers are not
-real: a runtime in memory stands for them. Webhook, updater and recommender are programs with the
-roles that are shipped. `make acceptance` plays all rows, `--acceptance-page` writes this page.
-
-Rows are played side by side, so their seconds do not add up.
-What suites watch for minutes is watched here for at least {rounds} rounds of the updater.
-
-| Row | What | Seconds |
-|---|---|---:|
-"""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a row, all its tests together."""
+    """What became of a test."""
 
+    outcome: str = "passed"  # or failed, or skipped: the worst of set-up, test and end
     seconds: float = 0.0
-    failed: bool = False
+    figures: tuple[str, ...] = ()
+    is_second: bool = False  # it was tried once more
 
 
 class Results:
-    """What became of all rows."""
+    """What became of all tests, by their ids."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Result] = {}
+        self.found: dict[str, Result] = {}
 
     def note(self, report: pytest.TestReport) -> None:
-        """Take in a test, if it is one of a row."""
-        row = row_of(report.nodeid)
-        if row is None or (report.when != "call" and not report.failed) or report.skipped:
-            return
-        seconds = dict(report.user_properties).get(PROPERTY, report.duration)
-        found = self._found.setdefault(row, Result())
-        found.seconds = max(found.seconds, float(str(seconds)))
-        found.failed |= report.failed
+        """Take in a part of a test."""
+        known = self.found.get(report.nodeid, Result())
+        if report.outcome != "passed":
+            known = replace(known, outcome=report.outcome)
+        if report.when == "call":
+            told = dict(report.user_properties)
+            seconds = float(str(told.get(PROPERTY, report.duration)))
+            figures = tuple(str(text) for name, text in report.user_properties if name == FIGURE)
+            known = replace(known, seconds=seconds, figures=figures)
+        self.found[report.nodeid] = known
 
-    def write(self, version: str, rounds: int) -> None:
-        """Write the page."""
-        lines = [f"| {row} | {what} | {self._told(row)} |" for row, what in WHAT.items()]
-        head = _HEAD.format(version=version, rounds=rounds)
-        PAGE.write_text(head + "\n".join(lines) + "\n", "utf-8")
+    def save(self, path: Path) -> None:
+        """Write them down."""
+        found = {name: asdict(result) for name, result in self.found.items()}
+        path.write_text(json.dumps(found), "utf-8")
 
-    def _told(self, row: str) -> str:
-        found = self._found.get(row)
-        if found is None:
-            return IMPOSSIBLE.get(row, "not played")
-        return "failed" if found.failed else f"{found.seconds:.0f}"
+
+def load(path: Path) -> dict[str, Result]:
+    """Return what was written down; nothing, if a run came to no end."""
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text("utf-8"))
+    return {
+        name: Result(**{**fields, "figures": tuple(fields["figures"])})
+        for name, fields in found.items()
+    }
+
+
+def failed(results: Mapping[str, Result]) -> list[str]:
+    """Return the tests that failed."""
+    return [name for name, result in results.items() if result.outcome == "failed"]
 
 
 def row_of(name: str) -> str | None:
@@ -73,3 +73,15 @@ def row_of(name: str) -> str | None:
     found = _ID.search(name.rpartition("::")[2])
     row = f"{found[1].upper()}-{found[2]}" if found else ""
     return row if row in WHAT else None
+
+
+def together(results: Iterable[Result]) -> Result | None:
+    """Return what became of tests that make one row; None if none of them was played."""
+    played = [result for result in results if result.outcome != "skipped"]
+    if not played:
+        return None
+    return Result(
+        "failed" if any(result.outcome == "failed" for result in played) else "passed",
+        max(result.seconds for result in played),
+        is_second=any(result.is_second for result in played),
+    )

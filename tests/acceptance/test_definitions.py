@@ -54,32 +54,31 @@ ACCEPTED = [
     pytest.param(policy(oomBumpUpRatio="1.5", memoryAggregationIntervalSeconds=1), id="ratio"),
 ]
 
+# What every CEL rule is there for; each stands at a VPA's boost and at that of a container policy.
+WRONG_BOOSTS: dict[str, tuple[Json, str]] = {
+    "factor missing": ({"type": "Factor"}, "factor must be set if type is Factor"),
+    "a factor too many": ({"type": "Quantity", "quantity": "1", "factor": 2}, "and only then"),
+    "no quantity": ({"type": "Quantity"}, "quantity must be set if type is Quantity"),
+    "a quantity too many": ({"type": "Factor", "factor": 2, "quantity": "1"}, "and only then"),
+    "two durations": (
+        {"type": "Factor", "factor": 2, "duration": "1s", "durationSeconds": 1},
+        "set only one of them",
+    ),
+}
+
 REFUSED = [
     pytest.param({"targetRef": None}, "spec.targetRef: Required", id="no target"),
     pytest.param({"targetRef": {"kind": "Deployment"}}, "spec.targetRef.name", id="no name"),
     pytest.param(mode("Sometimes"), "spec.updatePolicy.updateMode", id="mode"),
-    pytest.param(boost(type="Factor"), "factor must be set if type is Factor", id="factor missing"),
-    pytest.param(
-        boost(type="Quantity", quantity="1", factor=2), "and only then", id="a factor too many"
-    ),
-    pytest.param(
-        boost(type="Quantity"), "quantity must be set if type is Quantity", id="no quantity"
-    ),
-    pytest.param(
-        boost(type="Factor", factor=2, quantity="1"), "and only then", id="a quantity too many"
-    ),
-    pytest.param(
-        boost(type="Factor", factor=2, duration="1s", durationSeconds=1),
-        "set only one of them",
-        id="two durations",
+    *(pytest.param(boost(**cpu), words, id=name) for name, (cpu, words) in WRONG_BOOSTS.items()),
+    *(
+        pytest.param(policy(startupBoost={"cpu": cpu}), words, id=f"{name} in a policy")
+        for name, (cpu, words) in WRONG_BOOSTS.items()
     ),
     pytest.param(boost(type="Factor", factor=0), "factor", id="factor 0"),
     pytest.param(boost(type="Factor", factor=2, duration="-1s"), "duration", id="negative"),
     pytest.param(boost(type="Factor", factor=2, duration="1 min"), "duration", id="not a duration"),
     pytest.param(boost(factor=2), "type", id="boost without type"),
-    pytest.param(
-        policy(startupBoost={"cpu": {"type": "Factor"}}), "factor must be set", id="policy boost"
-    ),
     pytest.param(policy(minAllowed={"cpu": "lots"}), "minAllowed", id="no amount"),
     pytest.param(policy(oomBumpUpRatio=1.5), "oomBumpUpRatio", id="a ratio as a number"),
     pytest.param(policy(mode="Maybe"), "mode", id="policy mode"),
@@ -107,6 +106,39 @@ def test_schema_refuses(space: Space, spec: Json, words: str) -> None:
         space.create(item)
 
     assert caught.value.status == 422
+
+
+def rules_of(schema: object) -> list[Json]:
+    """Return the CEL rules of a schema, wherever they stand."""
+    if isinstance(schema, list):
+        return [rule for part in schema for rule in rules_of(part)]
+    if not isinstance(schema, dict):
+        return []
+    below = [rule for part in schema.values() for rule in rules_of(part)]
+    return [*schema.get("x-kubernetes-validations", ()), *below]
+
+
+def test_every_rule_refuses() -> None:
+    """Each CEL rule has a case above in which it refuses, at each place where it stands."""
+    rules = [rule["message"] for rule in rules_of(ours())]
+    shown = [str(case.values[1]) for case in REFUSED]
+    assert rules
+    for message in rules:
+        found = sum(words in message for words in shown)
+        assert found >= rules.count(message), message
+
+
+def test_written_by_a_typed_client(admin: Api, space: Space) -> None:
+    """Empty fields of typed clients do no harm, and what they put back whole is taken."""
+    item = vpa(resourcePolicy={})
+    item["metadata"] |= {"creationTimestamp": None, "managedFields": None}
+    made = space.create({**item, "status": {}})
+    made["status"] = {"recommendation": {}, "conditions": None}
+    path = VPAS.path(space.name, "vpa", "status")
+    answer = admin.call("PUT", path, made, query={"fieldValidation": "Strict"})
+
+    assert answer.warnings == ()
+    assert admin.replace({**answer.body, "status": None})["spec"] == made["spec"]
 
 
 def test_old_version_is_not_served(admin: Api, space: Space) -> None:

@@ -127,7 +127,7 @@ def test_the_api_server_restarts(plane: ControlPlane, start: Start, verb: str, w
     work.wait()
     work.order()
     plane.api_server.kill()
-    worker.wait_rounds(3)
+    worker.wait_rounds(1)
     assert worker.program.exit_code is None
     plane.start_api_server()
     work.wait()

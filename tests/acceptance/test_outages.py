@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.ports import DEPLOYMENTS, PODS, VPAS
+from app.ports import PODS, VPAS
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import owned_pod
 from tests.acceptance.logs import Logs
@@ -103,14 +103,13 @@ def test_webhook_dies_during_a_rollout(webhook: Webhook, space: Space, logs: Log
     assert len(space.pods(count)) == count
     webhook.start(logs)
     webhook.wait_until_called()
-    space.admin.merge(DEPLOYMENTS, space.name, APP, {"spec": {"replicas": 50}})
     space.admin.delete_all(PODS, space.name)
 
     def look() -> bool:
         found = space.admin.list(PODS, space.name)
-        return len(found) == 50 and all(annotation(pod, "vpaUpdates") for pod in found)
+        return len(found) == count and all(annotation(pod, "vpaUpdates") for pod in found)
 
-    eventually(look, "all pods are new and sized")
+    eventually(look, "all pods are new and sized", seconds=180, every=1)
 
 
 def test_history_is_compacted(

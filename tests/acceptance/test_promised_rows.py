@@ -7,7 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from app.ports import PODS
+from app.model.vpa import UpdateMode
+from app.ports import PODS, STATEFUL_SETS
 from tests.acceptance.rows import PROPERTY, Played, Rows
 from tests.acceptance.space import APP, Box
 from tests.acceptance.specs import boost, selecting
@@ -26,6 +27,7 @@ BOTH: Json = {"evictionRequirements": [HIGHER_CPU, LOWER_MEMORY]}
 TWO = (Box("hamster", "100m/100Mi"), Box("hamster2", "100m/100Mi"))
 STARTING = "startup: 1 6, cpu: constant 10m"  # six seconds at one core
 PROBE: Json = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
+NOWHERE: Json = {"spec": {"nodeSelector": {"tests.plumbline.dev/for": "nobody"}}}
 SLACK_SECONDS = 20.0  # what a machine may add on which all rows start at the same moment
 
 
@@ -182,7 +184,7 @@ def stuck_boost(stage: Stage) -> None:
     stage.resizes(SMALL)
 
 
-@ROWS.row(*(f"SX-17 {mode}" for mode in ("Off", "Recreate", "Auto", "InPlaceOrRecreate")))
+@ROWS.row(*(f"SX-17 {mode}" for mode in UpdateMode))
 def back_to_what(stage: Stage) -> None:
     """A pod goes back to its spec in mode Off, else to what is recommended now, even if more."""
     mode = stage.name.partition(" ")[2]
@@ -251,6 +253,27 @@ def leaders(stage: Stage) -> None:
     stage.eventually(lambda: stage.requests() == ["100m"] * 4 + ["400m"], "the leader is larger")
     assert stage.uids() == before
     assert not stage.events("EvictedByVPA")
+
+
+@ROWS.row("SX-24 budget")
+def one_budget(stage: Stage) -> None:
+    """Of a StatefulSet's four pods two may go, however many VPAs share them."""
+
+    def change(template: Json) -> None:
+        template["metadata"]["labels"]["role"] = "follower"
+
+    stage.start(kind="StatefulSet", replicas=4, change=change)
+    for number in (0, 1):
+        stage.relabel(f"hamster-{number}", "leader")
+    before = stage.uids()
+    lost = {"updateStrategy": {"type": "OnDelete"}, "template": NOWHERE}
+    stage.admin.merge(STATEFUL_SETS, stage.space.name, APP, {"spec": lost})
+    for role in ("leader", "follower"):
+        stage.vpa("Recreate", name=role, kind="StatefulSet", **selecting(role=role))
+        stage.recommend("400m/400Mi", name=role)
+    stage.evicts(2)
+    stage.updater.wait_rounds()
+    assert len(before & stage.uids()) == 2
 
 
 @ROWS.row("SX-25")

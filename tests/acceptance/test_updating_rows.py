@@ -16,6 +16,7 @@ from tests.acceptance.rows import PROPERTY, Played, Rows
 from tests.acceptance.space import APP, Box, annotation
 from tests.acceptance.specs import boost, extremes
 from tests.acceptance.stage import LARGE, LOAD, SMALL, Stage
+from tests.acceptance.table import KINDS
 from tests.cluster.api import Json
 
 GATES = "--feature-gates=AllAlpha=true"
@@ -26,14 +27,6 @@ WORKERS = {"updater": (*FAST, "--in-place-deferred-resize-timeout=20s")}
 ROWS = Rows()
 
 HIGHER_CPU: Json = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
-KINDS = (
-    "Deployment",
-    "ReplicationController",
-    "Job",
-    "CronJob",
-    "ReplicaSet",
-    "StatefulSet",
-)
 TWICE = Box(requests="200m/200Mi")
 
 

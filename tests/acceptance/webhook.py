@@ -8,8 +8,6 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +17,9 @@ from app.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE, account_token
+from tests.acceptance.speaker import Speaker
 from tests.cluster.api import Api, Json, Refusal, place
 from tests.cluster.control_plane import Access
-from tests.cluster.numbers import total
 from tests.cluster.programs import Program, eventually, free_port
 
 HEARTBEAT: Final = "vpa-admission-controller"
@@ -41,7 +39,7 @@ def clean(admin: Api) -> None:
     admin.delete(SECRETS, NAMESPACE, SECRET)
 
 
-class Webhook:
+class Webhook(Speaker):
     """One replica; those that share a `called_port` are called through a balancer there."""
 
     def __init__(
@@ -55,8 +53,8 @@ class Webhook:
         workers: int = 1,
         called_port: int = 0,
     ) -> None:
+        super().__init__()
         self.port = free_port()
-        self._health_port = free_port()
         self._admin = admin
         kubeconfig = access.kubeconfig(
             folder / f"{name}.kubeconfig", account_token(admin, "admission")
@@ -66,7 +64,7 @@ class Webhook:
             f"--kubeconfig={kubeconfig}",
             f"--port={self.port}",
             "--host=127.0.0.1",
-            f"--address=127.0.0.1:{self._health_port}",
+            f"--address=127.0.0.1:{self.told_at}",
             "--register-by-url",
             f"--webhook-address=https://{os.environ.get(_HOST, 'localhost')}",
             f"--webhook-port={called_port or self.port}",
@@ -123,17 +121,6 @@ class Webhook:
         for pid in self.workers():
             os.kill(pid, number)
 
-    def problem(self) -> str:
-        """Return why it is not ready; OK when it is."""
-        try:
-            return self._page("/readyz")
-        except OSError as error:
-            return repr(error)
-
-    def number(self, name: str, **labels: str) -> float:
-        """Return a number it publishes."""
-        return total(self._page("/metrics"), name, **labels)
-
     def settled(self, name: str, **labels: str) -> float:
         """Return a number when all is in it: what happens is counted once a second."""
         seen: list[float] = []
@@ -144,11 +131,6 @@ class Webhook:
 
         eventually(look, f"{name} moves no more", every=0.6)
         return seen[-1]
-
-    def _page(self, path: str) -> str:
-        with closing(HTTPConnection("127.0.0.1", self._health_port, timeout=5)) as connection:
-            connection.request("GET", path)
-            return connection.getresponse().read().decode()
 
     def while_unregistered(self, work: Callable[[], object]) -> None:
         """Do something at a moment at which the API server does not ask the webhook."""

@@ -6,9 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
-from http.client import HTTPConnection
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -17,10 +15,10 @@ import orjson
 
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import account_token
+from tests.acceptance.speaker import Speaker
 from tests.cluster.api import Api, Json
 from tests.cluster.control_plane import Access
-from tests.cluster.numbers import total
-from tests.cluster.programs import Program, eventually, free_port
+from tests.cluster.programs import Program, eventually
 
 _ROOT: Final = Path(__file__).parents[2]
 _ROUNDS: Final = {
@@ -31,7 +29,7 @@ _FRESH_SECONDS: Final = 0.5
 QUIET_ROUNDS: Final = 20  # of an updater in which nothing happened: it does not want to
 
 
-class Worker:
+class Worker(Speaker):
     """One process."""
 
     def __init__(
@@ -44,8 +42,8 @@ class Worker:
         *,
         name: str = "",
     ) -> None:
+        super().__init__()
         self.verb = verb
-        self._port = free_port()
         self._asking = threading.Lock()
         self._asked, self._rounds = 0.0, 0.0
         name = name or verb
@@ -53,7 +51,7 @@ class Worker:
         command = [
             *(sys.executable, "-m", "app", verb),
             f"--kubeconfig={kubeconfig}",
-            f"--address=127.0.0.1:{self._port}",
+            f"--address=127.0.0.1:{self.told_at}",
             f"--{verb}-interval=1s",
             *flags,
         ]
@@ -74,17 +72,6 @@ class Worker:
         """End it; return its exit code."""
         return self.program.stop(seconds)
 
-    def problem(self) -> str:
-        """Return why it is not ready; OK when it is."""
-        try:
-            return self._page("/readyz")
-        except OSError as error:
-            return repr(error)
-
-    def number(self, name: str, **labels: str) -> float:
-        """Return a number it publishes."""
-        return total(self._page("/metrics"), name, **labels)
-
     def rounds(self) -> float:
         """Return how often it has looked at the cluster; many ask at the same time."""
         with self._asking:
@@ -103,17 +90,12 @@ class Worker:
 
     def decisions(self, namespace: str) -> Sequence[Json]:
         """Return what an updater decided in its last round."""
-        page = self._page(f"/v1/decisions?{urlencode({'namespace': namespace})}")
+        page = self.page(f"/v1/decisions?{urlencode({'namespace': namespace})}")
         found: Sequence[Json] = orjson.loads(page)["decisions"]
         return found
 
     def recommendation(self, namespace: str, name: str, token: str) -> Json:
         """Return what a recommender answers to somebody."""
         path = f"/v1/namespaces/{namespace}/recommendations/{name}"
-        found: Json = orjson.loads(self._page(path, {"Authorization": f"Bearer {token}"}))
+        found: Json = orjson.loads(self.page(path, {"Authorization": f"Bearer {token}"}))
         return found
-
-    def _page(self, path: str, headers: Mapping[str, str] | None = None) -> str:
-        with closing(HTTPConnection("127.0.0.1", self._port, timeout=10)) as connection:
-            connection.request("GET", path, headers=dict(headers or {}))
-            return connection.getresponse().read().decode()
