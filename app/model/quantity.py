@@ -247,6 +247,12 @@ def _canonical(nano: int, family: Format) -> str:
     return f"{mantissa}e{exponent}" if exponent else mantissa
 
 
+def forget() -> None:
+    """Forget all texts, for whoever measures what else is kept, or goes on for days."""
+    _parse_remembered.cache_clear()
+    _canonical.cache_clear()
+
+
 def _float_text(value: float) -> str:
     """Write a JSON number as Go writes it, with an exponent only where zeros would pile up."""
     if value == 0 or 1e-6 <= abs(value) < 1e21:

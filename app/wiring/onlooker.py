@@ -17,13 +17,14 @@ from typing import Final
 from app.adapters.ledger import Delta
 from app.adapters.mirror import Transition
 from app.core.recommendation.oom import kills
+from app.core.recommendation.usage import read_metrics
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.unboost import boosted_containers
 from app.model.amounts import amount, size
 from app.model.errors import BadObject, ClusterError
-from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
+from app.model.fields import Object, integer_at, object_at, text_at
 from app.model.pods import UPDATES_ANNOTATION, Pod
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster
 from app.web.decisions import Archive
@@ -255,29 +256,21 @@ class Onlooker:
             self._measured_at = now
             with suppress(ClusterError):
                 found = self._sights.cluster.list(POD_METRICS, self._sights.namespace).items
-                self._usage = dict(_used(found))
+                self._usage = _used(found)
         return self._usage
 
 
-def _used(items: Sequence[Object]) -> Iterator[tuple[tuple[str, str], Used]]:
-    for item in items:
-        with suppress(BadObject):
-            metadata = object_at(item, "metadata", "")
-            place = (
-                text_at(metadata, "namespace", "metadata"),
-                text_at(metadata, "name", "metadata"),
-            )
-            found = [
-                quantities_at(one, "usage", "containers") or {}
-                for one in objects_at(item, "containers", "")
-            ]
-            yield (
-                place,
-                Used(
-                    sum(one.get(CPU, ZERO).milli for one in found),
-                    sum(one.get(MEMORY, ZERO).units for one in found),
-                ),
-            )
+def _used(items: Sequence[Object]) -> Usage:
+    """Return what pods use; a container of which nothing can be read uses nothing."""
+    batch = read_metrics({"items": items}).batch
+    found: dict[tuple[str, str], Used] = {}
+    amounts = zip(batch.cpu_millicores.tolist(), batch.memory_bytes.tolist(), strict=True)
+    for (namespace, pod, _), (cpu, memory) in zip(batch.containers, amounts, strict=True):
+        former = found.get((namespace, pod), Used(0, 0))
+        found[namespace, pod] = Used(
+            former.cpu_millicores + max(cpu, 0), former.memory_bytes + max(memory, 0)
+        )
+    return found
 
 
 def recommended(vpa: Vpa) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from time import monotonic, sleep
 
 from app.manifests import crd
+from app.model import quantity
 from app.model.errors import BadSetting
 from app.ports import Json
 from app.sandbox.carriers import Address, Https, Service
@@ -27,7 +28,8 @@ from app.wiring.stage import Stage
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where all addresses are listened on
-_HISTORY = 100  # changes that each collection keeps: nobody watches far behind
+_HISTORY = 20  # changes that each collection keeps: nobody watches far behind
+_FORGET_SECONDS = 1800.0  # of the cluster's time; a day of it would remember every amount there was
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class World:
         self.webhook = Lodge(settings, stage, certify, listeners, beats=True)
         self.recommender = recommender.Process(cast.recommender, stage)
         self.updater = updater.Process(cast.updater, stage)
+        self._forget()
 
     def start(self) -> None:
         """Begin; return when the cluster asks the webhook.
@@ -97,6 +100,10 @@ class World:
     def advance(self, seconds: float) -> None:
         """Let time pass, and in it all that is due."""
         self.clock.advance(seconds)
+
+    def _forget(self) -> None:
+        quantity.forget()
+        self.clock.call_later(_FORGET_SECONDS, self._forget)
 
     def stop(self) -> None:
         """End everything."""

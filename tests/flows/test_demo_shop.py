@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ class Story:
 
     happenings: list[Happening]
     view: View
+    held: list[int]  # pieces of memory after each hour
 
     def who(self, what: What) -> set[str]:
         """Return whom something happened to, without the endings of pods' names."""
@@ -55,10 +58,15 @@ def played(minutes: int, seed: int = 0) -> Story:
     """Let some minutes pass."""
     with shop(seed) as scene:
         happenings: list[Happening] = []
-        for _ in range(int(minutes * 60 / STEP_SECONDS)):
+        held: list[int] = []
+        for step in range(1, int(minutes * 60 / STEP_SECONDS) + 1):
             scene.advance(STEP_SECONDS)
             happenings += scene.onlooker.news()
-        return Story(happenings, scene.onlooker.view("", ""))
+            view = scene.onlooker.view("", "")
+            if step * STEP_SECONDS % 3600 == 0:
+                gc.collect()
+                held.append(sys.getallocatedblocks())
+        return Story(happenings, view, held)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +146,11 @@ def test_the_summary_adds_up(story: Story) -> None:
     assert totals.after.memory_bytes < totals.before.memory_bytes * 0.7
     assert totals.evictions == sum(one.what is What.EVICT for one in story.happenings)
     assert totals.pods_changed >= totals.evictions
+
+
+def test_memory_does_not_grow(story: Story) -> None:
+    """What is held after the second hour is what was held after the first."""
+    assert story.held[1] < story.held[0] * 1.004
 
 
 def test_equal_seeds_make_equal_stories() -> None:

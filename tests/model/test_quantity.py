@@ -14,6 +14,7 @@ from app.model.quantity import (
     ZERO,
     Format,
     Quantity,
+    forget,
     scale_cpu,
     scale_memory,
 )
@@ -404,3 +405,11 @@ def test_scale_memory_is_the_exact_proportion(
 def test_zero_is_zero() -> None:
     """The constant is what null and 0 are."""
     assert ZERO == Quantity.read(None) == Quantity.parse("0")
+
+
+def test_what_was_read_can_be_forgotten() -> None:
+    """Equal texts are one object, until all are forgotten."""
+    first = Quantity.parse("123m")
+    assert Quantity.parse("123m") is first
+    forget()
+    assert Quantity.parse("123m") is not first
