@@ -88,21 +88,21 @@ class Playing:
         self.results |= results
         return results
 
-    def play_everything(self, clusters: int, crowd_minutes: str) -> None:
+    def play_everything(self, clusters: int, crowd: Sequence[str]) -> None:
         """Play all there is."""
         shares = self._folder / "shares"
         shares.mkdir()
         left_out = [f"--ignore={path}" for path in ALONE]
         words = (HERE, f"--acceptance-share={shares}", *left_out)
         self.play(*((str(number), words) for number in range(1, clusters + 1)))
-        self.play(("alone", (*ALONE, f"--crowd-minutes={crowd_minutes}")))
+        self.play(("alone", (*ALONE, *crowd)))
 
-    def play_again(self) -> None:
+    def play_again(self, crowd: Sequence[str]) -> None:
         """Give what failed a second try."""
         again = failed(self.results)
         if not 0 < len(again) <= _MOST_TRIED_AGAIN:
             return
-        found = self.play(("second try", again))
+        found = self.play(("second try", (*again, *crowd)))
         for name in again:
             self.results[name] = replace(found.get(name, Result("failed")), is_second=True)
 
@@ -112,19 +112,21 @@ def main(words: Sequence[str]) -> int:
     reader = argparse.ArgumentParser(prog="python -m tests.acceptance", add_help=False)
     reader.add_argument("--acceptance-page", action="store_true")
     reader.add_argument("--clusters", type=int, default=3)
-    reader.add_argument("--crowd-minutes", default="")
+    reader.add_argument("--crowd-minutes", type=float)
+    reader.add_argument("--crowd-vpas", type=int, default=2000)
     asked, rest = reader.parse_known_args(words)
+    minutes = asked.crowd_minutes if asked.crowd_minutes is not None else 0 if rest else 5
+    crowd = f"--crowd-minutes={minutes}", f"--crowd-vpas={asked.crowd_vpas}"
     is_given = bool(os.environ.get("KUBECONFIG"))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with TemporaryDirectory() as folder:
         playing = Playing(Path(folder))
         if rest:
             chosen = rest if any(word.startswith(HERE) for word in rest) else (HERE, *rest)
-            minutes = f"--crowd-minutes={asked.crowd_minutes or 0}"
-            playing.play(("chosen", (*chosen, minutes)))
+            playing.play(("chosen", (*chosen, *crowd)))
         else:
-            playing.play_everything(1 if is_given else asked.clusters, asked.crowd_minutes or "5")
-        playing.play_again()
+            playing.play_everything(1 if is_given else asked.clusters, crowd)
+        playing.play_again(crowd)
     is_well = playing.is_whole and _tell(playing.results)
     if rest or is_given:
         return not is_well

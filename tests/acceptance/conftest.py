@@ -47,6 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--acceptance-share", default="", help=text)
     text = "let a large cluster live for so many minutes"
     parser.addoption("--crowd-minutes", default="0", help=text)
+    text = "how many VPAs it has"
+    parser.addoption("--crowd-vpas", default="2000", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

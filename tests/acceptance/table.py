@@ -148,6 +148,7 @@ WHAT: Final[Mapping[str, str]] = {
 
 # What else only a real cluster shows: a test, and what it is about.
 BESIDE: Final[Mapping[str, str]] = {
+    "test_contract::test_contract": "all that the cluster in memory promises, asked of a real one",
     "test_definitions::test_definitions_apply": "the CRDs apply with strict validation, no warning",
     "test_definitions::test_schema_accepts": "schema and CEL rules take what makes sense",
     "test_definitions::test_schema_refuses": "schema and every CEL rule refuse what makes none",

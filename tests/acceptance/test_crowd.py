@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -28,9 +30,8 @@ WORKERS = {
     verb: (f"--{verb}-interval=1m", "--kube-api-qps=200", "--kube-api-burst=400", *FLAGS)
     for verb in ("recommender", "updater")
 }
-VPA_COUNT = 2000
-POD_COUNT = 5000
 SPACES = 20
+PODS_PER_HUNDRED = 250  # VPAs
 PATIENCE_SECONDS = 1800.0
 RESIZED = "vpa_updater_in_place_updated_pods_total"
 
@@ -46,44 +47,61 @@ def minutes(request: pytest.FixtureRequest) -> float:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """How many there are, and where."""
+
+    vpas: int
+    pods: int
+    spaces: tuple[Space, ...]
+
+
 @pytest.fixture
-def note(record_property: Callable[[str, object], None]) -> Note:
+def note(crowd: Crowd, record_property: Callable[[str, object], None]) -> Note:
     """Writes a figure down."""
 
     def write(text: str) -> None:
         sys.stderr.write(f"{text}\n")
-        record_property(FIGURE, f"{VPA_COUNT:,} VPAs, {POD_COUNT:,} pods: {text}.")
+        record_property(FIGURE, f"{crowd.vpas:,} VPAs, {crowd.pods:,} pods: {text}.")
 
     return write
 
 
 @pytest.fixture
-def spaces(cluster: Cluster, minutes: float, webhook: Webhook, note: Note) -> Iterator[list[Space]]:
-    """Namespaces with Deployments and their VPAs, all pods running."""
-    del minutes
+def crowd(
+    cluster: Cluster, minutes: float, webhook: Webhook, request: pytest.FixtureRequest
+) -> Iterator[Crowd]:
+    """Namespaces for Deployments and their VPAs."""
+    assert minutes
     assert webhook.problem() == "OK"
-    began = time.monotonic()
+    vpas = int(request.config.getoption("--crowd-vpas"))
     names = [f"crowd-{token_hex(3)}" for _ in range(SPACES)]
-    found = [Space(cluster.admin, name) for name in names]
     for name in names:
         cluster.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(_fill, found))
-        eventually(
-            lambda: sum(map(_running, found)) == POD_COUNT,
-            f"{POD_COUNT} pods run",
-            seconds=PATIENCE_SECONDS,
-            every=10,
-        )
-    note(f"all written and running after {time.monotonic() - began:.0f} s")
-    yield found
+    spaces = tuple(Space(cluster.admin, name) for name in names)
+    yield Crowd(vpas, vpas * PODS_PER_HUNDRED // 100, spaces)
     for name in names:
         cluster.admin.delete(NAMESPACES, "", name)
 
 
-def _fill(space: Space) -> None:
-    each = VPA_COUNT // SPACES
-    pods = POD_COUNT // SPACES
+@pytest.fixture
+def spaces(crowd: Crowd, note: Note) -> tuple[Space, ...]:
+    """The namespaces, all pods running."""
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(partial(_fill, crowd), crowd.spaces))
+    eventually(
+        lambda: sum(map(_running, crowd.spaces)) == crowd.pods,
+        f"{crowd.pods} pods run",
+        seconds=PATIENCE_SECONDS,
+        every=10,
+    )
+    note(f"all written and running after {time.monotonic() - began:.0f} s")
+    return crowd.spaces
+
+
+def _fill(crowd: Crowd, space: Space) -> None:
+    each, pods = crowd.vpas // SPACES, crowd.pods // SPACES
     for number in range(each):
         name = f"app-{number}"
         replicas = pods // each + (number < pods % each)
@@ -114,7 +132,8 @@ def test_crowd(
     tmp_path: Path,
     minutes: float,
     webhook: Webhook,
-    spaces: list[Space],
+    crowd: Crowd,
+    spaces: tuple[Space, ...],
     note: Note,
 ) -> None:
     """All VPAs have a recommendation, pods follow, and no process has an error to tell."""
@@ -128,7 +147,7 @@ def test_crowd(
         for worker in workers.values():
             worker.start(logs)
         eventually(
-            lambda: sum(map(_recommended, spaces)) == VPA_COUNT,
+            lambda: sum(map(_recommended, spaces)) == crowd.vpas,
             "all are recommended for",
             seconds=PATIENCE_SECONDS,
             every=10,

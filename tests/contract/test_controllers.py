@@ -316,7 +316,7 @@ def test_jobs_go_after_a_while(cluster: Cluster, pods: Pods) -> None:
     pods.say(found["metadata"]["name"], {"phase": "Succeeded"})
     pods.await_count(0)
 
-    assert not cluster.list(JOBS, pods.namespace).items
+    pods.eventually(lambda: not cluster.list(JOBS, pods.namespace).items)
 
 
 def test_job_pods_are_replaced(cluster: Cluster, pods: Pods) -> None:
