@@ -130,7 +130,7 @@ class Process:
         """Begin to lead: what was known before may be long out of date."""
         self._team.notebook.forget()
         if self._team.boosts is not None:
-            self._team.boosts.refill(self._clock.now())
+            self._team.boosts.refill()
         self._leads = True
 
     def _end(self) -> None:
@@ -152,7 +152,7 @@ class Process:
 
     def _note(self, changes: Sequence[Change]) -> None:
         if self._team.boosts is not None:
-            self._team.boosts.note(changes, self._clock.now())
+            self._team.boosts.note(changes)
 
     def _tend(self, _now: datetime) -> float:
         """Tell how old our knowledge is; leave what was read first out of garbage collection."""

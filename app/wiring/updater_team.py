@@ -120,6 +120,7 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
             notebook,
             around.snapshot,
             lambda: around.may_act() and around.is_known(),
+            around.clock,
         )
     return Team(updater, boosts, journal, summaries, notebook)
 
@@ -149,7 +150,7 @@ def _doors(
     )
 
     def pace() -> Pace:
-        return Pace(rules, around.clock, lambda: not around.may_act())
+        return Pace(rules, around.clock)
 
     return Doors(
         Calls(around.acting),

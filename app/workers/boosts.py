@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from app.core.updating.carrying import Queue
@@ -24,6 +24,7 @@ from app.core.updating.unboost_queue import Next, look, pause_after, starts_anew
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
+from app.ports import Clock
 from app.workers.carrying import Carrier, Job
 from app.workers.deciding import Decider, Sight
 from app.workers.notebook import Notebook
@@ -33,9 +34,9 @@ log = logging.getLogger(__name__)
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
 _IDLE_SECONDS: Final = 1.0
-_MOMENT: Final = timedelta(milliseconds=1)
-_SAFETY: Final = timedelta(seconds=10)
-_LONGEST_ROUND: Final = timedelta(seconds=30)
+_MOMENT_SECONDS: Final = 0.001
+_SAFETY_SECONDS: Final = 10.0
+_LONGEST_ROUND_SECONDS: Final = 30.0
 
 
 class Change(NamedTuple):
@@ -51,7 +52,7 @@ class Change(NamedTuple):
 class _Entry:
     """When to look at a pod, and how many pauses in a row it had."""
 
-    due: datetime
+    due: float  # by the monotonic clock, for the time of day may be set
     count: int = 0
 
 
@@ -65,40 +66,42 @@ class Boosts:
         notebook: Notebook,
         snapshot: Callable[[], Snapshot],
         is_active: Callable[[], bool],
+        clock: Clock,
     ) -> None:
         self._decider = decider
         self._carrier = carrier
         self._notebook = notebook
         self._snapshot = snapshot
         self._is_active = is_active
+        self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[Place, _Entry] = {}
         self._touched: set[str] = set()  # namespaces in which a VPA changed
 
     # --- what feeds the queue
 
-    def note(self, changes: Iterable[Change], now: datetime) -> None:
+    def note(self, changes: Iterable[Change]) -> None:
         """Take in what happened to pods and VPAs; it is quick."""
         for change in changes:
             if _is_new_spec(change):
                 with self._lock:
                     self._touched.add(change.namespace)
             elif isinstance(change.after, Pod) and _is_boosted(change.after):
-                self._note((change.namespace, change.name), change.before, change.after, now)
+                self._note((change.namespace, change.name), change.before, change.after)
 
-    def _note(self, place: Place, before: object, after: Pod, now: datetime) -> None:
+    def _note(self, place: Place, before: object, after: Pod) -> None:
         is_new = not isinstance(before, Pod) or before.uid != after.uid
         with self._lock:
             if is_new or place not in self._entries or _is_news(before, after):
-                self._entries[place] = _Entry(now)
+                self._entries[place] = _Entry(self._clock.monotonic())
 
-    def refill(self, now: datetime) -> None:
+    def refill(self) -> None:
         """Look at every boosted pod again, as after a start."""
-        self._put(self._snapshot().namespaces, now)
+        self._put(self._snapshot().namespaces)
 
-    def _put(self, namespaces: Iterable[str], now: datetime) -> None:
+    def _put(self, namespaces: Iterable[str]) -> None:
         """Look at every boosted pod of some namespaces again; pauses that grew stay grown."""
-        snapshot = self._snapshot()
+        snapshot, now = self._snapshot(), self._clock.monotonic()
         places = [
             (namespace, name)
             for namespace in namespaces
@@ -118,27 +121,28 @@ class Boosts:
             return _IDLE_SECONDS
         with self._lock:
             touched, self._touched = self._touched, set()
-        self._put(touched, now)
-        due = self._take(now)
+        self._put(touched)
+        due = self._take()
         snapshot = self._snapshot()
         places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
         if places:
             self._look(places, snapshot, now)
-        return self._pause(now)
+        return self._pause()
 
-    def _take(self, now: datetime) -> dict[Place, _Entry]:
+    def _take(self) -> dict[Place, _Entry]:
+        now = self._clock.monotonic()
         with self._lock:
             due = {place: entry for place, entry in self._entries.items() if entry.due <= now}
             for place in due:
                 del self._entries[place]
             return due
 
-    def _pause(self, now: datetime) -> float:
+    def _pause(self) -> float:
         with self._lock:
             first = min((entry.due for entry in self._entries.values()), default=None)
         if first is None:
             return _PAUSE_SECONDS
-        return min(max((first - now).total_seconds(), 0.0), _PAUSE_SECONDS)
+        return min(max(first - self._clock.monotonic(), 0.0), _PAUSE_SECONDS)
 
     def _look(self, places: dict[Place, _Entry], snapshot: Snapshot, now: datetime) -> None:
         memory, actor = self._notebook.look(_NAME)
@@ -151,7 +155,7 @@ class Boosts:
         }
         if not ending:
             return
-        until = now + _LONGEST_ROUND
+        until = self._clock.monotonic() + _LONGEST_ROUND_SECONDS
         done = self._carrier.carry_out(Job(tuple(ends_of_boosts(made)), snapshot, actor, until))
         accepted = {
             (outcome.queue.namespace, outcome.step.pod.name)
@@ -160,10 +164,10 @@ class Boosts:
         }
         for place, entry in ending.items():
             if place in accepted:
-                self._again(place, now + _SAFETY, 0)  # its next change comes earlier
+                self._again(place, _SAFETY_SECONDS, 0)  # its next change comes earlier
             else:
                 pause = pause_after(entry.count, self._decider.rules)
-                self._again(place, now + pause, entry.count + 1)
+                self._again(place, pause.total_seconds(), entry.count + 1)
 
     def _ends(
         self,
@@ -181,15 +185,17 @@ class Boosts:
             case Next.FORGET:
                 return False
             case Next.WHEN_DUE:
-                self._again(place, now + found.wait + _MOMENT, 0)
+                self._again(place, found.wait.total_seconds() + _MOMENT_SECONDS, 0)
                 return False
             case Next.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
                 return True
-        self._again(place, now + (found.wait or pause_after(entry.count, rules)), entry.count + 1)
+        pause = found.wait or pause_after(entry.count, rules)
+        self._again(place, pause.total_seconds(), entry.count + 1)
         return False
 
-    def _again(self, place: Place, due: datetime, count: int) -> None:
-        """Look again at a moment, unless something happened to the pod since."""
+    def _again(self, place: Place, seconds: float, count: int) -> None:
+        """Look again after a while, unless something happened to the pod since."""
+        due = self._clock.monotonic() + seconds
         with self._lock:
             self._entries.setdefault(place, _Entry(due, count))
 

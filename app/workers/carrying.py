@@ -1,23 +1,21 @@
 """Carry out a plan: the most urgent step first, one at a time for each owner.
 
-Strategy: walks wait in a heap by the urgency of their next step, and each worker takes the most
-urgent one, makes its call and puts it back; so owners are served side by side, and no owner
-twice at a time. A step whose pod or VPA changed since the plan was made is left to the next one.
-A place stays taken unless it is known that the pod is where it was.
+Strategy: each worker takes the most urgent turn, makes its call and puts the walk back; so owners
+are served side by side, and no owner twice at a time. Who finds no token is put aside, and nobody
+waits for it. A step whose pod or VPA changed since the plan was made is left to the next one. A
+place stays taken unless it is known that the pod is where it was.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import NamedTuple
+from math import inf
+from typing import Final
 
-from app.core.updating.carrying import NO_RANK, Queue, Rank, Step, Walk
+from app.core.updating.carrying import Queue, Step, Walk
 from app.core.updating.decisions import Decision, Reason, Why
 from app.core.updating.failures import (
     Aftermath,
@@ -37,9 +35,11 @@ from app.workers.calls import Answer, Calls, doubt
 from app.workers.notebook import Actor, Entry, Lesson, Notebook
 from app.workers.pace import RATE_LIMITED, Pace
 from app.workers.trials import Trials
+from app.workers.turns import Turn, Turns
 
 log = logging.getLogger(__name__)
 
+_SLICE_SECONDS: Final = 0.2  # how late a stop may be noticed by who waits for a token
 _OVER = (Reason.RATE_LIMITED, "the round was over before its turn")
 _STALE = (Reason.BUDGET_EXHAUSTED, "something else was done for the same owner meanwhile")
 _WITHOUT_WEBHOOK = (Reason.LEASE_STALE, "the admission webhook gives no sign of life")
@@ -54,7 +54,7 @@ class Job:
     queues: Sequence[Queue]
     snapshot: Snapshot
     actor: Actor
-    until: datetime | None = None  # no step begins later
+    until: float | None = None  # no step begins later, by the monotonic clock
 
 
 @dataclass(slots=True)
@@ -100,55 +100,22 @@ class Doors:
     told: Callable[[Outcome], None]  # as soon as something was tried
 
 
-class _Turn(NamedTuple):
-    """The next step of a walk, its place taken already."""
-
-    rank: tuple[int, Rank]
-    number: int
-    walk: Walk
-    queue: Queue
-    step: Step
-
-
 class _Work:
-    """Walks that wait for their turn; shared by the workers."""
+    """A job that some workers share."""
 
     def __init__(self, job: Job, *, plain_order: bool) -> None:
         self.job = job
+        self.turns = Turns(job.queues, plain_order=plain_order)
         self.done = Done()
         self.is_over = False  # what is left is not even tried
-        self._plain_order = plain_order
-        self._lock = threading.Lock()
-        self._waiting: list[_Turn] = []
-        self._abandoned: set[int] = set()
-        for number, queue in enumerate(job.queues):
-            self._put(number, Walk(queue), queue)
 
-    def take(self) -> _Turn | None:
-        """Return the most urgent turn, None if no walk waits."""
-        with self._lock:
-            return heapq.heappop(self._waiting) if self._waiting else None
-
-    def put_back(self, turn: _Turn) -> None:
-        """Let a walk go on."""
-        with self._lock:
-            if turn.number in self._abandoned:
-                self.done.without_turn(turn.walk, _STALE)
-            else:
-                self._put(turn.number, turn.walk, turn.queue)
-
-    def abandon(self, turn: _Turn) -> None:
-        """Let a walk end here."""
-        with self._lock:
-            self._abandoned.add(turn.number)
-
-    def _put(self, number: int, walk: Walk, queue: Queue) -> None:
-        step = walk.next()
-        if step is None:
+    def ended(self) -> Done:
+        """Return what was done, once all workers have ended."""
+        for walk in self.turns.ended:
             self.done.without_turn(walk)
-            return
-        rank = (number, NO_RANK) if self._plain_order else (0, step.rank)
-        heapq.heappush(self._waiting, _Turn(rank, number, walk, queue, step))
+        for walk in self.turns.abandoned:
+            self.done.without_turn(walk, _STALE)
+        return self.done
 
 
 class Carrier:
@@ -168,31 +135,66 @@ class Carrier:
         workers = min(self._concurrency, len(job.queues))
         if workers <= 1:
             self._work(work)
-            return work.done
+            return work.ended()
         with ThreadPoolExecutor(workers, "updates") as pool:
             for _ in range(workers):
                 pool.submit(self._work, work)
-        return work.done
+        return work.ended()
 
     def _work(self, work: _Work) -> None:
-        while (turn := work.take()) is not None:
+        clock = self._doors.clock
+        while True:
+            found = work.turns.take(clock.monotonic(), is_over=self._is_over(work))
+            if found is None:
+                return
+            if isinstance(found, float):
+                clock.wait(min(found, _SLICE_SECONDS))
+                continue
+            is_back = False
             try:
-                self._step(work, turn)
+                is_back = self._step(work, found)
             except Exception:
-                log.exception("a step failed unexpectedly", extra={"pod": turn.step.decision.pod})
-            work.put_back(turn)
+                log.exception("a step failed unexpectedly", extra={"pod": found.step.decision.pod})
+            if not is_back:
+                work.turns.put_back(found)
 
-    def _step(self, work: _Work, turn: _Turn) -> None:
-        step, queue, actor = turn.step, turn.queue, work.job.actor
+    def _is_over(self, work: _Work) -> bool:
+        doors, until = self._doors, work.job.until
+        if (until is not None and doors.clock.monotonic() > until) or not doors.may_act():
+            work.is_over = True
+        return work.is_over
+
+    def _step(self, work: _Work, turn: Turn) -> bool:
+        """Take a step if it may be taken; return whether its turn waits for a token instead."""
+        step, namespace = turn.step, turn.queue.namespace
         why = self._hindered(work, turn)
-        if why is not None:
-            work.done.put_off(step, *why)
-            return
+        if why is None:
+            pace = self._doors.evictions if step.is_eviction else self._doors.resizes
+            wait = pace.take(namespace)
+            if wait is None:
+                self._act(work, turn)
+                return False
+            not_before = self._doors.clock.monotonic() + wait.seconds
+            if not_before < (inf if work.job.until is None else work.job.until):
+                work.turns.wait(turn, (step.is_eviction, wait.namespace), not_before)
+                return True
+            turn.walk.came_to_nothing(step)
+            work.is_over = self._rules.upstream.stops_at_rate_limit
+            why = self._too_late(work, turn)
+        work.done.put_off(step, *why)
+        return False
+
+    def _too_late(self, work: _Work, turn: Turn) -> Why:
+        work.done.limited.append(turn.step.decision)
+        return RATE_LIMITED
+
+    def _act(self, work: _Work, turn: Turn) -> None:
+        step, queue, actor = turn.step, turn.queue, work.job.actor
         entry = self._notebook.enter(step, queue, actor)
         if entry is not Entry.FREE:
             work.done.put_off(step, *_STALE)
             if entry is Entry.STALE:
-                work.abandon(turn)
+                work.turns.abandon(turn)
             return
         took_place = step.takes_place
         try:
@@ -203,29 +205,19 @@ class Carrier:
 
     # --- before a call
 
-    def _hindered(self, work: _Work, turn: _Turn) -> Why | None:
+    def _hindered(self, work: _Work, turn: Turn) -> Why | None:
         """Return why a step is not taken, None if it is."""
-        doors, step, until = self._doors, turn.step, work.job.until
-        is_late = until is not None and doors.clock.now() > until
-        if work.is_over or is_late or not doors.may_act():
-            work.is_over = True
-            return _OVER
+        if self._is_over(work):
+            waited = turn.has_waited and not self._rules.upstream.stops_at_rate_limit
+            return self._too_late(work, turn) if waited else _OVER
         if why := self._changed(work, turn):
             return why
-        pace = doors.evictions if step.is_eviction else doors.resizes
-        if not pace.take(turn.queue.namespace, until):
-            turn.walk.came_to_nothing(step)
-            work.is_over = self._rules.upstream.stops_at_rate_limit
-            work.done.limited.append(step.decision)
-            return RATE_LIMITED
-        if why := self._changed(work, turn):  # while it waited
-            return why
-        if step.is_eviction and not doors.may_evict():
-            turn.walk.came_to_nothing(step)
+        if turn.step.is_eviction and not self._doors.may_evict():
+            turn.walk.came_to_nothing(turn.step)
             return _WITHOUT_WEBHOOK
         return None
 
-    def _changed(self, work: _Work, turn: _Turn) -> Why | None:
+    def _changed(self, work: _Work, turn: Turn) -> Why | None:
         """Return what changed since the plan was made so that a step is no longer right."""
         step, now = turn.step, self._doors.snapshot().of(turn.queue.namespace)
         pod = now.pods.get(step.pod.name)
@@ -244,7 +236,7 @@ class Carrier:
         turn.walk.came_to_nothing(step)
         return Reason.NO_RECOMMENDATION, "its VPA or its labels changed meanwhile"
 
-    def _is_useless(self, work: _Work, turn: _Turn) -> bool:
+    def _is_useless(self, work: _Work, turn: Turn) -> bool:
         """Create a pod on trial; tell whether evicting would not help, and let it rest then."""
         step, queue, walk, job = turn.step, turn.queue, turn.walk, work.job
         created = self._doors.trials.created(queue.owner, step.pod)
@@ -263,7 +255,7 @@ class Carrier:
 
     # --- the call
 
-    def _call(self, work: _Work, turn: _Turn) -> bool:
+    def _call(self, work: _Work, turn: Turn) -> bool:
         """Make the call; tell whether its place stays taken."""
         step, job, now = turn.step, work.job, self._doors.clock.now()
         change = step.decision.change
@@ -287,7 +279,7 @@ class Carrier:
     def _counts_as_done(self, answer: Answer) -> bool:
         return answer.is_doubtful and not self._rules.upstream.evicts_on_any_resize_error
 
-    def _after_refusal(self, turn: _Turn, error: ClusterError) -> None:
+    def _after_refusal(self, turn: Turn, error: ClusterError) -> None:
         step, walk, rules = turn.step, turn.walk, self._rules
         if not step.is_eviction:
             if evicts_instead(after_resize(error), rules):

@@ -85,9 +85,9 @@ class Journal:
     def _may_tell(self, notice: Notice, now: datetime) -> bool:
         place = (notice.kind, notice.namespace, notice.name)
         bucket = self._buckets.get(place) or Bucket.full(_PER_SECOND, _AT_ONCE)
-        if bucket.wait_for_one(now):
+        if bucket.wait_for_one(now.timestamp()):
             return False
-        self._buckets[place] = bucket.less_one(now)
+        self._buckets[place] = bucket.less_one(now.timestamp())
         self._buckets.move_to_end(place)
         if len(self._buckets) > _MOST_OBJECTS:
             self._buckets.popitem(last=False)

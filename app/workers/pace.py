@@ -1,16 +1,17 @@
 """How fast pods are disturbed: for the whole cluster, and in each namespace.
 
-Strategy: who wants to act takes a token of both buckets, or is told that there is none before the
-round is over. Whoever got tokens for later waits; a stop ends the waiting.
+Strategy: who wants to act takes a token of both buckets, or is told when to come again. Nobody is
+promised one: when there is a token again, the most urgent takes it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from operator import attrgetter
 from typing import Final
 
 from app.core.updating.carrying import Queue
@@ -18,7 +19,6 @@ from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.pacing import Bucket
 from app.ports import Clock
 
-_SLICE_SECONDS: Final = 0.2  # how late a stop may be noticed
 RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
 
 
@@ -32,42 +32,42 @@ class PaceRules:
     namespace_burst: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long no token can be had, and of which bucket."""
+
+    seconds: float  # infinite for never
+    namespace: str  # empty for the bucket of all together
+
+
 class Pace:
     """The buckets of one kind of action; safe to use from many threads."""
 
-    def __init__(self, rules: PaceRules, clock: Clock, stopping: Callable[[], bool]) -> None:
+    def __init__(self, rules: PaceRules, clock: Clock) -> None:
         self._rules = rules
         self._clock = clock
-        self._stopping = stopping
         self._whole = Bucket.full(rules.rate, rules.burst)
         self._by_namespace: dict[str, Bucket] = {}
         self._lock = threading.Lock()
 
-    def take(self, namespace: str, until: datetime | None = None) -> bool:
-        """Wait for a token; tell whether there is one before a moment (None: ever)."""
-        now = self._clock.now()
+    def take(self, namespace: str) -> Wait | None:
+        """Take a token of both buckets, or return how long there is none; then none is taken."""
+        now, rules = self._clock.monotonic(), self._rules
         with self._lock:
             own = self._by_namespace.get(namespace) or Bucket.full(
-                self._rules.namespace_rate, self._rules.namespace_burst
+                rules.namespace_rate, rules.namespace_burst
             )
-            waits = (self._whole.wait_for_one(now), own.wait_for_one(now))
-            if waits[0] is None or waits[1] is None:
-                return False
-            wait = max(waits[0], waits[1])
-            if until is not None and now + wait > until:
-                return False
+            waits = (
+                Wait(self._whole.wait_for_one(now), ""),
+                Wait(own.wait_for_one(now), namespace),
+            )
+            longer = max(waits, key=attrgetter("seconds"))
+            if longer.seconds > 0:
+                return longer
             self._whole = self._whole.less_one(now)
             if not own.is_unlimited:
                 self._by_namespace[namespace] = own.less_one(now)
-        return self._waited(wait)
-
-    def _waited(self, wait: timedelta) -> bool:
-        until = self._clock.monotonic() + wait.total_seconds()
-        while (left := until - self._clock.monotonic()) > 0:
-            if self._stopping():
-                return False
-            self._clock.wait(min(left, _SLICE_SECONDS))
-        return True
+            return None
 
 
 def within_pace(

@@ -85,13 +85,13 @@ class Updater:
             return _LOOK_SECONDS
         began = clock.monotonic()
         with self._timed(Step.TOTAL):
-            self._round(now)
+            self._round(now, began)
         self.ended_at = clock.monotonic()
         self._rounds += 1
         seconds = self._rules.interval.total_seconds() * (1 - _SPREAD * _share(self._rounds))
         return max(began + seconds - self.ended_at, 0.0)
 
-    def _round(self, now: datetime) -> None:
+    def _round(self, now: datetime, began: float) -> None:
         sources, hands = self._sources, self._hands
         with self._timed(Step.LIST_VPAS):
             sign = sources.webhook(now)
@@ -106,17 +106,18 @@ class Updater:
         with self._timed(Step.ADMISSION_INIT):
             hands.teller.decided(made, snapshot)
         with self._timed(Step.EVICT_PODS):
-            done = self._carried_out(made, snapshot, actor, now)
+            done = self._carried_out(made, snapshot, actor, began)
         before, self.book = self.book, self.book.after(made, done.decisions)
         self.told_at = now
         hands.teller.ended(self.book, before, done, snapshot)
         hands.notebook.forget_deeds({found.uid for found in made.decisions}, now)
         self._log(made, done)
 
-    def _carried_out(self, made: Plan, snapshot: Snapshot, actor: Actor, now: datetime) -> Done:
+    def _carried_out(self, made: Plan, snapshot: Snapshot, actor: Actor, began: float) -> Done:
         if self._rules.is_dry:
             return Done()
-        job = Job(made.queues, snapshot, actor, now + self._rules.interval)
+        until = began + self._rules.interval.total_seconds()
+        job = Job(made.queues, snapshot, actor, until)
         return self._hands.carrier.carry_out(job)
 
     def _log(self, made: Plan, done: Done) -> None:

@@ -183,7 +183,7 @@ class Stage:
         ticks = [self._beat, self._watch, *(part.tick for part in parts if part is not None)]
         self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
         if self.team.boosts is not None:
-            self.team.boosts.refill(self.clock.now())
+            self.team.boosts.refill()
 
     # --- what happens
 
@@ -230,7 +230,7 @@ class Stage:
         self._shown = self.sandbox.snapshot()
         if self.team.boosts is not None:
             changes = list(_changes(before, self._shown))
-            self.team.boosts.note(changes, self.clock.now())
+            self.team.boosts.note(changes)
         return _WATCH_SECONDS
 
     def _reviewed(self, review: Json) -> Json:

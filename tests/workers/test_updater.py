@@ -213,6 +213,65 @@ def test_each_namespace_has_its_rate() -> None:
     assert stage.asked.count("evict") == 2
 
 
+def two_workloads(*flags: str) -> Stage:
+    """Return a cluster in which one workload is to be evicted first, and one resized."""
+    stage = Stage("--prove=off", "--update-concurrency=1", *flags)
+    stage.apply(web(4, "far"), vpa("far", target="Deployment/far"))
+    stage.apply(web(4, "near"), vpa("near", target="Deployment/near", mode="InPlaceOrRecreate"))
+    stage.run(20)
+    stage.recommend("400m/400Mi = =", "far")
+    stage.recommend("200m/200Mi = =", "near")
+    return stage
+
+
+def moments(stage: Stage) -> dict[str, list[int]]:
+    """Return in which second of a round which workload was acted upon."""
+    found: dict[str, list[int]] = {}
+    began = stage.clock.monotonic()
+
+    def look(call: Call) -> None:
+        if call.verb == "evict" or call.subresource == "resize":
+            moment = round(stage.clock.monotonic() - began)
+            found.setdefault(call.name.partition("-")[0], []).append(moment)
+
+    stage.asked.before = look
+    stage.round()
+    return found
+
+
+def test_who_waits_for_a_token_holds_up_nobody() -> None:
+    """While evictions wait for their rate, resizes of others are made at once."""
+    found = moments(two_workloads("--eviction-rate-limit=0.04"))
+    assert found == {"far": [0, 25], "near": [0, 25]}
+
+
+def test_namespaces_do_not_wait_for_one_another() -> None:
+    """A namespace whose rate is used up holds up no other one."""
+    stage = two_workloads("--namespace-eviction-rate-limit=0.04")
+    other = [web(4), vpa()]
+    for item in other:
+        item["metadata"]["namespace"] = "other"
+    stage.leads = False
+    stage.apply(*other)
+    stage.run(20)
+    stage.leads = True
+    status = stage.sandbox.cluster.get(VPAS, "default", "near")["status"]
+    body = {"status": status}
+    stage.sandbox.cluster.patch(
+        VPAS, "other", "web", body, kind=PatchKind.MERGE, subresource="status"
+    )
+    assert moments(stage) == {"far": [0, 25], "near": [0, 25], "web": [0, 25]}
+
+
+def test_a_stop_ends_the_waiting() -> None:
+    """Who waits for a token learns soon that it is over."""
+    stage = two_workloads("--eviction-rate-limit=0.04")
+    stage.sandbox.clock.call_later(5, lambda: setattr(stage, "leads", False))
+    began = stage.clock.monotonic()
+    assert moments(stage)["far"] == [0]
+    assert stage.clock.monotonic() - began < 6
+
+
 def test_the_urgent_go_first() -> None:
     """What is too small is served before what is too big, across all workloads."""
     stage = Stage("--prove=off", "--eviction-rate-limit=0.001", "--update-concurrency=1")

@@ -1,16 +1,13 @@
 """How fast pods may be disturbed: a bucket of tokens as a value.
 
-Strategy: whoever wants a token is told how long to wait and gets the bucket as it is after that;
-tokens may be owed, so that several can wait in turn.
+Strategy: whoever wants a token is told how long to wait, and gets the bucket as it is without one
+token; moments are seconds of a clock that nobody sets.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Final
-
-_FOR_EVER_SECONDS: Final = 1e9
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +17,7 @@ class Bucket:
     rate: float
     burst: int
     tokens: float
-    at: datetime | None = None  # when the tokens were counted, None for never
+    at: float | None = None  # when the tokens were counted, None for never
 
     @staticmethod
     def full(rate: float, burst: int) -> Bucket:
@@ -37,23 +34,23 @@ class Bucket:
         """Whether a token can never be had."""
         return not self.is_unlimited and self.burst < 1
 
-    def wait_for_one(self, now: datetime) -> timedelta | None:
-        """Return how long to wait for a token, None if there never is one."""
+    def wait_for_one(self, now: float) -> float:
+        """Return the seconds until there is a token, infinite if there never is one."""
         if self.is_unlimited:
-            return timedelta()
+            return 0.0
         if self.gives_nothing:
-            return None
+            return inf
         missing = 1 - self._counted(now)
-        return timedelta(seconds=min(max(missing, 0) / self.rate, _FOR_EVER_SECONDS))
+        return max(missing, 0.0) / self.rate
 
-    def less_one(self, now: datetime) -> Bucket:
+    def less_one(self, now: float) -> Bucket:
         """Return the bucket after one token was drawn, be it one that is still owed."""
         if self.is_unlimited:
             return self
         return replace(self, tokens=self._counted(now) - 1, at=now)
 
-    def _counted(self, now: datetime) -> float:
+    def _counted(self, now: float) -> float:
         if self.at is None:
             return self.tokens
-        grown = max((now - self.at).total_seconds(), 0) * self.rate
+        grown = max(now - self.at, 0.0) * self.rate
         return min(self.tokens + grown, float(self.burst))
