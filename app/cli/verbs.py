@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version as installed_version
 from typing import TypeVar
 
 from app.cli.naming import program_name
 from app.cli.showing import show
 from app.model.errors import BadSetting
+from app.output.formats import Output
 from app.output.report import Report, Text, line
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import asks_for_help, parse
-from app.settings.pages import PURPOSES, help_text, plain_help
+from app.settings.manifests import ManifestsSettings
+from app.settings.pages import PURPOSES, help_text
 from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
@@ -40,12 +42,21 @@ def settings_of(
 
 def admit(words: Arguments, environment: Environment) -> int:
     """Answer reviews from files."""
-    from app.wiring.admit import answers  # the other verbs start faster without it
+    from app.wiring.admit import answered, answers  # the other verbs start faster without it
 
     settings = settings_of(AdmitSettings, "admit", words, environment)
-    if settings is not None:
-        for line in answers(settings):
-            sys.stdout.buffer.write(line)
+    if settings is None:
+        return 0
+    output = settings.answering.output
+    if output is Output.JSON:
+        return _streamed(answers(settings))
+    return show(answered(settings), output, environment)
+
+
+def _streamed(lines: Iterable[bytes]) -> int:
+    """Print lines as they come, for there may be many."""
+    for each in lines:
+        sys.stdout.buffer.write(each)
     return 0
 
 
@@ -59,13 +70,14 @@ def recommender(words: Arguments, environment: Environment) -> int:
 
 def replay(words: Arguments, environment: Environment) -> int:
     """Play recorded usage through the recommender."""
-    from app.wiring.replay import played  # the other verbs start faster without it
+    from app.wiring.replay import played, summed_up  # the other verbs start faster without it
 
     settings = settings_of(ReplaySettings, "replay", words, environment)
-    if settings is not None:
-        for line in played(settings):
-            sys.stdout.buffer.write(line)
-    return 0
+    if settings is None:
+        return 0
+    if settings.showing.is_streamed:
+        return _streamed(played(settings))
+    return show(summed_up(settings), settings.showing.output, environment)
 
 
 def admission(words: Arguments, environment: Environment) -> int:
@@ -122,18 +134,23 @@ def plan(words: Arguments, environment: Environment) -> int:
     return show(planned(settings), settings.showing.output, environment)
 
 
-def manifests(words: Arguments, _environment: Environment) -> int:
+def manifests(words: Arguments, environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
     from app.manifests.install import DOCUMENTS  # the other verbs start faster without it
 
-    usage = f"usage: {program_name()} manifests {'|'.join(DOCUMENTS)}"
-    if asks_for_help(words):
-        print(plain_help("manifests", "|".join(DOCUMENTS), program_name()), end="")
+    settings = settings_of(ManifestsSettings, "manifests", words, environment)
+    if settings is None:
+        print(f"\nDocuments: {', '.join(DOCUMENTS)}")
         return 0
-    if list(words) not in [[name] for name in DOCUMENTS]:
-        raise BadSetting(usage)
-    print(DOCUMENTS[words[0]](), end="")
-    return 0
+    if len(settings.names) != 1 or settings.names[0] not in DOCUMENTS:
+        raise BadSetting(f"usage: {program_name()} manifests {'|'.join(DOCUMENTS)}")
+    text = DOCUMENTS[settings.names[0]]()
+    if settings.printing.output is Output.YAML:
+        print(text, end="")
+        return 0
+    from app.wiring.manifests import report
+
+    return show(report(text), settings.printing.output, environment)
 
 
 def version(words: Arguments, environment: Environment) -> int:

@@ -33,6 +33,7 @@ from app.settings.flags import (
 )
 from app.settings.shared import (
     OWN_NAMESPACE,
+    AsJson,
     Cluster,
     Logging,
     Offline,
@@ -218,6 +219,7 @@ class Answering:
         bool, Flag("explain", SWITCH, "false", "show every decision with its reason")
     ]
     decode: Annotated[bool, Flag("decode", SWITCH, "false", "show the patch as JSON, not base64")]
+    output: AsJson
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "kubectl get vpa,deploy -A -o json | plumbline admit --objects - -- review.json",
             "by the objects of a cluster",
         ),
+        (
+            "plumbline admit --objects cluster.yaml -o table reviews.jsonl",
+            "many reviews, a row each",
+        ),
     ),
     "certs": (("plumbline certs --certs-dir certs --days 90", "make them for three months"),),
     "updater": (
@@ -68,6 +72,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "plumbline replay --objects cluster.yaml --events usage.jsonl",
             "what would be recommended at the end",
         ),
+        (
+            "plumbline replay --objects cluster.yaml --events usage.jsonl -o table",
+            "the same, for people",
+        ),
     ),
     "plan": (
         ("plumbline plan -n shop", "what would be done about the pods of a namespace"),
@@ -76,6 +84,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "manifests": (
         ("plumbline manifests crd | kubectl apply -f -", "teach a cluster what VPAs are"),
+        ("plumbline manifests all -o name", "what would be applied"),
     ),
     "completion": (
         ("source <(plumbline completion bash)", "complete in this shell"),

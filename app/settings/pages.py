@@ -12,6 +12,7 @@ from app.settings.doctor import DoctorSettings
 from app.settings.examples import EXAMPLES
 from app.settings.explain import ExplainSettings
 from app.settings.flags import Flag
+from app.settings.manifests import ManifestsSettings
 from app.settings.plan import PlanSettings
 from app.settings.recommendations import RecommendationsSettings
 from app.settings.recommender import RecommenderSettings
@@ -58,6 +59,7 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     ),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
     "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
+    "manifests": (ManifestsSettings, "Print documents that are applied to a cluster."),
     "version": (VersionSettings, "Print the version."),
 }
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from app.model.errors import BadSetting
 from app.model.fields import time_at
+from app.output.formats import Output
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
     PATH,
@@ -28,7 +29,7 @@ from app.settings.recommender import (
     RecommenderElection,
 )
 from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
-from app.settings.shared import Cluster, Logging, Offline, Profiling, Scope
+from app.settings.shared import AsJson, Cluster, Logging, Offline, Profiling, Scope
 
 _WANTED: Final = "a time such as 2026-01-05T10:00:00Z"
 
@@ -91,8 +92,19 @@ class Showing:
         bool, Flag("checkpoints", SWITCH, "false", "print the checkpoints that were written, too")
     ]
     csv: Annotated[
-        bool, Flag("csv", SWITCH, "false", "print a table of times and targets, not JSON")
+        bool, Flag("csv", SWITCH, "false", "print times and targets as CSV, as --output=csv does")
     ]
+    output: AsJson
+
+    @property
+    def wants_csv(self) -> bool:
+        """Whether times and targets are wanted, and nothing else."""
+        return self.csv or self.output is Output.CSV
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether each look can be printed as it comes."""
+        return self.wants_csv or self.output is Output.JSON
 
 
 @dataclass(frozen=True, slots=True)

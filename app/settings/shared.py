@@ -94,21 +94,19 @@ class Selection:
     ]
 
 
+_HOW: Final = (
+    "a table for people; json (an object a line), yaml or csv for programs; name for other commands"
+)
+AsTable = Annotated[Output, Flag("output", chosen(Output), Output.TABLE, _HOW, short="o")]
+AsJson = Annotated[Output, Flag("output", chosen(Output), Output.JSON, _HOW, short="o")]
+AsYaml = Annotated[Output, Flag("output", chosen(Output), Output.YAML, _HOW, short="o")]
+
+
 @dataclass(frozen=True, slots=True)
 class Showing:
     """How it is shown."""
 
-    output: Annotated[
-        Output,
-        Flag(
-            "output",
-            chosen(Output),
-            "table",
-            "a table for people; json (an object a line), yaml or csv for programs; name for "
-            "other commands",
-            short="o",
-        ),
-    ]
+    output: AsTable
 
 
 @dataclass(frozen=True, slots=True)

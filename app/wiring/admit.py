@@ -20,9 +20,11 @@ from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
 from app.model.errors import BadObject, BadSetting
 from app.model.review import Request, read_review
+from app.output.report import Report, Table
 from app.settings.admission import AdmitSettings, Answering
 from app.web.reviews import Pending, Reviewer
 from app.web.telling import INTERNAL_ERROR
+from app.wiring.admit_table import COLUMNS, called, row
 from app.wiring.knowledge import recorded_sources
 from app.wiring.rules import review_rules
 
@@ -59,6 +61,29 @@ class Uncounted:
 
 def answers(settings: AdmitSettings) -> Iterator[bytes]:
     """Yield the answer to each review as a line of JSON, those among the objects first."""
+    reviewer, reviews = _opened(settings)
+    for review in reviews:
+        yield _line(reviewer, review, settings.answering)
+
+
+def answered(settings: AdmitSettings) -> Report:
+    """Return the answers as a report: a row for each review, and its line as an object."""
+    reviewer, reviews = _opened(settings)
+    items = [orjson.loads(_line(reviewer, one, settings.answering)) for one in reviews]
+    requests = list(map(_request, reviews))
+    rows = [
+        row(request, _explanation(reviewer, request), item)
+        for request, item in zip(requests, items, strict=True)
+    ]
+    return Report(Table(COLUMNS, rows), items, list(map(called, requests)))
+
+
+def _opened(settings: AdmitSettings) -> tuple[Reviewer, list[Found]]:
+    """Return who answers, and the reviews, those among the objects first.
+
+    Raises:
+        BadSetting: there is no review.
+    """
     start_logging(settings.logging.verbosity)
     logging.getLogger("app.web").setLevel(logging.ERROR)  # the answers tell what was decided
     named = list(chain.from_iterable(map(documents, settings.reviews)))
@@ -68,9 +93,7 @@ def answers(settings: AdmitSettings) -> Iterator[bytes]:
     reviews += named
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
-    reviewer = Reviewer(sources, review_rules(settings.decisions), Uncounted())
-    for review in reviews:
-        yield _line(reviewer, review, settings.answering)
+    return Reviewer(sources, review_rules(settings.decisions), Uncounted()), reviews
 
 
 def _without_reviews(
@@ -113,7 +136,7 @@ def _line(reviewer: Reviewer, review: Found, shown: Answering) -> bytes:
     if shown.decode and (patch := answer["response"].get("patch")):
         answer["response"]["patch"] = orjson.loads(b64decode(patch))
     if shown.explain:
-        answer["explanation"] = _explanation(reviewer, review)
+        answer["explanation"] = _explanation(reviewer, _request(review))
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -136,8 +159,7 @@ def _request(review: Found) -> Request | str:
         return str(error)
 
 
-def _explanation(reviewer: Reviewer, review: Found) -> dict[str, Any]:
-    request = _request(review)
+def _explanation(reviewer: Reviewer, request: Request | str) -> dict[str, Any]:
     if isinstance(request, str):
         return {"reason": "UnreadableReview", "message": request}
     if request.resource.word != "pods":

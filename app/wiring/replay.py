@@ -13,24 +13,30 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from app.adapters.files import STDIN, Document, Unreadable, documents
 from app.adapters.lines import lines
 from app.adapters.recorded import RecordedCluster
 from app.core.recommendation.moments import nanoseconds, span
+from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
-from app.ports import Owners
+from app.output.report import Json, Line, Piece, Report, Table
+from app.ports import VPAS, Owners
 from app.settings.replay import ReplaySettings
 from app.simulator.changes import read_change
 from app.simulator.cluster import Cluster
 from app.simulator.history import History, read_history
 from app.simulator.process import Terms
-from app.simulator.replay import Replay, Schedule
+from app.simulator.replay import Look, Replay, Schedule
 from app.simulator.report import CSV_HEADER, Bar, csv_lines, json_lines
 from app.wiring.recommender_rules import recommender_rules
 
 _PROMETHEUS: Final = "prometheus"
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
+_COLUMNS: Final = ("TIME", "NAMESPACE", "VPA", "CONTAINER", "CPU", "MEMORY")
+_RESOURCES: Final = ("cpu", "memory")
 _COMPLAINTS: Final = {
     "unknown": "are of containers that no pod had at the time",
     "misdated": "are dated far from the time when they were seen",
@@ -38,25 +44,57 @@ _COMPLAINTS: Final = {
 
 
 def played(settings: ReplaySettings) -> Iterator[bytes]:
-    """Yield what a replay prints.
+    """Yield what a replay prints for programs, as it goes.
 
     Raises:
         BadSetting: there is nothing to play, or no time to play it in.
     """
+    showing = settings.showing
+    if showing.wants_csv:
+        yield CSV_HEADER
+    for look in _looks(settings):
+        if showing.wants_csv:
+            yield from csv_lines(look)
+        else:
+            yield from json_lines(look, checkpoints=showing.checkpoints)
+
+
+def summed_up(settings: ReplaySettings) -> Report:
+    """Return what a replay shows, as a report: a row for each target.
+
+    Raises:
+        BadSetting: there is nothing to play, or no time to play it in.
+    """
+    rows: list[Line] = []
+    items: list[Json] = []
+    for look in _looks(settings):
+        rows += _rows(look)
+        lines = json_lines(look, checkpoints=settings.showing.checkpoints)
+        items += map(orjson.loads, lines)
+    names = [f"verticalpodautoscaler.{VPAS.group}/{one['name']}" for one in items if "name" in one]
+    return Report(Table(_COLUMNS, rows), items, names)
+
+
+def _rows(look: Look) -> Iterator[Line]:
+    for vpa in look.vpas:
+        for one in vpa.recommendation or ():
+            amounts = (
+                amount(name, one.target[name]) if name in one.target else "-" for name in _RESOURCES
+            )
+            cells = (f"{look.now:%Y-%m-%dT%H:%M:%SZ}", vpa.namespace, vpa.name, one.container)
+            yield tuple(map(Piece, (*cells, *amounts)))
+
+
+def _looks(settings: ReplaySettings) -> Iterator[Look]:
+    """Play, and tell in the end what could not be used."""
     bar = Bar(sys.stderr)
     cluster = _cluster(settings.offline.objects)
     history = _history(settings.playing.events, bar)
     schedule = _schedule(settings, history)
     replay = Replay(history, cluster, _terms(settings), schedule, partial(bar.show, "playing"))
-    showing = settings.showing
-    if showing.csv:
-        yield CSV_HEADER
     for look in replay.play():
         bar.clear()
-        if showing.csv:
-            yield from csv_lines(look)
-        else:
-            yield from json_lines(look, checkpoints=showing.checkpoints)
+        yield look
     bar.clear()
     _tell(replay.problems)
     for count, complaint in _COMPLAINTS.items():
@@ -121,7 +159,7 @@ def _schedule(settings: ReplaySettings, history: History) -> Schedule:
         interval=span(playing.interval or settings.loop.interval),
         until=until_ns,
         looks=looks,
-        every_tick=showing.csv and not looks,
+        every_tick=showing.wants_csv and not looks,
     )
 
 

@@ -16,11 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.adapters.files import Document, Unreadable
+from app.model.review import read_review
+from app.output.report import Table
 from app.settings.admission import AdmitSettings
 from app.settings.command_line import parse
 from app.web.application import webhook
 from app.web.reviews import Reviewer, ReviewRules
-from app.wiring.admit import Uncounted, answers
+from app.wiring.admit import Uncounted, answered, answers
+from app.wiring.admit_table import row
 from app.wiring.knowledge import RecordedKnowledge, recorded_sources
 from tests import logging_state, make
 from tests.junk import objects_like
@@ -171,6 +174,47 @@ def test_explanations(objects: Path, tmp_path: Path, review: Json, reason: str) 
     path.write_bytes(orjson.dumps(review))
     (line,) = admitted(path, "--explain", "--objects", objects)
     assert orjson.loads(line)["explanation"]["reason"] == reason
+
+
+ROWS = [
+    (0, "review-1  default  pod/web-0  patched  cpu 100m -> 250m  Sized: VPA web targets"),
+    (3, "review-1  other  pod/web-0  allowed  -  NoVPAInNamespace: "),
+    (4, "review-1  default  verticalpodautoscaler/new  refused  -  VerticalPodAutoscaler."),
+    (5, "review-1  default  verticalpodautoscaler/new  patched  -  -"),
+    (
+        6,
+        'review-1  default  verticalpodautoscaler/web  allowed  -  spec.updatePolicy: updateMode "',
+    ),
+    (10, "7  -  -/-  allowed  -  -"),
+    (11, "-  -  review/-  unreadable  -  request: expected an object"),
+]
+
+
+def test_rows_for_people(objects: Path, tmp_path: Path) -> None:
+    """A row says what became of a review, and why; a name is what other commands take."""
+    (tmp_path / "reviews.jsonl").write_bytes(b"\n".join(map(orjson.dumps, REVIEWS)))
+    words = ["-v=0", "--objects", str(objects), "--", str(tmp_path / "reviews.jsonl")]
+    report = answered(parse(AdmitSettings, words, {}))
+    assert isinstance(report.body, Table)
+    shown = ["  ".join(piece.text for piece in row) for row in report.body.rows]
+    assert [shown[index][: len(row)] for index, row in ROWS] == [row for _, row in ROWS]
+    assert [report.names[index] for index in (0, 4)] == ["pod/web-0", "verticalpodautoscaler/new"]
+    assert len(report.items) == len(REVIEWS)
+
+
+def test_several_containers_are_told_apart() -> None:
+    """What a container had or gets may be missing."""
+    told = {
+        "reason": "Sized",
+        "message": "by web",
+        "containers": [
+            {"name": "a", "cpu": {"gets": {"request": "1"}}, "memory": {"had": {"limit": "1Gi"}}},
+            {"name": "b", "cpu": {"had": {"request": "1"}, "gets": {"request": "1"}}},
+        ],
+    }
+    request = read_review(REVIEWS[0])
+    shown = row(request, told, {"response": {"uid": "u", "allowed": True, "patch": "x"}})
+    assert [piece.text for piece in shown][3:] == ["patched", "a cpu none -> 1", "Sized: by web"]
 
 
 def test_a_decoded_patch_is_the_patch(objects: Path, tmp_path: Path) -> None:

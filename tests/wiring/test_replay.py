@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import yaml
 
 from app.cli import main
 from tests import make
@@ -105,6 +106,39 @@ def test_a_table(run: Run) -> None:
         b"2026-01-05T00:03:00Z,default,web,app,126,511772986",
     ]
     assert len(run("--csv", "--at=2026-01-05T00:03:00Z", events=story().lines).out) == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "lines"),
+    [
+        (
+            "table",
+            [
+                b"TIME                  NAMESPACE  VPA  CONTAINER  CPU   MEMORY",
+                b"2026-01-05T00:03:00Z  default    web  app        126m  488Mi",
+            ],
+        ),
+        ("name", [b"verticalpodautoscaler.autoscaling.k8s.io/web"]),
+        (
+            "csv",
+            [
+                b"time,namespace,vpa,container,cpu_millicores,memory_bytes",
+                b"2026-01-05T00:03:00Z,default,web,app,126,511772986",
+            ],
+        ),
+    ],
+)
+def test_formats(run: Run, output: str, lines: list[bytes]) -> None:
+    """The same moment for people, for other commands, and for table programs."""
+    found = run("-o", output, "--at=2026-01-05T00:03:00Z", events=story().lines)
+    assert (found.out, found.said) == (lines, "")
+
+
+def test_yaml_says_what_json_says(run: Run) -> None:
+    """A document for each line."""
+    texts = run("-oyaml", "--checkpoints", events=story().lines).out
+    expected = run("--checkpoints", events=story().lines).lines
+    assert list(yaml.safe_load_all(b"\n".join(texts))) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,36 @@
+"""Documents that are applied to a cluster, as a report."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import yaml
+
+from app.model.kinds import group_of
+from app.output.report import Json, Piece, Report, Table
+
+_COLUMNS: Final = ("KIND", "NAMESPACE", "NAME")
+
+
+def report(text: str) -> Report:
+    """Return the documents of a text: a row, an object and a name for each."""
+    items: list[Json] = [item for item in yaml.safe_load_all(text) if item]
+    rows = [
+        (
+            Piece(item["kind"]),
+            Piece(item["metadata"].get("namespace", "-")),
+            Piece(item["metadata"]["name"]),
+        )
+        for item in items
+    ]
+    return Report(Table(_COLUMNS, rows), items, list(map(_name, items)))
+
+
+def _name(item: Json) -> str:
+    """Return what kubectl calls it."""
+    kind, group = item["kind"].lower(), group_of(item["apiVersion"])
+    return (
+        f"{kind}.{group}/{item['metadata']['name']}"
+        if group
+        else f"{kind}/{item['metadata']['name']}"
+    )
