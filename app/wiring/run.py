@@ -96,6 +96,7 @@ def _drive(scene: Scene, pace: Pace, show: Show, stopping: threading.Event) -> N
     pacer = _Pacer(scene, pace.speed)
     speed = "as fast as can be" if math.isinf(pace.speed) else f"{pace.speed:g}x"
     while not stopping.is_set():
+        show.heed()
         for happening in scene.onlooker.news():
             show.happened(happening)
         if show.wants_view():

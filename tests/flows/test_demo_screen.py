@@ -63,6 +63,17 @@ class Seen:
             shown[int(number)] = COLOUR.sub("", row)
         return [shown[number] for number in sorted(shown)]
 
+    def stops(self, seconds: float = SECONDS) -> bool:
+        """Whether the program comes to be stopped; what it writes before is taken in."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        until = monotonic() + seconds
+        while monotonic() < until:
+            self.read(0.1)
+            if stat.read_text().rpartition(")")[2].split()[0] == "T":
+                self.read(0.1)
+                return True
+        return False
+
     def ends(self, seconds: float = SECONDS) -> bool:
         """Whether the program ends; what it writes last is taken in."""
         until = monotonic() + seconds
@@ -88,6 +99,7 @@ def on_a_terminal(**environment: str) -> Iterator[Seen]:
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
+        process_group=0,  # as a shell has it; nobody stops whom no shell could continue
     )
     signal.signal(signal.SIGINT, before)
     os.close(theirs)
@@ -131,6 +143,28 @@ def test_a_minute_of_it() -> None:
         assert [row.split()[0] for row in rows if "TooFewReplicas" in row[-15:]] == ["billing"]
         assert [port for port in seen.ports if not is_free(port)] == []
         assert not Path(folder(ended[0])).exists()
+
+
+def test_stopped_and_continued() -> None:
+    """Ctrl-Z gives the terminal back, `fg` draws all of it anew, an interrupt still ends it."""
+    with on_a_terminal() as seen:
+        assert seen.waits_for("billing")
+        shown = termios.tcgetattr(seen.terminal)[3] & termios.ECHO
+        seen.process.send_signal(signal.SIGTSTP)
+        assert seen.stops()
+        stopped, is_echoed = seen.text, termios.tcgetattr(seen.terminal)[3] & termios.ECHO
+        seen.text = ""
+        seen.process.send_signal(signal.SIGCONT)
+        assert seen.waits_for("billing")
+        drawn = seen.text
+        seen.process.send_signal(signal.SIGINT)
+        assert seen.ends()
+
+        assert (shown, is_echoed) == (0, termios.ECHO)
+        assert stopped.endswith(LEFT)
+        assert drawn.startswith(ENTERED)
+        assert "STANDING" in drawn
+        assert seen.process.returncode == 0
 
 
 def test_without_colours() -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Final, Protocol, TextIO
 
+from app.wiring.screen.job import Job
 from app.wiring.screen.picture import picture, told
 from app.wiring.screen.terminal import Terminal, is_terminal
 from app.wiring.screen.view import Happening, View
@@ -23,6 +24,10 @@ class Show(Protocol):
 
     def happened(self, happening: Happening, /) -> None:
         """Show something that happened."""
+        ...
+
+    def heed(self) -> None:
+        """Do what the shell asks for, such as to stop for a while."""
         ...
 
     def wants_view(self) -> bool:
@@ -63,6 +68,9 @@ class Lines:
         """Write a line."""
         self.told([told(happening)])
 
+    def heed(self) -> None:
+        """Do nothing: there is nothing to be given back."""
+
     def wants_view(self) -> bool:
         """Nothing is drawn."""
         return False
@@ -85,6 +93,7 @@ class Screen:
         self._frame_seconds = frame_seconds
         self._lines = Lines(stream)
         self._terminal = Terminal(stream, environment)
+        self._job = Job()
         self._commands: Sequence[str] = ()
         self._drawn_at = float("-inf")
 
@@ -92,11 +101,22 @@ class Screen:
     def entered(self, commands: Sequence[str], /) -> Iterator[None]:
         """Take the terminal; the commands stay readable above, when it is given back."""
         self._commands = commands
-        with self._lines.entered(commands), self._terminal.entered():
+        with self._lines.entered(commands), self._job.heeding(), self._terminal.entered():
             yield
 
     def happened(self, happening: Happening, /) -> None:
         """Do nothing: the view has it."""
+
+    def heed(self) -> None:
+        """Stop with the terminal as it was before; draw anew after a stop."""
+        if self._job.is_to_stop():
+            with self._terminal.left():
+                self._job.stop()
+        elif self._job.is_continued():
+            self._terminal.take()
+        else:
+            return
+        self._drawn_at = float("-inf")
 
     def wants_view(self) -> bool:
         """Whether the last picture is old."""

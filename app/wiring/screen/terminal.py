@@ -2,7 +2,7 @@
 
 Strategy: on the alternate screen, without cursor, only lines that changed are written, all of them
 at once. What is typed meanwhile is not shown. Leaving the block restores everything, however it is
-left.
+left; so does stopping for a while.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from app.output.formats import Output, shown
 from app.output.report import Line, Report, Text
@@ -41,16 +41,35 @@ class Terminal:
         self._is_coloured = not environment.get("NO_COLOR")
         self._drawn: list[str] = []
         self._size = (0, 0)
+        self._typing = _Typing()
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Take the terminal over, and give it back at the end."""
-        with _unechoed():
-            self._write(_ENTER)
-            try:
-                yield
-            finally:
-                self._write(_LEAVE)
+        self.take()
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Give the terminal back for a while."""
+        self._give_back()
+        try:
+            yield
+        finally:
+            self.take()
+
+    def take(self) -> None:
+        """Take the terminal over; nobody knows what it shows."""
+        self._typing.hide()
+        self._size = (0, 0)
+        self._write(_ENTER)
+
+    def _give_back(self) -> None:
+        self._write(_LEAVE)
+        self._typing.show()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -92,19 +111,24 @@ def _report(lines: Sequence[Line]) -> Report:
     return Report(Text(lines), (), ())
 
 
-@contextmanager
-def _unechoed() -> Iterator[None]:
-    """Keep what is typed from being shown."""
-    if termios is None or sys.stdin is None or not sys.stdin.isatty():
-        yield
-        return
-    number = sys.stdin.fileno()
-    before = termios.tcgetattr(number)
-    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
-    termios.tcsetattr(number, termios.TCSANOW, quiet)
-    try:
-        yield
-    finally:
+class _Typing:
+    """What is typed, which is not shown meanwhile."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+
+    def hide(self) -> None:
+        if termios is None or sys.stdin is None or not sys.stdin.isatty():
+            return
+        found = termios.tcgetattr(sys.stdin)
+        self._before = self._before or found  # whoever stopped us may have left it hidden
+        quiet = [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
+
+    def show(self) -> None:
+        if self._before is None:
+            return
         with suppress(termios.error):
-            termios.tcsetattr(number, termios.TCSANOW, before)
-            termios.tcflush(number, termios.TCIFLUSH)
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        self._before = None
