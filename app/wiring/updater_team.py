@@ -19,6 +19,7 @@ from app.workers.boosts import Boosts
 from app.workers.calls import Calls
 from app.workers.carrying import Carrier, Doors
 from app.workers.deciding import Decider
+from app.workers.doubts import Doubts
 from app.workers.journal import Journal
 from app.workers.notebook import Notebook
 from app.workers.pace import Pace, PaceRules
@@ -102,7 +103,7 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
     )
     notebook = Notebook(rules)
     lease = WebhookLease(around.acting, lease_rules(settings.admission), around.clock)
-    doors = _doors(settings, around, lease, teller)
+    doors = _doors(settings, around, lease, teller, rules)
     hands = Hands(
         _decider(settings, rules, around),
         Carrier(doors, notebook, rules, settings.acting.concurrency),
@@ -139,10 +140,15 @@ def _decider(settings: UpdaterSettings, rules: UpdateRules, around: Surroundings
 
 
 def _doors(
-    settings: UpdaterSettings, around: Surroundings, lease: WebhookLease, teller: Teller
+    settings: UpdaterSettings,
+    around: Surroundings,
+    lease: WebhookLease,
+    teller: Teller,
+    rules: UpdateRules,
 ) -> Doors:
     disruption, acting = settings.disruption, settings.acting
-    rules = PaceRules(
+    calls = Calls(around.acting)
+    rates = PaceRules(
         disruption.rate_per_second,
         disruption.burst,
         acting.namespace_rate_per_second,
@@ -150,10 +156,11 @@ def _doors(
     )
 
     def pace() -> Pace:
-        return Pace(rules, around.clock)
+        return Pace(rates, around.clock)
 
     return Doors(
-        Calls(around.acting),
+        calls,
+        Doubts(calls, rules, around.clock),
         Trials(around.acting),
         evictions=pace(),
         resizes=pace(),

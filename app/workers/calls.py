@@ -39,6 +39,7 @@ class Answer:
 
 
 ACCEPTED: Final = Answer()
+_UNDONE: Final = Answer(Unavailable("it was not carried out"))
 
 
 class Calls:
@@ -56,7 +57,7 @@ class Calls:
             if aftermath is Aftermath.GONE:
                 return Answer(error, is_gone=True)
             if isinstance(error, Unavailable) and aftermath is not Aftermath.BUDGET:
-                return self._after_silence(pod, error, lambda found: found.deleted is not None)
+                return self._after_silence(pod, None, error)
             return Answer(error)
         return ACCEPTED
 
@@ -80,7 +81,7 @@ class Calls:
         except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
             return Answer(error, is_gone=self._is_gone(pod))
         except Unavailable as error:
-            return self._after_silence(pod, error, lambda found: has_asked(found, change))
+            return self._after_silence(pod, change, error)
         except ClusterError as error:
             return Answer(error)
         generation = found.get("metadata", {}).get("generation")
@@ -101,19 +102,32 @@ class Calls:
                 extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(answer.error)}
                 log.warning("pod not marked", extra=extra)
 
-    def _after_silence(
-        self, pod: Pod, error: ClusterError, is_done: Callable[[Pod], bool]
-    ) -> Answer:
+    def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> Answer:
         """Return what came of a call that may have been carried out all the same."""
+        seen = self._seen(pod, change)
+        if seen is None:
+            return Answer(error, is_doubtful=True)
+        if seen.error is not None:
+            return Answer(error, is_doubtful=error.status in _UNANSWERED)
+        return seen
+
+    def again(self, pod: Pod, change: PodChange | None) -> Answer | None:
+        """Return late what came of a call, None if it still cannot be seen; leave its marks."""
+        seen = self._seen(pod, change)
+        if change is not None and seen is not None and seen.error is None and seen is not ACCEPTED:
+            self._leave_marks(pod, change)
+        return seen
+
+    def _seen(self, pod: Pod, change: PodChange | None) -> Answer | None:
+        """Return what came of a resize or, without a change, an eviction; None if nobody tells."""
         try:
             found = self._look(pod)
         except ClusterError:
-            return Answer(error, is_doubtful=True)
+            return None
         if found is None:
             return ACCEPTED
-        if is_done(found):
-            return Answer(generation=found.generation)
-        return Answer(error, is_doubtful=error.status in _UNANSWERED)
+        is_done = found.deleted is not None if change is None else has_asked(found, change)
+        return Answer(generation=found.generation) if is_done else _UNDONE
 
     def _is_gone(self, pod: Pod) -> bool:
         try:

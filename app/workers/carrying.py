@@ -32,6 +32,7 @@ from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.ports import Clock
 from app.workers.calls import Answer, Calls, doubt
+from app.workers.doubts import Doubts
 from app.workers.notebook import Actor, Entry, Lesson, Notebook
 from app.workers.pace import RATE_LIMITED, Pace
 from app.workers.trials import Trials
@@ -90,6 +91,7 @@ class Doors:
     """What carrying out needs of the world."""
 
     calls: Calls
+    doubts: Doubts
     trials: Trials
     evictions: Pace
     resizes: Pace
@@ -140,6 +142,13 @@ class Carrier:
             for _ in range(workers):
                 pool.submit(self._work, work)
         return work.ended()
+
+    def settle_doubts(self) -> None:
+        """Look what came of calls in doubt."""
+        for lesson in self._doors.doubts.settled():
+            self._notebook.learn(lesson)
+            if lesson.outcome is not None:
+                self._doors.told(lesson.outcome)
 
     def _work(self, work: _Work) -> None:
         clock = self._doors.clock
@@ -267,6 +276,7 @@ class Carrier:
         lessons = [Lesson(outcome, job.snapshot)]
         if answer.is_doubtful and not self._rules.upstream.budget_per_vpa:
             lessons.append(Lesson(change=doubt(step.pod, change, now)))
+            self._doors.doubts.note(outcome, job.snapshot)
         self._notebook.learn(*lessons)
         work.done.tried(outcome)
         self._doors.told(outcome)

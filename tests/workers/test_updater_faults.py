@@ -355,6 +355,43 @@ def test_a_resize_without_an_answer(error: ClusterError) -> None:
     assert stage.carried.count("patch", "resize") == 4
 
 
+@pytest.mark.parametrize("too_late", [False, True], ids=["undone", "done"])
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> None:
+    """Once it is back the workload goes on, and nothing is done twice."""
+    stage = staged("--update-concurrency=1", mode=mode, cpu="RestartContainer")
+    stage.faults.order(Fault(SILENCE, "", PODS, times=1000))
+    if too_late:
+        stage.faults.order(Fault(SILENCE, "evict", times=2, too_late=True))
+        stage.faults.order(resizes(SILENCE, 2, too_late=True))
+    uids = stage.uids()
+    stage.round()
+    stage.faults.clear()
+    began = stage.carried.count("evict") + stage.carried.count("patch", "resize")
+    assert began == (2 if too_late else 0)
+    stage.run(20)
+    stage.round()
+    assert stage.carried.count("evict") + stage.carried.count("patch", "resize") == began + 2
+    stage.run(300)
+    assert stage.requests() == ["200m"] * 4
+    evicted = 0 if mode == "InPlaceOrRecreate" else 4
+    assert (len(seen(stage)), len(uids - stage.uids())) == (evicted, evicted)
+    assert stage.carried.count("patch", "resize") == 4 - evicted
+    assert stage.metric("in_place_updated_pods_total") == 4 - evicted
+    assert stage.metric("evicted_pods_total") == evicted
+
+
+def test_an_api_server_that_stays_silent() -> None:
+    """Nothing is looked at more than once a round, and nothing is remembered for ever."""
+    stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate", cpu="RestartContainer")
+    stage.faults.order(Fault(SILENCE, "", PODS, times=100_000))
+    stage.run(600)
+    assert stage.carried.count("patch", "resize") == 0
+    stage.faults.clear()
+    stage.run(900)
+    assert stage.requests() == ["200m"] * 4
+
+
 def test_mode_in_place_never_evicts() -> None:
     """Whatever its resizes are answered."""
     stage = staged(mode="InPlace")
