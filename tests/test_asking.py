@@ -158,7 +158,7 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
         ["plan", "-A"],
         ["explain", "web-0"],
         ["doctor"],
-        ["run", "--dry-run", f"--kubeconfig={path}", *ports],
+        ["run", "--dry-run", "-n", "shop", *ports],
     ):
         code, output, errors = plumbline(*words, KUBECONFIG=str(path))
         assert (code, output) == (3, "")

@@ -252,6 +252,11 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             id="a real cluster to run on",
         ),
         pytest.param(
+            ["run", "--dry-run", "--objects=shop.yaml"],
+            "--objects: a dry run looks at a real cluster; leave out one of both",
+            id="a real cluster, and one in files",
+        ),
+        pytest.param(
             ["run", "--speed=0"],
             '--speed takes a number above zero, or max, not "0"',
             id="time that stands",

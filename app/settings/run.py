@@ -94,7 +94,16 @@ class Serving:
 class Real:
     """A real cluster instead of the one in memory; it is only looked at."""
 
-    kubeconfig: Annotated[str, Flag("kubeconfig", TEXT, "", "kubeconfig file of a real cluster")]
+    kubeconfig: Annotated[
+        str,
+        Flag(
+            "kubeconfig",
+            TEXT,
+            "",
+            "kubeconfig file of a real cluster; a dry run without one takes $KUBECONFIG, or the "
+            "usual one",
+        ),
+    ]
     context: Annotated[
         str, Flag("context", TEXT, "", "context of the kubeconfig; empty for its current one")
     ]
@@ -102,7 +111,14 @@ class Real:
         bool, Flag("dry-run", SWITCH, "false", "tell what would be written, and write nothing")
     ]
     namespace: Annotated[
-        str, Flag("vpa-object-namespace", TEXT, "", "look at this namespace only; empty for all")
+        str,
+        Flag(
+            "vpa-object-namespace",
+            TEXT,
+            "",
+            "look at this namespace only; empty for all",
+            short="n",
+        ),
     ]
 
     def __post_init__(self) -> None:
@@ -111,8 +127,6 @@ class Real:
                 "--kubeconfig: on a real cluster run only looks on; add --dry-run, "
                 "or start admission, recommender and updater"
             )
-        if self.dry_run and not self.kubeconfig:
-            raise BadSetting("--dry-run: say on which cluster, with --kubeconfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +148,7 @@ class RunSettings:
     offline: Offline
     real: Real
     features: Features
+
+    def __post_init__(self) -> None:
+        if self.real.dry_run and self.offline.objects:
+            raise BadSetting("--objects: a dry run looks at a real cluster; leave out one of both")

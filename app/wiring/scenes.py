@@ -133,7 +133,8 @@ class Observed:
     """On a real cluster, which is only read."""
 
     def __init__(self, settings: RunSettings, listeners: Listeners, folder: Path) -> None:
-        self.title = f"Plumbline looks at {settings.real.context or settings.real.kubeconfig}"
+        real = settings.real
+        self.title = f"Plumbline looks at {real.context or real.kubeconfig or 'your cluster'}"
         cast = cast_of(settings)
         # Pods that would be created now would come to our webhook, which answers.
         webhook = replace(cast.updater.admission, is_on=False)
