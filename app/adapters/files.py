@@ -28,6 +28,7 @@ from app.model.errors import BadObject, BadSetting
 STDIN: Final = "-"
 _LINES: Final = (".jsonl", ".ndjson")
 _SUFFIXES: Final = (".yaml", ".yml", ".json", *_LINES)
+_PACKED: Final = ".gz"
 _GZIP: Final = b"\x1f\x8b"
 _MOST_BYTES: Final = 2**31  # unpacked
 _LARGE_BYTES: Final = 2**20  # of a list that is not read as a whole
@@ -76,7 +77,7 @@ def documents(path: str) -> Found:
 def _of_folder(folder: Path) -> Found:
     for path in sorted(folder.rglob("*")):
         is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if is_hidden or not path.name.removesuffix(".gz").endswith(_SUFFIXES):
+        if is_hidden or not path.name.removesuffix(_PACKED).endswith(_SUFFIXES):
             continue
         try:
             if path.is_file():
@@ -93,14 +94,19 @@ def _of_file(path: str) -> Found:
     except BadObject as error:
         yield Unreadable(shown, str(error))
         return
+    is_misnamed = path.endswith(_PACKED) and not packed.startswith(_GZIP)
     del packed
     large = find_list(body) if len(body) > _LARGE_BYTES else None
     if large is not None and _said(large.envelope) is not None:
         yield from _of_list(large, f"{shown}:1")
         return
-    is_lines = path.removesuffix(".gz").endswith(_LINES)
+    is_lines = path.removesuffix(_PACKED).endswith(_LINES)
     for line, value in _values(body, is_lines=is_lines):
-        yield from _opened(value, f"{shown}:{line}")
+        for found in _opened(value, f"{shown}:{line}"):
+            if is_misnamed and isinstance(found, Unreadable):
+                yield Unreadable(found.place, f"is no gzip, and {found.message}")
+            else:
+                yield found
 
 
 def _of_list(found: JsonList, place: str) -> Found:

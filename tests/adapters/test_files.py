@@ -154,6 +154,9 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
             "x.gz", gzip.compress(YAML)[:20] + b"x" * 50, [("", "")], id="packed, damaged"
         ),
         pytest.param("x.gz", b"\x1f\x8b" + b"x" * 50, [("", "")], id="nothing packed"),
+        pytest.param(
+            "x.gz", b"not packed", [("1", "is no gzip, and holds no object")], id="only named so"
+        ),
         pytest.param("x", b"\x00\x01\x02", [("1", "")], id="bytes"),
         pytest.param(
             "x.json",
