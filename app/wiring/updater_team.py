@@ -101,7 +101,7 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
         journal=journal,
         summaries=summaries,
     )
-    notebook = Notebook(rules)
+    notebook = Notebook(rules, around.clock)
     lease = WebhookLease(around.acting, lease_rules(settings.admission), around.clock)
     doors = _doors(settings, around, lease, teller, rules)
     hands = Hands(
@@ -167,6 +167,6 @@ def _doors(
         clock=around.clock,
         snapshot=around.snapshot,
         may_act=around.may_act,
-        may_evict=lambda: lease.is_fresh(around.clock.now()),
+        may_evict=lease.is_fresh,
         told=teller.tried,
     )

@@ -3,10 +3,12 @@
 Strategy: a plan is made from the memory of one moment while calls go on; what those calls teach
 is put on top of the plan's memory afterwards, so nothing is lost. A call begins only if nobody
 else acts on its pod, and if no place of its owner was taken by others since its plan was made.
+When the clock is set, what is remembered moves along.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +22,16 @@ from app.core.updating.decisions import Action
 from app.core.updating.memory import Memory
 from app.core.updating.outcomes import Outcome, learn
 from app.core.updating.rules import UpdateRules
+from app.core.updating.shifting import shifted
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
+from app.ports import Clock
+
+log = logging.getLogger(__name__)
 
 Owner = tuple[str, ObjectKey]  # namespace and owner
 
+_UNNOTICED: Final = timedelta(seconds=2)  # clocks are set by so much all the time
 _KEPT: Final = timedelta(hours=1)  # the last deed for a pod that is gone
 
 
@@ -48,6 +55,14 @@ class Lesson:
     outcome: Outcome | None = None
     snapshot: Snapshot = field(default_factory=Snapshot)
     change: Callable[[Memory], Memory] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A lesson, and by which clock its moments are told."""
+
+    lesson: Lesson
+    origin: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +100,13 @@ class Entry(StrEnum):
 class Notebook:
     """Memory and order among threads; every method may be called from any of them."""
 
-    def __init__(self, rules: UpdateRules) -> None:
+    def __init__(self, rules: UpdateRules, clock: Clock) -> None:
         self._rules = rules
+        self._clock = clock
         self._changed = threading.Condition()
+        self._origin = self._begun_origin = self._memory_origin = _origin(clock)
         self._memory = Memory()
-        self._lessons: list[Lesson] = []  # since the last plan of everything began
+        self._lessons: list[_Noted] = []  # since the last plan of everything began
         self._learnt = 0  # how many of them are in the memory
         self._count = 0  # moments
         self._begun = 0  # the moment at which the last plan of everything began
@@ -114,6 +131,7 @@ class Notebook:
         """Return the memory for a plan about everything; `planned` takes in what it learns."""
         with self._changed:
             memory = self._remembered()
+            self._begun_origin = self._origin
             self._lessons, self._learnt = [], 0
             self._traces, self._begun = self._traces.since(self._begun), self._count
             return memory, Actor(name, self._count)
@@ -121,23 +139,40 @@ class Notebook:
     def planned(self, memory: Memory) -> None:
         """Take over the memory of a plan; what was learnt since it began comes on top."""
         with self._changed:
-            self._memory, self._learnt = memory, 0
+            self._memory, self._memory_origin, self._learnt = memory, self._begun_origin, 0
 
     def learn(self, *lessons: Lesson) -> None:
         """Note what is to be remembered."""
         with self._changed:
-            self._lessons += lessons
+            self._look_at_clock()
+            self._lessons += [_Noted(lesson, self._origin) for lesson in lessons]
             for lesson in lessons:
                 if lesson.outcome is not None:
                     deed = _deed(lesson.outcome)
                     self._deeds[deed.uid] = deed
 
     def _remembered(self) -> Memory:
+        self._look_at_clock()
         fresh = self._lessons[self._learnt :]
         self._learnt = len(self._lessons)
-        for _, lessons in groupby(fresh, key=_kind):
-            self._memory = _after(self._memory, list(lessons), self._rules)
+        for (_, _, origin), found in groupby(fresh, key=_kind):
+            lessons = [noted.lesson for noted in found]
+            self._memory = _after(self._told_from(origin), lessons, self._rules)
+        self._memory = self._told_from(self._origin)
         return self._memory
+
+    def _told_from(self, origin: datetime) -> Memory:
+        """Return the memory as a clock tells it that began at another time of day."""
+        memory = shifted(self._memory, origin - self._memory_origin)
+        self._memory_origin = origin
+        return memory
+
+    def _look_at_clock(self) -> None:
+        origin = _origin(self._clock)
+        if abs(origin - self._origin) > _UNNOTICED:
+            seconds = (origin - self._origin).total_seconds()
+            log.warning("the clock was set", extra={"seconds": seconds})
+            self._origin = origin
 
     # --- order
 
@@ -203,8 +238,13 @@ def _deed(outcome: Outcome) -> Deed:
     )
 
 
-def _kind(lesson: Lesson) -> tuple[int, bool]:
-    return id(lesson.snapshot), lesson.change is None
+def _origin(clock: Clock) -> datetime:
+    """Return the time of day at which the monotonic clock began; it differs once one is set."""
+    return clock.now() - timedelta(seconds=clock.monotonic())
+
+
+def _kind(noted: _Noted) -> tuple[int, bool, datetime]:
+    return id(noted.lesson.snapshot), noted.lesson.change is None, noted.origin
 
 
 def _after(memory: Memory, lessons: Sequence[Lesson], rules: UpdateRules) -> Memory:

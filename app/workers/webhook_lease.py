@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from math import inf
 from typing import Final
 
 from app.core.updating.webhook import is_fresh
@@ -21,7 +22,7 @@ from app.telemetry.updater import LeaseTrouble
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (0.1, 0.3)
-_BELIEVED: Final = timedelta(seconds=10)
+_BELIEVED_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,14 @@ class WebhookLease:
         self._clock = clock
         self._said = ""
         self._lock = threading.Lock()
-        self._looked = (HEALTHY, datetime.min.replace(tzinfo=UTC))
+        self._looked = (HEALTHY, -inf)
 
-    def is_fresh(self, now: datetime) -> bool:
+    def is_fresh(self) -> bool:
         """Whether the webhook lives, as far as was seen within the last seconds."""
         with self._lock:
             sign, at = self._looked
-            if now - at >= _BELIEVED:
-                sign = self.look(now)
+            if self._clock.monotonic() - at >= _BELIEVED_SECONDS:
+                sign = self.look(self._clock.now())
             return sign.is_healthy
 
     def look(self, now: datetime) -> Sign:
@@ -90,7 +91,7 @@ class WebhookLease:
             sign = sign_of(self._read(), self._rules, now)
         except ClusterError as error:
             sign = Sign(LeaseTrouble.ERROR, str(error))
-        self._looked = (sign, now)
+        self._looked = (sign, self._clock.monotonic())
         if sign.message != self._said:
             self._said = sign.message
             told = "the webhook is alive" if sign.is_healthy else "the webhook gives no sign"

@@ -40,6 +40,7 @@ from app.wiring.updater_team import Surroundings, Team, team
 from app.workers.boosts import Change
 from tests.cluster.numbers import total
 from tests.core.updating.scenes import recommended
+from tests.workers.set_clock import SetClock
 
 Json = dict[str, Any]
 
@@ -144,6 +145,7 @@ class Stage:
         runtime: Runtime | None = None,
     ) -> None:
         self.clock = SteppedClock()
+        self.wall = SetClock(self.clock)  # of the updater and the webhook
         carrier = InProcess({"/mutate": self._reviewed})
         self.sandbox = Sandbox(self.clock, nodes=nodes, runtime=runtime, carrier=carrier)
         self.faults = Faults()
@@ -175,7 +177,7 @@ class Stage:
             snapshot=lambda: self._shown,
             is_known=lambda: True,
             may_act=lambda: self.leads,
-            clock=self.clock,
+            clock=self.wall,
             metrics=UpdaterMetrics(self.registry),
         )
         self.team: Team = team(self.settings, around)
@@ -199,7 +201,7 @@ class Stage:
             self.clock.advance(max(due - self.clock.monotonic(), 0))
             for loop in self._loops:
                 if loop.due <= self.clock.monotonic():
-                    loop.due = self.clock.monotonic() + _called(loop, self.clock.now())
+                    loop.due = self.clock.monotonic() + _called(loop, self.wall.now())
         self.clock.advance(max(until - self.clock.monotonic(), 0))
 
     def run_watch(self) -> None:
@@ -209,7 +211,7 @@ class Stage:
     def round(self) -> None:
         """Let the updater make one round now, and nothing else happen."""
         self._watch(self.clock.now())
-        self.team.updater.tick(self.clock.now())
+        self.team.updater.tick(self.wall.now())
 
     def _beat(self, now: datetime) -> float:
         """Renew the Lease as the webhook does."""

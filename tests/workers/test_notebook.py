@@ -15,6 +15,8 @@ from app.core.updating.rules import UpdateRules
 from app.model.errors import Unavailable
 from app.workers.notebook import Entry, Lesson, Notebook
 from tests.core.updating.scenes import NOW, Scene, container, running, several
+from tests.stepped_clock import SteppedClock
+from tests.workers.set_clock import SetClock
 
 SCENE = Scene(several(running(container("app", "100m/100Mi")), 4))
 
@@ -37,7 +39,7 @@ def uids(memory: Memory) -> set[str]:
 
 def test_what_is_learnt_during_a_plan_comes_on_top() -> None:
     """A plan that began before a call ended takes nothing away from what the call taught."""
-    notebook, (first, second, *_) = Notebook(UpdateRules()), queue().steps
+    notebook, (first, second, *_) = Notebook(UpdateRules(), SteppedClock(NOW)), queue().steps
     notebook.learn(evicted(first))
     memory, _ = notebook.begin("rounds")
     assert uids(memory) == {first.pod.uid}
@@ -48,9 +50,34 @@ def test_what_is_learnt_during_a_plan_comes_on_top() -> None:
     assert uids(notebook.begin("rounds")[0]) == {second.pod.uid}
 
 
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR], ids=["forward", "back"])
+def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
+    """What was learnt before, during and after a plan counts as long as ever."""
+    clock = SetClock(SteppedClock(NOW))
+    notebook, (first, second, third, *_) = Notebook(UpdateRules(), clock), queue().steps
+
+    def learn(step: Step) -> None:
+        notebook.learn(Lesson(Outcome(queue(), step, clock.now()), SCENE.snapshot()))
+
+    learn(first)
+    memory, _ = notebook.begin("rounds")
+    learn(second)
+    clock.ahead += by
+    learn(third)
+    notebook.planned(memory)
+    found = notebook.begin("rounds")[0]
+    assert {pod.evicted for pod in found.pods.values()} == {NOW + by}
+    assert len(found.pods) == 3
+    clock.ahead += timedelta(seconds=1)
+    assert notebook.look("boosts")[0] is found
+
+
 def test_changes_are_remembered_in_their_order() -> None:
     """A change is made to what was learnt before it."""
-    notebook, (first, *_) = Notebook(UpdateRules()), queue().steps
+    notebook, (first, *_) = Notebook(UpdateRules(), SteppedClock(NOW)), queue().steps
     notebook.learn(evicted(first), Lesson(change=lambda memory: replace(memory, pods={})))
     assert uids(notebook.look("any")[0]) == set()
     notebook.learn(evicted(first))
@@ -61,7 +88,7 @@ def test_changes_are_remembered_in_their_order() -> None:
 
 def test_no_two_act_on_one_pod() -> None:
     """Neither at the same time, nor upon a plan from before the other acted; the same one may."""
-    notebook, found = Notebook(UpdateRules()), queue()
+    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
     step = replace(found.steps[0], needs_place=False, takes_place=False)
     _, one = notebook.look("one")
     _, other = notebook.look("other")
@@ -77,7 +104,7 @@ def test_no_two_act_on_one_pod() -> None:
 @pytest.mark.parametrize("took_place", [True, False])
 def test_a_place_that_others_took_makes_a_plan_stale(took_place: bool) -> None:
     """Who planned before another took a place of the owner has to plan anew."""
-    notebook, found = Notebook(UpdateRules()), queue()
+    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, rounds = notebook.begin("rounds")
     _, boosts = notebook.look("boosts")
@@ -89,7 +116,7 @@ def test_a_place_that_others_took_makes_a_plan_stale(took_place: bool) -> None:
 
 def test_an_owner_is_served_one_call_at_a_time() -> None:
     """Who needs a place waits until the other's call is over."""
-    notebook, found = Notebook(UpdateRules()), queue()
+    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, actor = notebook.begin("rounds")
     assert notebook.enter(first, found, actor) is Entry.FREE
@@ -109,7 +136,7 @@ def test_an_owner_is_served_one_call_at_a_time() -> None:
 
 def test_old_traces_are_dropped() -> None:
     """What is older than two rounds holds nobody back."""
-    notebook, found = Notebook(UpdateRules()), queue()
+    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
     step = found.steps[0]
     _, boosts = notebook.look("boosts")
     notebook.enter(step, found, boosts)
@@ -121,7 +148,7 @@ def test_old_traces_are_dropped() -> None:
 
 def test_deeds() -> None:
     """The last deed for each pod is kept, for pods that are gone an hour."""
-    notebook, (first, second, *_) = Notebook(UpdateRules()), queue().steps
+    notebook, (first, second, *_) = Notebook(UpdateRules(), SteppedClock(NOW)), queue().steps
     failed = Outcome(queue(), second, NOW, Unavailable("no answer"))
     notebook.learn(evicted(first), Lesson(failed, SCENE.snapshot()))
     deeds = notebook.deeds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -302,14 +303,36 @@ def test_an_unreadable_step_ends_no_round() -> None:
     assert calls == 2
 
 
-def test_a_clock_that_is_set_back() -> None:
-    """A time before the last one breaks nothing."""
-    stage = staged()
-    stage.run(60)
-    past = stage.clock.now().replace(year=2020)
-    stage.team.updater.tick(past)
-    stage.run(600)
-    assert stage.requests() == ["200m"] * 4
+@pytest.mark.parametrize("hours", [-24, -1, 1, 24])
+def test_a_clock_that_is_set(hours: int) -> None:
+    """Nobody is evicted twice or left alone for it; what is under way still counts."""
+    stage = staged(replicas=6)
+    stage.run_watch()
+    stage.watch_lags = True
+    stage.run(1)
+    stage.wall.ahead = timedelta(hours=hours)
+    stage.run(70)
+    assert len(seen(stage)) == len(set(seen(stage))) == 3
+    stage.watch_lags = False
+    stage.run(300)
+    assert stage.requests() == ["200m"] * 6
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_clock_that_is_set_while_tokens_are_waited_for(hours: int) -> None:
+    """A round ends in time, and the rate is as before."""
+    unchecked = "--use-admission-controller-status=false"
+    stage = staged(unchecked, "--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=6)
+    began = stage.clock.monotonic()
+
+    def set_clock(call: Call) -> None:
+        if call.verb == "evict" and len(seen(stage)) == 1:
+            stage.wall.ahead = timedelta(hours=hours)
+
+    stage.asked.before = set_clock
+    stage.round()
+    assert stage.clock.monotonic() - began <= 61
+    assert len(seen(stage)) == 3
 
 
 # --- resizes

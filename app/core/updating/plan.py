@@ -105,7 +105,7 @@ def plan(
     terms = Terms(rules, gates, memory, now, around.webhook_is_healthy, is_partial)
     scene = Scene(terms, Ledger(terms), snapshot.nodes)
     touched = memory.namespaces()
-    before = _comparable(around.before, rules, gates)
+    before = _comparable(around.before, rules, gates, now)
     found: dict[str, NamespacePlan] = {}
     for namespace, only in _wanted(snapshot, around.only):
         view = snapshot.of(namespace)
@@ -138,9 +138,11 @@ def _wanted(
 
 
 def _comparable(
-    before: Plan | None, rules: UpdateRules, gates: Gates
+    before: Plan | None, rules: UpdateRules, gates: Gates, now: datetime
 ) -> Mapping[str, NamespacePlan]:
-    """Return what an earlier plan said, nothing if it was made by other rules."""
-    if before is None or before.is_partial or before.rules != rules or before.gates != gates:
+    """Return what an earlier plan said, nothing if it was made by other rules or another clock."""
+    if before is None or before.is_partial or before.now > now:
+        return {}
+    if before.rules != rules or before.gates != gates:
         return {}
     return before.namespaces

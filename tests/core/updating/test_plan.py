@@ -137,7 +137,7 @@ def test_the_order_of_objects_does_not_matter(
     assert plans[0].memory == plans[1].memory
 
 
-@given(clusters(), st.lists(st.integers(0, len(STATES) - 1), max_size=4), st.integers(0, 800))
+@given(clusters(), st.lists(st.integers(0, len(STATES) - 1), max_size=4), st.integers(-800, 800))
 @settings(max_examples=150)
 def test_what_is_taken_over_is_what_would_be_decided(
     found: tuple[list[Json], UpdateRules], changes: Sequence[int], minutes: int

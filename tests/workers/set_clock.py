@@ -1,0 +1,27 @@
+"""A clock that somebody sets."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from app.ports import Clock
+
+
+class SetClock:
+    """Another clock, whose time of day is ahead by so much."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        """Return the time of day as it is set."""
+        return self._clock.now() + self.ahead
+
+    def monotonic(self) -> float:
+        """Return the seconds that nobody sets."""
+        return self._clock.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self._clock.wait(seconds)
