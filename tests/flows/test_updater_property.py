@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final
 
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +25,8 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import PODS
+from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, PatchKind
+from app.ports import WORKLOADS as OWNERS
 from app.sandbox.conditions import is_ready
 from app.sandbox.faults import Fault
 from tests.sandbox.worlds import container, deployment
@@ -76,10 +78,14 @@ class Judge:
         stage.carried.before = self.before
         stage.carried.after = self.after
         self.problems: list[str] = []  # an error here would be taken for one of the call
+        self.meanwhile: Callable[[], object] = lambda: None  # happens right before a call
         self._uid = ""
 
     def before(self, call: Call) -> None:
         """Note which pod is meant."""
+        if is_deed(call):
+            meanwhile, self.meanwhile = self.meanwhile, lambda: None
+            meanwhile()
         if call.verb == "evict":
             found = self.stage.sandbox.cluster.get(PODS, "default", call.name)
             self._uid = found["metadata"]["uid"]
@@ -90,7 +96,7 @@ class Judge:
             self.evicted[self._uid] += 1
             if self.evicted[self._uid] > 1:
                 self.problems.append(f"{call.name} was evicted twice")
-        if call.verb == "evict" or call.subresource == "resize":
+        if is_deed(call):
             self.count(call.name.partition("-")[0], call)
 
     def count(self, name: str, call: Call) -> None:
@@ -105,6 +111,11 @@ class Judge:
         least = SIZES[name] - ALLOWED[name]
         if len(there) < least:
             self.problems.append(f"{len(there)} of {name} are left after {call}")
+
+
+def is_deed(call: Call) -> bool:
+    """Whether a call takes something away from a pod."""
+    return call.verb == "evict" or call.subresource == "resize"
 
 
 STEPS: Final[dict[str, Callable[[Stage, Judge, int], object]]] = {}
@@ -189,8 +200,83 @@ def kill(stage: Stage, judge: Judge, number: int) -> None:
     judge.down_by_others.clear()
 
 
+@step
+def clock(stage: Stage, _judge: Judge, number: int) -> None:
+    """The time of day is set, for a moment or for good."""
+    seconds = (30, 300, 3600, 86400)[number % 4]
+    stage.wall.ahead += timedelta(seconds=seconds if number % 3 else -seconds)
+    stage.run(number % 50)
+
+
+@step
+def vpa_goes(stage: Stage, judge: Judge, number: int) -> None:
+    """A VPA is deleted between plan and call, and made anew later."""
+    name = sorted(SIZES)[number % 3]
+
+    def delete() -> None:
+        stage.sandbox.cluster.delete(VPAS, "default", name)
+        stage.run_watch()
+
+    judge.meanwhile = delete
+    stage.run(61)
+    if judge.meanwhile is delete:
+        delete()
+        judge.meanwhile = lambda: None
+    stage.apply(*[item for item in workloads() if item["metadata"]["name"] == name][1:])
+    stage.recommend(f"{150 + 50 * (number % 2)}m/100Mi = =", name)
+
+
+@step
+def leader_goes(stage: Stage, judge: Judge, number: int) -> None:
+    """Leadership is lost between a plan and one of its calls; another updater takes over."""
+
+    def lose() -> None:
+        stage.leads = False
+
+    judge.meanwhile = lose
+    stage.run(20 + number % 50)
+    judge.meanwhile = lambda: None
+    stage.restart()
+    stage.leads = True
+
+
+@step
+def guard(stage: Stage, judge: Judge, number: int) -> None:
+    """A PodDisruptionBudget appears between plan and call, and may go some time later."""
+    name = sorted(SIZES)[number % 3]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"maxUnavailable": number % 2, "selector": {"matchLabels": {"app": name}}},
+    }
+    judge.meanwhile = lambda: stage.apply(body)
+    stage.run(61)
+    judge.meanwhile = lambda: None
+    if number % 5 == 0:
+        unguard(stage)
+
+
+def unguard(stage: Stage) -> None:
+    """Let all PodDisruptionBudgets go."""
+    for item in stage.sandbox.cluster.list(POD_DISRUPTION_BUDGETS, "default").items:
+        stage.sandbox.cluster.delete(POD_DISRUPTION_BUDGETS, "default", item["metadata"]["name"])
+
+
+@step
+def rollout(stage: Stage, judge: Judge, number: int) -> None:
+    """A template changes; its controller takes pods down by itself until all are new."""
+    name = ("web", "fast")[number % 2]
+    judge.down_by_others.add(name)
+    body = {"spec": {"template": {"metadata": {"annotations": {"version": str(number)}}}}}
+    (deployments,) = (found for found in OWNERS if found.kind == "Deployment")
+    stage.sandbox.cluster.patch(deployments, "default", name, body, kind=PatchKind.MERGE)
+    stage.run(90)
+    judge.down_by_others.discard(name)
+
+
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
 )
 @given(
     flags=st.sampled_from([("--prove=off",), (), ("--prove=dry-run",)]),
@@ -213,7 +299,9 @@ def test_in_every_interleaving(
         STEPS[name](stage, judge, number)
         assert judge.problems == []
     stage.faults.clear()
-    stage.webhook_works = stage.webhook_beats = True
+    stage.webhook_works = stage.webhook_beats = stage.leads = True
+    stage.wall.ahead = timedelta()
+    unguard(stage)
     stage.restart()
     for name in SIZES:
         stage.recommend("250m/100Mi = =", name)

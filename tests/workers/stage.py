@@ -158,14 +158,16 @@ class Stage:
         sources = Sources(self.sandbox.snapshot, NoOwners(), NoSiblings(), self.clock)
         self._reviewer = Reviewer(sources, rules, Uncounted())
         self._shown, self._version = Snapshot(), -1
+        self.carried = Watched(self.sandbox.cluster)
         assert self.sandbox.apply(*crd.documents()) == []
         self.apply(WEBHOOK)
         self.restart()
 
     def restart(self) -> None:
-        """Begin with an updater that remembers nothing."""
+        """Begin with an updater that remembers nothing; who looks at the calls goes on looking."""
         self.registry = CollectorRegistry()
         watched = Watched(self.sandbox.cluster)
+        watched.before, watched.after = self.carried.before, self.carried.after
         self.carried = watched  # what reached the cluster
         self.asked = Watched(self.faults.before(cast("Cluster", watched)))
         cluster = cast("Cluster", self.asked)
