@@ -1,7 +1,8 @@
 """Look whether the admission webhook is alive, by the Lease that it renews.
 
 Strategy: who evicts a pod relies on the webhook to size the next one, so a Lease that is stale,
-absent or cannot be read holds evictions back. One missed answer of the API server does not.
+absent or cannot be read holds evictions back. One missed answer of the API server does not. A
+beat from a clock ahead of ours is fresh for so long after it was first seen.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Final
 
+from app.core.updating.moments import later
 from app.core.updating.webhook import is_fresh
 from app.model.errors import BadObject, ClusterError, TooMany, Unavailable
 from app.model.fields import object_at, time_at
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (0.1, 0.3)
 _BELIEVED_SECONDS: Final = 10.0
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,20 @@ class Sign:
 HEALTHY: Final = Sign()
 
 
+def beats_of(lease: Json) -> tuple[datetime | None, datetime | None]:
+    """Return when a Lease was created and last renewed.
+
+    Raises:
+        BadObject: a time is none.
+    """
+    created = time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata")
+    return created, time_at(object_at(lease, "spec", ""), "renewTime", "spec")
+
+
 def sign_of(lease: Json, rules: LeaseRules, now: datetime) -> Sign:
     """Return what a Lease tells."""
     try:
-        created = time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata")
-        renewed = time_at(object_at(lease, "spec", ""), "renewTime", "spec")
+        created, renewed = beats_of(lease)
     except BadObject as error:
         return Sign(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
     if is_fresh(created, renewed, rules.timeout, now):
@@ -74,6 +86,7 @@ class WebhookLease:
         self._said = ""
         self._lock = threading.Lock()
         self._looked = (HEALTHY, -inf)
+        self._beat: tuple[datetime, float] | None = None  # the latest, and since when it is seen
 
     def is_fresh(self) -> bool:
         """Whether the webhook lives, as far as was seen within the last seconds."""
@@ -88,7 +101,8 @@ class WebhookLease:
         if not self._rules.is_on:
             return HEALTHY
         try:
-            sign = sign_of(self._read(), self._rules, now)
+            lease = self._read()
+            sign = sign_of(lease, self._rules, max(now, self._by_its_clock(lease)))
         except ClusterError as error:
             sign = Sign(LeaseTrouble.ERROR, str(error))
         self._looked = (sign, self._clock.monotonic())
@@ -101,6 +115,17 @@ class WebhookLease:
                 extra={"reason": sign.message},
             )
         return sign
+
+    def _by_its_clock(self, lease: Json) -> datetime:
+        """Return the time of day by the clock of whoever renews the Lease, or earlier."""
+        seconds = self._clock.monotonic()
+        try:
+            beat = max((found for found in beats_of(lease) if found is not None), default=_NEVER)
+        except BadObject:
+            beat = _NEVER
+        if self._beat is None or self._beat[0] != beat:
+            self._beat = (beat, seconds)
+        return later(beat, timedelta(seconds=seconds - self._beat[1]))
 
     def _read(self) -> Json:
         rules = self._rules

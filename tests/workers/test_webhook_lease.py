@@ -91,3 +91,22 @@ def test_a_look_is_believed_for_some_seconds() -> None:
     clock.ahead = timedelta(days=-1)
     clock.wait(1)
     assert not found.is_fresh()
+
+
+def test_a_beat_from_a_clock_ahead() -> None:
+    """It is fresh for the timeout after it was seen, and no longer until it changes."""
+    clock = SetClock(SteppedClock())
+    cluster = ClusterInMemory(lambda: START)
+    ahead = START + timedelta(days=1)
+    body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead)})
+    cluster.create(LEASES, "kube-system", body)
+    found = WebhookLease(cluster, RULES, clock)
+    seen = []
+    for _ in range(3):
+        seen.append(found.look(clock.now()).is_healthy)
+        clock.wait(6)
+    assert seen == [True, True, False]
+    cluster.delete(LEASES, "kube-system", "webhook")
+    body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead + timedelta(seconds=20))})
+    cluster.create(LEASES, "kube-system", body)
+    assert found.look(clock.now()).is_healthy

@@ -148,3 +148,27 @@ def test_a_wish_that_is_smaller_than_needed_goes_on() -> None:
     """Under upstream's rules a VPA's pods are judged among themselves."""
     found = Scene(several(POD, 4), [recommended("50m/50Mi = =")], rules=UPSTREAM)
     assert found.count(Action.EVICT) == 2
+
+
+def test_percentages_add_up() -> None:
+    """D10: fifteen percent of cpu and of memory come before twenty of memory alone."""
+    pods = [
+        running(container("app", "85m/191Mi"), name="web-0"),
+        running(container("app", "100m/200Mi"), name="web-1"),
+    ]
+    found = Scene(pods, [recommended("85m/230Mi 1m/1Mi 1/1Gi")]).decisions()
+    assert {name: item.action for name, item in found.items()} == {
+        "web-0": Action.WAIT,
+        "web-1": Action.EVICT,
+    }
+
+
+@pytest.mark.parametrize(("there", "evicted"), [(3, 1), (2, 0)])
+def test_at_least_one_may_go(there: int, evicted: int) -> None:
+    """D11: of a whole owner, too small for any tolerance; the others are told so."""
+    rules = replace(UNPROVEN, eviction_tolerance=0.1)
+    found = Scene(several(POD, there), replicas=3, rules=rules)
+    assert found.count(Action.EVICT) == evicted
+    told = [item.message for item in found.decisions().values() if item.action is Action.WAIT]
+    assert len(told) == there - evicted
+    assert all("at most one may be down" in message for message in told)
