@@ -39,6 +39,7 @@ class UpstreamVpa:
     selector: Selector
     links: dict[AggregateKey, Aggregate] = field(default_factory=dict)
     initial: dict[str, Aggregate] = field(default_factory=dict)  # by container
+    stored_before_ns: int = UNSET
     stored_ns: int = UNSET
 
 

@@ -21,7 +21,7 @@ from app.core.recommendation.entries import entries_of
 from app.core.recommendation.estimators import TARGET
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.intake import Tally
-from app.core.recommendation.moments import UNSET, moment, nanoseconds
+from app.core.recommendation.moments import moment, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills_by_transition
 from app.core.recommendation.past import PastUsage
@@ -158,7 +158,7 @@ class UpstreamModel:
         """Note that a checkpoint could not be written; its VPA comes first again."""
         vpa = self._cluster.vpas.get((checkpoint.namespace, checkpoint.vpa))
         if vpa is not None:
-            vpa.stored_ns = UNSET
+            vpa.stored_ns = vpa.stored_before_ns
 
     def not_dropped(self, namespace: str, name: str) -> None:
         """Do nothing: none is ever abandoned."""
@@ -206,7 +206,7 @@ class UpstreamModel:
                 continue
             view = cluster.view_to_store(vpa, running)
             found += [_checkpoint(vpa, name, state, now_ns) for name, state in view.items()]
-            vpa.stored_ns = now_ns
+            vpa.stored_before_ns, vpa.stored_ns = vpa.stored_ns, now_ns
             done += 1
         return found
 

@@ -560,6 +560,7 @@ def test_failed_checkpoints_come_first_again() -> None:
     scene.pod()
     scene.tick()
     scene.store()
+    scene.go(1)
     (last, *_) = [one for one in scene.store() if one.vpa == "b"]
     scene.model.not_stored(last)
     scene.model.not_stored(replace(last, vpa="unknown"))
