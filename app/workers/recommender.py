@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
 from app.core.recommendation.models import RecommenderModel, model_for
+from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.oom import evicted
-from app.core.recommendation.publications import Publication, Why
+from app.core.recommendation.publications import Publication
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import ConditionType
 from app.core.recommendation.upkeep import orphans
@@ -34,6 +35,7 @@ from app.workers.lookout import Lookout
 from app.workers.pen import Pen
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources, tell
+from app.workers.writing import Desk, Writing, WritingRules
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +105,10 @@ class Recommender:
         self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
         self._sources = Sources(self.model, self._lookout, around.metrics, around.past)
         self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
+        self._writing = Writing(
+            Desk(self.model, self._pen, clock, around.metrics, may_write, self._urgent, self._born),
+            WritingRules(rules.interval_seconds, rules.checkpoint_seconds, rules.threads),
+        )
         self._has_looked = self._is_restored = False
         self._took: dict[Step, float] = {}  # seconds, in the last round
         self._due = clock.monotonic()
@@ -125,8 +131,7 @@ class Recommender:
         elif not self._has_looked:
             self._look(now)  # so that kills are heard of while the first round waits
         elif self._heard and self._is_restored:
-            self._hear(now)
-            self._publish(self.model.urgent(now), now)
+            self._writing.publish(self._urgent())
             self._around.show(self.model)
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
@@ -138,8 +143,7 @@ class Recommender:
         with self._timed(Step.LOAD_METRICS):
             samples = self._sources.read_usage(self._usage_pages(), now)
         with self._timed(Step.UPDATE_VPAS):
-            publications = self.model.tick(now)
-            failed = self._publish(publications, now)
+            published, failed = self._writing.publish(self.model.tick(now))
         self._around.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(Step.MAINTAIN_CHECKPOINTS):
@@ -154,7 +158,7 @@ class Recommender:
             "vpas": len(self._lookout.vpas),
             "histories": self.model.row_count,
             "samples": samples,
-            "published": len(publications) - failed,
+            "published": published,
             "not_published": failed,
             "checkpoints": written,
             "seconds": round(self.finished - began, 3),
@@ -225,36 +229,21 @@ class Recommender:
 
     # --- writing
 
-    def _publish(self, publications: Sequence[Publication], now: datetime) -> int:
-        seconds = self._rules.interval_seconds
-        failed = self._pen.publish(publications, seconds, self._may_write)
-        self._around.metrics.writes_failed(Written.STATUS, len(failed))
-        for one in failed:
-            self.model.not_published(one.namespace, one.name)
-        missed = {(one.namespace, one.name) for one in failed}
-        for one in publications:
-            key = (one.namespace, one.name)
-            if one.why is Why.FIRST and key not in missed:
-                self._time_first(self._lookout.vpas[key].vpa, now)
-        return len(failed)
-
-    def _time_first(self, vpa: Vpa, now: datetime) -> None:
-        if vpa.created is not None:
-            seconds = max((now - vpa.created).total_seconds(), 0.0)
-            self._around.metrics.first_recommendation(seconds)
-
     def _store(self, now: datetime) -> int:
         """Write the most urgent checkpoints; upstream writes all of them, as time allows."""
         if not self._is_restored:
             return 0
         per_minute = max(_LEAST_PER_MINUTE, self.model.row_count // _ROW_MINUTES)
         budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        due = self.model.checkpoints(now, None if self._parity else budget)
-        failed = self._pen.store(due, self._rules.checkpoint_seconds, self._may_write)
-        self._around.metrics.writes_failed(Written.CHECKPOINT, len(failed))
-        for one in failed:
-            self.model.not_stored(one)
-        return len(due) - len(failed)
+        return self._writing.store(self.model.checkpoints(now, None if self._parity else budget))
+
+    def _urgent(self) -> Sequence[Publication]:
+        """Return what kills have made worth a write that were heard of just now."""
+        if not (self._heard and self._is_restored):
+            return ()
+        now = self._around.clock.now()
+        self._hear(now)
+        return self.model.urgent(now)
 
     def _drop_abandoned(self) -> None:
         names = [(*one, "") for one in self.model.abandoned()]
@@ -301,6 +290,9 @@ class Recommender:
                 return
             if not self._may_write():
                 raise Unavailable("the rest is not read, for this is no longer the leader")
+
+    def _born(self, key: VpaKey) -> datetime | None:
+        return self._lookout.vpas[key].vpa.created
 
     def _count(self) -> None:
         self._around.metrics.aggregates(self.model.row_count)

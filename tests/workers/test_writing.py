@@ -1,0 +1,148 @@
+"""Writes have an end, and what is urgent does not wait for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.model.errors import Unavailable
+from app.model.quantity import Quantity
+from app.ports import CHECKPOINTS, VPAS, Json
+from app.sandbox.faults import Fault
+from app.workers.recommender import Recommender, RoundRules
+from tests.sandbox.worlds import container, deployment
+from tests.workers.stage import Call
+from tests.workers.test_recommender import LOAD, Scene, vpa
+
+CROWD = 120  # several pieces
+
+
+def of_web(name: str) -> Json:
+    """Return one more VPA for the Deployment web."""
+    found = vpa("web")
+    found["metadata"]["name"] = name
+    return found
+
+
+def crowded() -> Scene:
+    """Return a scene in which many have something to write; `zoo` comes last, with its own pod."""
+    scene = Scene()
+    scene.apply(*(of_web(f"vpa-{number:03}") for number in range(CROWD)))
+    scene.apply(deployment("zoo", load=LOAD), vpa("zoo"))
+    scene.sandbox.advance(60)
+    return scene
+
+
+def starve(scene: Scene, after: Callable[[Call], bool]) -> None:
+    """Let the pod of `zoo` be evicted for memory before a call."""
+    (pod,) = (one["metadata"] for one in scene.sandbox.pods("default", "app=zoo"))
+    involved = {"kind": "Pod", "namespace": "default", "name": pod["name"], "uid": pod["uid"]}
+    blame = {"offending_containers": "app", "starved_resource": "memory"}
+    stamp = f"{scene.sandbox.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    annotations = {**blame, "offending_containers_usage": "2Gi"}
+    metadata = {"creationTimestamp": stamp, "annotations": annotations}
+    event = {"reason": "Evicted", "involvedObject": involved, "metadata": metadata}
+
+    def before(call: Call) -> None:
+        if after(call):
+            scene.watched.before = lambda _call: None
+            scene.heard.events.append(event)
+
+    scene.watched.before = before
+
+
+def statuses(scene: Scene) -> list[str]:
+    """Return whose statuses were written, in order."""
+    return [call.name for call in scene.watched.calls if call.subresource == "status"]
+
+
+def memory(scene: Scene, name: str) -> Quantity:
+    """Return how much memory a VPA recommends."""
+    status = scene.sandbox.cluster.get(VPAS, "default", name)["status"]
+    (found,) = status["recommendation"]["containerRecommendations"]
+    return Quantity.parse(found["target"]["memory"])
+
+
+def test_a_kill_overtakes_statuses() -> None:
+    """What a kill asks for is written next, in place of what it puts out of date."""
+    scene = crowded()
+    starve(scene, lambda call: call.subresource == "status")
+    scene.rounds(1)
+
+    written = statuses(scene)
+    assert written.index("zoo") < CROWD // 2 + 1
+    assert len(written) == len(set(written)) == CROWD + 2
+    assert memory(scene, "zoo") > Quantity.parse("2Gi")
+
+
+def test_a_kill_overtakes_checkpoints() -> None:
+    """What a kill asks for is published before the last checkpoint is stored."""
+    scene = crowded()
+    starve(scene, lambda call: call.verb == "create")
+    scene.rounds(1)
+
+    calls = scene.watched.calls
+    last = max(index for index, call in enumerate(calls) if call.subresource == "status")
+    assert calls[last].name == "zoo"
+    assert {call.verb for call in calls[last + 1 :]} == {"patch", "create"}
+    assert memory(scene, "zoo") > Quantity.parse("2Gi")
+    assert len(scene.checkpoints()) == CROWD + 2
+
+
+def test_when_time_is_over_the_rest_fails_at_once() -> None:
+    """What could not be written in time is counted, told of in one line, and comes again."""
+    scene = crowded()
+
+    def late(call: Call) -> None:
+        if call.subresource == "status":
+            scene.sandbox.advance(7)
+
+    scene.watched.before = late
+    slow = Recommender(RoundRules(RecommenderRules(), threads=1), scene.around, scene.heard)
+    slow.round(scene.sandbox.clock.now())
+    scene.watched.before = lambda _call: None
+    assert 0 < len(statuses(scene)) < CROWD
+    name, labels = "vpa_recommender_failed_writes_total", {"object": "status"}
+    failed = scene.registry.get_sample_value(name, labels)
+    assert failed == CROWD + 2 - len(statuses(scene))
+
+    scene.rounds(1, slow)
+    assert set(statuses(scene)) == {"web", "zoo", *(f"vpa-{number:03}" for number in range(CROWD))}
+
+
+@pytest.mark.parametrize("is_parity", [False, True])
+def test_some_checkpoints_are_written_in_any_case(is_parity: bool) -> None:
+    """W97: however little time there is, as many VPAs as there are workers come a step further."""
+    scene = Scene()
+    both = (container("app"), container("log"))
+    for number in range(5):
+        scene.apply(deployment(f"d-{number}", *both, load=LOAD), vpa(f"d-{number}"))
+    scene.sandbox.cluster.delete(VPAS, "default", "web")
+    scene.sandbox.advance(60)
+    rules = RecommenderRules()
+    if is_parity:
+        rules = as_upstream(rules)
+    rounds = RoundRules(rules, threads=2, checkpoint_seconds=0)
+    recommender = Recommender(rounds, scene.around, scene.heard)
+    scene.rounds(1, recommender)
+    assert len(scene.checkpoints()) == 4
+    assert len({name.rpartition("-")[0] for name in scene.checkpoints()}) == 2
+
+    scene.rounds(2, recommender)
+    assert len(scene.checkpoints()) == 10
+
+
+def test_failed_checkpoints_come_again() -> None:
+    """A checkpoint that an API server did not take is counted, and written by the next round."""
+    scene = crowded()
+    error = Unavailable("503")
+    scene.faults.order(Fault(error, "patch", CHECKPOINTS, "zoo-app", times=1))
+    scene.rounds(1)
+    assert "zoo-app" not in scene.checkpoints()
+    name, labels = "vpa_recommender_failed_writes_total", {"object": "checkpoint"}
+    assert scene.registry.get_sample_value(name, labels) == 1
+
+    scene.rounds(1)
+    assert "zoo-app" in scene.checkpoints()
