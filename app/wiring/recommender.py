@@ -84,7 +84,8 @@ class Process:
         )
         told = settings.election
         rules = election_rules(told)
-        self._election = Election(leased, rules, candidate(), clock)
+        # A call that hangs must not outlive the leadership that it is to renew.
+        self._election = Election(leased.within(rules.renew_seconds), rules, candidate(), clock)
         self._is_elected = told.is_on
         terms = Terms(
             self._election if self._is_elected else Unopposed(),

@@ -8,12 +8,17 @@ import httpx
 import pytest
 
 from app.adapters.kube import connect
+from app.manifests import crd
 from app.model.errors import BadSetting
-from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
+from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Resource
+from app.sandbox.clock import SteppedClock
+from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
-from app.wiring.place import Outside
+from app.settings.shared import Cluster as Reach
+from app.wiring.place import Connection, Outside
 from app.wiring.recommender import Process, round_rules
+from app.wiring.stage import Reached, Stage
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import kubeconfig, write
 from tests.flows.test_admission_process import free_port
@@ -82,3 +87,47 @@ def test_an_elected_process_hands_over(tmp_path: Path) -> None:
 
         assert holder() == ""
         cluster.close()
+
+
+class Timed(Reached):
+    """A connection that notes for how long calls about the Lease may go on."""
+
+    def __init__(self, cluster: Cluster, noted: list[float], seconds: float = 0.0) -> None:
+        super().__init__(cluster)
+        self._whole, self._noted, self._seconds = cluster, noted, seconds
+        self.get = self._get
+
+    def within(self, seconds: float, /) -> Timed:
+        """Return the same with less time."""
+        return Timed(self._whole, self._noted, seconds)
+
+    def _get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
+        if resource == LEASES:
+            self._noted.append(self._seconds)
+        return self._whole.get(resource, namespace, name, subresource)
+
+
+class Hurried(Stage):
+    """A place with one connection for all."""
+
+    def __init__(self, sandbox: Sandbox, connection: Connection) -> None:
+        super().__init__(sandbox)
+        self._connection = connection
+
+    def connect(self, _reach: Reach, /) -> Connection:
+        """Return it."""
+        return self._connection
+
+
+def test_calls_for_the_lease_end_with_leadership() -> None:
+    """A call that hangs is given up no later than a leader that cannot renew."""
+    sandbox, noted = Sandbox(SteppedClock()), list[float]()
+    assert sandbox.apply(*crd.documents()) == []
+    place = Hurried(sandbox, Timed(sandbox.cluster, noted))
+    flags = ("--leader-elect=true", "--leader-elect-renew-deadline=4s", "--address=127.0.0.1:0")
+    process = Process(settings(*flags), place)
+    process.start()
+    sandbox.advance(3)
+    process.stop()
+
+    assert set(noted) == {4.0}
