@@ -48,10 +48,16 @@ acceptance: cluster ## tests on a real cluster, built here or named by KUBECONFI
 parity: $(STAMP) ## compare replay with the upstream recommender on random stories; needs Go
 	@$(BIN)/python -m tests.parity $(ARGS)
 
+bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 40 minutes
+	@$(BIN)/python -m bench $(ARGS)
+
+bench-%: $(STAMP)
+	@$(BIN)/python -m bench $* $(ARGS)
+
 lock: ## compute the lock files anew
 	@.ci/lock
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover generate cluster acceptance parity lock clean
+.PHONY: help install run fmt check test cover generate cluster acceptance parity bench lock clean

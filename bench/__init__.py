@@ -1,1 +1,1 @@
-"""Benchmarks: each prints ratios of things measured in the same run."""
+"""Benchmarks: ours beside upstream and beside plain work, measured in the same run."""

@@ -1,228 +1,161 @@
-"""Measures full ticks of the recommender's model, beside one object per container.
+"""Both recommenders on one API server, with the same usage told to both.
 
-Run with `python -m bench.recommender`, or with numbers of VPAs and pods for one size alone, e.g.
-`python -m bench.recommender 200000 500000` for a million containers. A tick is everything but
-the network: parse a metrics body, add, estimate, decide what to publish and what to store. The
-first ticks are the worst ones, for every status is new and every bound moves; the later ones
-are those of VPAs with ten days of history. The plain reference does the same work one sample and
-one histogram at a time; ratios to it mean the same on every machine.
+Strategy: VPAs come with ten days of history and no recommendation. A replica starts, works some
+rounds, and is looked at; then another one waits behind it, and the first is killed. A VPA that is
+new at that moment tells when there is a fresh recommendation.
 """
 
 from __future__ import annotations
 
-import random
-import resource
-import subprocess
+import os
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from statistics import median
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
 
-import orjson
+from app.core.recommendation.checkpoints import to_json
+from app.ports import CHECKPOINTS, PODS, VPAS
+from app.wiring.clock import SystemClock
+from bench.circumstances import Options, result
+from bench.crowd import BOXES, Crowd
+from bench.figures import Found, Result, Wanted
+from bench.replica import Replica, patiently
+from bench.seeds import history, vpa
+from bench.spent import cpu_seconds, memory_mb, peak_mb
+from bench.stage import Stage, running, stage
+from tests.cluster.api import Refusal
+from tests.cluster.nodes import announce_metrics
+from tests.cluster.programs import Program, eventually, free_port
 
-from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
-from app.core.recommendation.model import Model
-from app.core.recommendation.moments import DAY, nanoseconds
-from app.core.recommendation.observations import ObservedVpa
-from app.core.recommendation.rules import RecommenderRules
-from app.core.recommendation.usage import read_metrics
-from app.model.pods import read_pod
-from app.model.selectors import Selector
-from app.model.vpa import read_vpa
-from tests.core.recommendation.reference import Reference
-
-SIZES = ((2_000, 8_000), (20_000, 50_000))  # VPAs and pods
-CONTAINERS = ("main", "sidecar")
-NAMESPACES = 100
-START = datetime(2026, 1, 5, tzinfo=UTC)
-TICKS = 4
-BUDGET = 300  # checkpoints a tick
-REFERENCE_PODS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Seconds of CPU of one tick, and what came out."""
-
-    parse: float
-    read: float
-    add: float
-    decide: float
-    store: float
-    body_bytes: int
-    published: int
-    stored: int
-
-    @property
-    def total(self) -> float:
-        """All of it."""
-        return self.parse + self.read + self.add + self.decide + self.store
+INTERVAL_SECONDS: Final = 20
+WARM_ROUNDS: Final = 2
+STEADY_ROUNDS: Final = 3
+STORED: Final = "autoscaling.k8s.io/verticalpodautoscalers/"
+LEARNED: Final = "autoscaling.k8s.io/verticalpodautoscalercheckpoints/"
+FRESH: Final = ("team-0", "service-0")  # the VPA that is new at last
+_LEASE: Final = "leases/kube-system/vpa-recommender"
 
 
-def names(vpa: int) -> tuple[str, str]:
-    """Return namespace and app of a VPA."""
-    return f"team-{vpa % NAMESPACES}", f"service-{vpa}"
+def bench(options: Options) -> Result:
+    """Measure both by turns."""
+    crowd = Crowd(options.size(2000, 200), options.size(8000, 800))
+    interval = options.size(INTERVAL_SECONDS, 5)
+    found = Found()
+    with stage() as on:
+        on.put(crowd.objects())
+        on.wait_listed(PODS, crowd.pod_count)
+        with _metrics(on, crowd, interval):
+            for number, side in options.turns():
+                _reset(on, crowd)
+                _measure(on, side, interval, crowd, found)
+                text = f"{found.values[side, 'cpu'][-1]:.2f} s of CPU a round"
+                print(f"  round {number}, {side}: {text}", flush=True)
+    tenth = Wanted("<=", 0.1)
+    rows = [
+        found.row("cpu", "CPU a round", "s", tenth),
+        found.row("wall", "wall a round", "s", tenth),
+        found.row("memory", "memory", "MB", Wanted("<=", 0.4)),
+        found.row("peak", "memory at its highest", "MB"),
+        found.row("writes", "API writes a minute, steady", "", tenth),
+        found.row("first", "start to first recommendation", "s"),
+        found.row("all", "start to all recommendations", "s"),
+        found.row("start cpu", "CPU from start to all recommendations", "s"),
+        found.row("failover", "leader killed to a fresh recommendation", "s"),
+    ]
+    size = f"{crowd.vpas:,} VPAs, {crowd.pod_count:,} pods, {crowd.pod_count * 2:,} containers"
+    flags = f"--recommender-interval={interval}s --leader-elect=true --kube-api-qps=100000 ..."
+    return result(
+        "recommender", "Recommender", options, rows,
+        [f"recommender {flags}", f"plumbline recommender {flags}"],
+        [f"{size}; ten days of history; a round each {interval} s, so writes a minute are "
+         f"{60 / interval:g} rounds'."],
+    )  # fmt: skip
 
 
-def filled(vpas: int, pods: int, *, with_history: bool) -> Model:
-    """Return a model that has seen so many VPAs and pods."""
-    model = Model(RecommenderRules())
-    for number in range(vpas):
-        namespace, app = names(number)
-        item = {
-            "metadata": {"namespace": namespace, "name": app, "uid": app, "generation": 1},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": app}},
-        }
-        observed = ObservedVpa(read_vpa(item), Selector.of_labels({"app": app}))
-        model.vpa_seen(observed, START)
-    model.restore(history(vpas) if with_history else [], START)
-    for number in range(pods):
-        namespace, app = names(number % vpas)
-        resources = {"requests": {"cpu": "100m", "memory": "256Mi"}}
-        pod = {
-            "metadata": {
-                "namespace": namespace,
-                "name": f"{app}-{number}",
-                "uid": str(number),
-                "labels": {"app": app, "pod-template-hash": "5d9c7b6f4"},
-            },
-            "spec": {"containers": [{"name": one, "resources": resources} for one in CONTAINERS]},
-            "status": {"phase": "Running"},
-        }
-        model.pod_seen(read_pod(pod), START)
-    return model
+@contextmanager
+def _metrics(on: Stage, crowd: Crowd, interval: int) -> Iterator[None]:
+    """Let somebody answer for metrics.k8s.io."""
+    port = free_port()
+    numbers = map(str, (port, on.folder, crowd.pod_count, crowd.vpas, interval))
+    command = [sys.executable, "-m", "bench.metrics_stand_in", *numbers]
+    program = Program("metrics", command, on.folder / "metrics.log", dict(os.environ))
+    with running(program):
+        announce_metrics(on.admin, port)
+        path = "/apis/metrics.k8s.io/v1beta1/pods"
+        eventually(lambda: _is_served(on, path), f"somebody answers for {path}")
+        yield
 
 
-def history(vpas: int) -> Iterable[Checkpoint]:
-    """Yield ten days of history for every container."""
-    start = nanoseconds(START)
-    dice = random.Random(7)
-    for number in range(vpas):
-        namespace, app = names(number)
-        for container in CONTAINERS:
-            weights = {dice.randrange(20, 80): dice.randrange(1, 10_000) for _ in range(15)}
-            stored = StoredHistogram(start, weights, 1_000_000.0)
-            yield Checkpoint(
-                namespace,
-                f"{app}-{container}",
-                app,
-                container,
-                cpu=stored,
-                memory=stored,
-                first_ns=start - 10 * DAY,
-                last_ns=start,
-                count=14_400,
-                updated_ns=start - number % 15 * 60 * 10**9,
-            )
+def _is_served(on: Stage, path: str) -> bool:
+    try:
+        return bool(on.admin.call("GET", path).body["items"])
+    except Refusal:
+        return False
 
 
-def metrics(vpas: int, pods: int, now: datetime, dice: random.Random) -> bytes:
-    """Return what metrics-server would answer."""
-    moment = now.isoformat().replace("+00:00", "Z")
-    return orjson.dumps(
-        {
-            "items": [
-                {
-                    "metadata": {
-                        "namespace": names(number % vpas)[0],
-                        "name": f"{names(number % vpas)[1]}-{number}",
-                        "creationTimestamp": moment,
-                        "labels": {"app": names(number % vpas)[1]},
-                    },
-                    "timestamp": moment,
-                    "window": "17.2s",
-                    "containers": [
-                        {
-                            "name": one,
-                            "usage": {
-                                "cpu": f"{dice.randrange(4_000_000_000)}n",
-                                "memory": f"{dice.randrange(4_000_000)}Ki",
-                            },
-                        }
-                        for one in CONTAINERS
-                    ],
-                }
-                for number in range(pods)
-            ]
-        }
-    )
-
-
-def tick(model: Model, body: bytes, now: datetime) -> Tick:
-    """Go through one tick with a watch in hand."""
-    times = [time.process_time()]
-    parsed = orjson.loads(body)
-    times.append(time.process_time())
-    batch = read_metrics(parsed).batch
-    times.append(time.process_time())
-    model.usage(batch)
-    times.append(time.process_time())
-    published = model.tick(now)
-    times.append(time.process_time())
-    stored = model.checkpoints(now, BUDGET)
-    times.append(time.process_time())
-    parse, read, add, decide, store = (after - before for before, after in pairwise(times))
-    return Tick(parse, read, add, decide, store, len(body), len(published), len(stored))
-
-
-def ticks(vpas: int, pods: int, *, with_history: bool) -> list[Tick]:
-    """Return some ticks, a minute apart."""
-    model, dice = filled(vpas, pods, with_history=with_history), random.Random(1)
-    found = []
-    for minute in range(1, TICKS + 1 + with_history):
-        now = START + timedelta(minutes=minute)
-        found.append(tick(model, metrics(vpas, pods, now, dice), now))
-    return found[with_history:]  # the very first one publishes everything
-
-
-def reference_seconds() -> float:
-    """Return the CPU seconds that the plain reference needs for one container and tick."""
-    dice = random.Random(1)
-    models = [Reference({"web": {"app": "web"}}) for _ in range(REFERENCE_PODS)]
-    start = START.timestamp()
-    for minute in range(30):
-        begun = time.process_time()
-        for model in models:
-            now = start + minute * 60
-            model.see("web-0", {"app": "web"}, CONTAINERS, now)
-            for container in CONTAINERS:
-                cpu, memory = dice.randrange(4000), dice.randrange(4_000_000) * 1024
-                model.use("web-0", container, cpu, memory, now)
-            model.recommend("web", now)
-    return (time.process_time() - begun) / (REFERENCE_PODS * len(CONTAINERS))
-
-
-def measure(vpas: int, pods: int) -> None:
-    """Print the ticks of one size."""
-    containers, plain = pods * len(CONTAINERS), reference_seconds()
-    print(f"{containers:,} containers, {vpas:,} VPAs; plain reference {plain * 1e6:.0f} us each")
-    for words, with_history in (("first ticks", False), ("later ticks", True)):
-        found = ticks(vpas, pods, with_history=with_history)
-        total = median(one.total for one in found)
-        model = median(one.add + one.decide for one in found)
-        usual = sorted(found, key=lambda one: one.total)[len(found) // 2]
-        print(
-            f"  {words}: {total:.2f} s of CPU (parse {usual.parse:.2f}, read {usual.read:.2f}, "
-            f"add {usual.add:.2f}, decide {usual.decide:.2f}, store {usual.store:.2f}), "
-            f"{usual.published:,} statuses and {usual.stored:,} checkpoints to write, "
-            f"body {usual.body_bytes / 1e6:.1f} MB"
+def _reset(on: Stage, crowd: Crowd) -> None:
+    """Let there be VPAs with ten days of history, of which nothing is recommended."""
+    now = SystemClock().now()
+    for prefix in (STORED, LEARNED, _LEASE, "events/"):
+        on.remove(prefix)
+    apps = [place for place in crowd.apps() if place != FRESH]
+    on.put(vpa(where, app, mode="Off") for where, app in apps)
+    for where, app in apps:
+        on.put(
+            {**(item := to_json(one)), "metadata": {**item["metadata"], "uid": one.name}}
+            for one in history(where, app, BOXES, now)
         )
-        print(f"    {plain * containers / model:,.0f} times as fast as the plain reference")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"  memory at its highest, test data included: {peak:,.0f} MB")
+    on.wait_listed(VPAS, len(apps))
+    on.wait_listed(CHECKPOINTS, len(apps) * len(BOXES))
 
 
-def main() -> None:
-    """Measure one size, or each in a process of its own."""
-    if len(sys.argv) == 3:
-        measure(int(sys.argv[1]), int(sys.argv[2]))
-        return
-    for size in SIZES:
-        subprocess.run([sys.executable, "-m", "bench.recommender", *map(str, size)], check=True)
+def _measure(on: Stage, side: str, interval: int, crowd: Crowd, found: Found) -> None:
+    """Go with one side from its start to a failover."""
+    first, second = (
+        Replica(on, side, "recommender", interval, ("--leader-elect=true",), name)
+        for name in ("first", "second")
+    )
+    with running(first.program), ExitStack() as ending:
+        _started(on, side, first, crowd.vpas - 1, found)
+        first.wait_rounds(WARM_ROUNDS)
+        _steady(on, side, first, found)
+        ending.enter_context(running(second.program))
+        eventually(second.is_up, "the second replica is up")
+        time.sleep(interval)  # it does what it can while it waits
+        first.program.kill()
+        killed = time.monotonic()
+        on.put([vpa(*FRESH, mode="Off")])
+        patiently(lambda: _is_recommended(on, *FRESH), "a fresh recommendation")
+        found.add(side, "failover", time.monotonic() - killed)
 
 
-if __name__ == "__main__":
-    main()
+def _started(on: Stage, side: str, replica: Replica, vpas: int, found: Found) -> None:
+    """See how long it takes until something, and everything, is recommended."""
+    began, revision = time.monotonic(), on.revision()
+    patiently(lambda: on.holding("containerRecommendations", revision, STORED, 50), "the first one")
+    found.add(side, "first", time.monotonic() - began)
+    patiently(lambda: on.changed_since(revision, STORED) >= vpas, "all are written")
+    patiently(lambda: on.holding("containerRecommendations", revision, STORED) >= vpas, "all")
+    found.add(side, "all", time.monotonic() - began)
+    found.add(side, "start cpu", cpu_seconds(replica.program.pid))
+
+
+def _steady(on: Stage, side: str, replica: Replica, found: Found) -> None:
+    """Look at some rounds in which nothing new happens."""
+    session = replica.program.pid
+    began, cpu, writes = time.monotonic(), cpu_seconds(session), on.writes()
+    rounds, seconds = replica.rounds(), replica.round_seconds()
+    replica.wait_rounds(STEADY_ROUNDS)
+    cpu, writes = cpu_seconds(session) - cpu, on.writes() - writes
+    minutes, rounds = (time.monotonic() - began) / 60, replica.rounds() - rounds
+    found.add(side, "cpu", cpu / rounds)
+    found.add(side, "wall", (replica.round_seconds() - seconds) / rounds)
+    found.add(side, "writes", writes / minutes)
+    found.add(side, "memory", memory_mb(session))
+    found.add(side, "peak", peak_mb(session))
+
+
+def _is_recommended(on: Stage, where: str, app: str) -> bool:
+    item = on.admin.find(VPAS, where, app) or {}
+    return "recommendation" in item.get("status", {})

@@ -81,7 +81,7 @@ class Nodes:
         """Begin; return when pods can run."""
         for program in self.programs:
             program.start()
-        _announce_metrics(api, self._metrics_port)
+        announce_metrics(api, self._metrics_port)
         for program, size in zip(self.nodes, self._sizes, strict=True):
             program.wait_until(partial(_is_ready, api, size.name))
             if size.kept_for:
@@ -126,7 +126,7 @@ def _metrics_flags(kubeconfig: Path, folder: Path, port: int) -> Mapping[str, st
     }
 
 
-def _announce_metrics(api: Api, port: int) -> None:
+def announce_metrics(api: Api, port: int) -> None:
     """Tell the API server who answers for metrics.k8s.io.
 
     Endpoints must not be on loopback, but a service may have a name that is.

@@ -1,0 +1,63 @@
+"""Keeps what benches found, a file of JSON each, and makes one page of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from bench.figures import Result, from_json, table, to_json
+
+HERE: Final = Path(__file__).parent
+QUICK: Final = HERE.parent / "build" / "bench"
+ORDER: Final = ("admission", "creation", "recommender", "updater", "growth")
+_INTRODUCTION: Final = """\
+# Beside upstream
+
+Made by `make bench`; `make bench-NAME` makes one part of it anew.
+
+Both sides run on the same machine, by turns, against the same API server, objects and metrics, with
+what limits their calls to it lifted, and may use all cores. A cell shows the median of all rounds
+and, in brackets, the smallest and the largest; a ratio is that of the medians, ours to upstream's.
+"""
+
+
+def keep(result: Result) -> Path:
+    """Write what a bench found, and the page anew; return where the page is."""
+    place = QUICK if result.is_quick else HERE
+    folder = place / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.name}.json"
+    path.write_bytes(orjson.dumps(to_json(result), option=orjson.OPT_INDENT_2) + b"\n")
+    (place / "RESULTS.md").write_text(page(kept(folder)), "utf-8")
+    return place / "RESULTS.md"
+
+
+def kept(folder: Path) -> Sequence[Result]:
+    """Return all that was found so far, in order."""
+    paths = (folder / f"{name}.json" for name in ORDER)
+    return [from_json(orjson.loads(path.read_bytes())) for path in paths if path.exists()]
+
+
+def page(results: Sequence[Result]) -> str:
+    """Return a page of results."""
+    return "\n".join([_INTRODUCTION, *map(_part, results)])
+
+
+def _part(result: Result) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
+    quick = "; a quick run of a small size" if result.is_quick else ""
+    lines = [
+        f"## {result.title}",
+        "",
+        f"`make bench-{result.name}`, {result.date}{quick}; {result.machine}; {versions}.",
+        "",
+        table(result.rows),
+        "",
+        *(f"- {note}" for note in result.notes),
+    ]
+    if result.commands:
+        lines += ["", "```sh", *result.commands, "```"]
+    return "\n".join(lines) + "\n"
