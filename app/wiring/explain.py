@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
+from app.adapters.kube import connect
 from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import MatchReason, Unknown
@@ -32,7 +33,7 @@ from app.output.report import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, Clock
 from app.settings.explain import ExplainSettings
 from app.settings.shared import Scope
-from app.wiring.explain_names import Asked, chosen, named
+from app.wiring.explain_names import Asked, chosen, named, sought
 from app.wiring.explain_text import told
 from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
@@ -48,19 +49,35 @@ def explained(settings: ExplainSettings, clock: Clock) -> Report:
     now = settings.asking.at or clock.now()
     namespace = namespace_of(settings.selection, offline, reach)
     rules = lease_rules(settings.admission)
-    place = Place(offline, reach, namespace, rules, (PODS, CHECKPOINTS))
-    with gathered(place, clock, now) as seen:
-        snapshot, selector = seen.snapshot, settings.selection.selector
-        asked = list(
-            named(snapshot, namespace, settings.names)
-            if settings.names
-            else chosen(snapshot, namespace, selector)
-        )
-        story = Story(seen, settings, clock, now)
-        items = [story.of(one) for one in asked]
+    asked: list[Asked] = []
+    items: list[Json] = []
+    notes: list[str] = []
+    for where, names in _places(settings, namespace).items():
+        place = Place(offline, reach, where, rules, (PODS, CHECKPOINTS))
+        with gathered(place, clock, now) as seen:
+            selector = settings.selection.selector
+            found = named(seen.snapshot, where, names) if names else None
+            here = list(found or chosen(seen.snapshot, where, selector))
+            story = Story(seen, settings, clock, now)
+            items += map(story.of, here)
+        asked += here
+        notes += map(str, seen.problems)
     lines = [line for item in items for line in ((), *told(item, now, settings.asking.interval))]
-    notes = list(map(str, seen.problems))
     return Report(Text(lines[1:]), items, [one.title for one in asked], notes)
+
+
+def _places(settings: ExplainSettings, namespace: str) -> Mapping[str, Sequence[str]]:
+    """Return what is asked for by namespace, so that of a large cluster little has to be read."""
+    names, selector = settings.names, settings.selection.selector
+    if namespace or settings.offline.objects:
+        return {namespace: names}
+    reach = settings.cluster
+    cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+    try:
+        places = sought(cluster, names, selector)
+    finally:
+        cluster.close()
+    return places if names else dict.fromkeys(places, ())
 
 
 class Story:

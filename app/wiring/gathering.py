@@ -36,6 +36,7 @@ from app.ports import (
     VPAS,
     WORKLOADS,
     Clock,
+    Cluster,
     Json,
     Owners,
     Resource,
@@ -153,9 +154,11 @@ def _live(
 ) -> Gathered:
     problems: list[Problem] = []
     helpful = (*_HELPFUL, *(resource for resource in place.keeps if resource is CHECKPOINTS))
-    found = chain(
-        *(_listed(cluster, resource, place.namespace) for resource in _NEEDED),
-        *(_listed(cluster, resource, place.namespace, problems) for resource in helpful),
+    needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
+    found = (
+        Document(resource.plural, item)
+        for resource, untold in needs
+        for item in listed(cluster, resource, place.namespace, untold)
     )
     recorded = RecordedCluster(_keeping(found, kept, place))
     problems += recorded.problems
@@ -216,19 +219,29 @@ def _is_lease(item: Object, rules: LeaseRules) -> bool:
     return _is(item, LEASES) and place == (rules.namespace, rules.name)
 
 
-def _listed(
-    cluster: KubeCluster,
+def listed(
+    cluster: Cluster,
     resource: Resource,
-    namespace: str,
+    namespace: str = "",
     problems: list[Problem] | None = None,
-) -> Iterator[Document]:
+    *,
+    labels: str = "",
+    fields: str = "",
+) -> Iterator[Json]:
     """Yield the objects of a resource; with problems it may be missing or refused."""
     token = ""
+    at = namespace if resource.namespaced else ""
     try:
         while True:
-            at = namespace if resource.namespaced else ""
-            page = cluster.list(resource, at, limit=_PAGE, continue_token=token)
-            yield from (Document(resource.plural, item) for item in page.items)
+            page = cluster.list(
+                resource,
+                at,
+                label_selector=labels,
+                field_selector=fields,
+                limit=_PAGE,
+                continue_token=token,
+            )
+            yield from page.items
             token = page.continue_token
             if not token:
                 return

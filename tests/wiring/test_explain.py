@@ -222,3 +222,36 @@ def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
     words = ["web-0", f"--kubeconfig={path}"]
     report = explained(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
     assert "What helps: see whether the admission webhook runs" in text(report)
+
+
+@pytest.mark.parametrize(
+    ("words", "selector"),
+    [
+        (["pod/web-0"], {"fieldSelector": "metadata.name=web-0"}),
+        (["vpa/web"], {"fieldSelector": "metadata.name=web"}),
+        (["-l", "app=web"], {"labelSelector": "app=web"}),
+    ],
+)
+def test_of_a_large_cluster_little_is_read(
+    server: ApiServer, tmp_path: Path, words: list[str], selector: Json
+) -> None:
+    """A server is asked where something is, and that namespace alone is read."""
+    path = write(tmp_path / "config", kubeconfig(server.url))
+    asked = [*words, "-A", f"--kubeconfig={path}", "--use-admission-controller-status=false"]
+    report = explained(parse(ExplainSettings, asked, {}), SteppedClock(make.NOW))
+    plurals = (PODS.plural, VPAS.plural)
+    (everywhere,) = (
+        one
+        for one in server.requests
+        if one.path.endswith(plurals) and "/namespaces/" not in one.path
+    )
+    assert everywhere.query.items() >= selector.items()
+    assert list(report.items) == list(found(tmp_path, cluster(), *words).items)
+
+
+def test_a_name_that_is_nowhere(server: ApiServer, tmp_path: Path) -> None:
+    """Also a whole cluster is asked in vain in one sentence."""
+    path = write(tmp_path / "config", kubeconfig(server.url))
+    settings = parse(ExplainSettings, ["-A", "none", f"--kubeconfig={path}"], {})
+    with pytest.raises(BadSetting, match='there is no pod or VPA "none" in any namespace'):
+        explained(settings, SteppedClock(make.NOW))
