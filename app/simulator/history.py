@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 
 from app.core.recommendation.decay import Times
+from app.core.recommendation.estimators import MOST
 from app.core.recommendation.moments import moment, nanoseconds, span
 from app.core.recommendation.observations import ABSENT, REFUSED, UsageBatch
 from app.core.recommendation.oom import OomRecord
@@ -31,7 +32,8 @@ T = TypeVar("T")
 
 Name = tuple[str, str, str]  # namespace, pod, container
 
-_MOST: Final = 2**62
+_GREATEST: Final = 2**62
+_SHOWN: Final = 40  # characters of an amount
 _LONGEST: Final = 15  # characters of an amount that needs no second thought
 _NANO_PER_MILLI: Final = 10**6
 _REMEMBERED: Final = 65_536
@@ -93,9 +95,9 @@ class History:
         return (min(ends), max(ends)) if ends else None
 
 
-def read_history(lines: Iterable[bytes], shown: str) -> History:
-    """Read events; `shown` names the file in sentences."""
-    reader = _Reader(shown)
+def read_history(lines: Iterable[bytes], shown: str, *, is_strict: bool = False) -> History:
+    """Read events; `shown` names the file in sentences. Strictly read, no amount is too much."""
+    reader = _Reader(shown, most=_GREATEST if is_strict else MOST)
     try:
         for line in lines:
             reader.number += 1
@@ -109,6 +111,7 @@ def read_history(lines: Iterable[bytes], shown: str) -> History:
 @dataclass(slots=True)
 class _Reader:
     shown: str
+    most: int  # greater amounts cannot be
     number: int = 0  # of the line at hand
     names: dict[Name, int] = field(default_factory=dict)
     table: array[int] = field(default_factory=lambda: array("q"))  # six numbers a sample
@@ -176,10 +179,11 @@ class _Reader:
         found = _usual(resource, value) if type(value) is str else None
         if found is None:
             found = _at(resource, _AMOUNTS[resource], value)
-        if found < 0:
-            self._say(f"{resource}: {value} is negative, so it is left out")
-            return REFUSED
-        return found
+        if 0 <= found <= self.most:
+            return found
+        problem = "negative" if found < 0 else "too much"
+        self._say(f"{resource}: {str(value)[:_SHOWN]} is {problem}, so it is left out")
+        return REFUSED
 
     def _applied(self, event: Object, time_ns: int) -> Change | None:
         found, left_out = _at("object", read_change, _created(_object(event), time_ns))
@@ -271,12 +275,12 @@ def _span(text: str) -> int:
 
 @lru_cache(_REMEMBERED, typed=True)
 def _millicores(value: object) -> int:
-    return min(Quantity.read(value).milli, _MOST)
+    return min(Quantity.read(value).milli, _GREATEST)
 
 
 @lru_cache(_REMEMBERED, typed=True)
 def _memory_bytes(value: object) -> int:
-    return min(Quantity.read(value).units, _MOST)
+    return min(Quantity.read(value).units, _GREATEST)
 
 
 def _usual(resource: str, text: str) -> int | None:

@@ -89,9 +89,10 @@ def _looks(settings: ReplaySettings) -> Iterator[Look]:
     """Play, and tell in the end what could not be used."""
     bar = Bar(sys.stderr)
     cluster = _cluster(settings.offline.objects)
-    history = _history(settings.playing.events, bar)
+    terms = _terms(settings)
+    history = _history(settings.playing.events, terms, bar)
     schedule = _schedule(settings, history)
-    replay = Replay(history, cluster, _terms(settings), schedule, partial(bar.show, "playing"))
+    replay = Replay(history, cluster, terms, schedule, partial(bar.show, "playing"))
     for look in replay.play():
         bar.clear()
         yield look
@@ -126,11 +127,13 @@ def _owners(items: Iterable[Object]) -> Owners:
     return RecordedCluster(Document("", dict(item)) for item in items)
 
 
-def _history(path: Path | None, bar: Bar) -> History:
+def _history(path: Path | None, terms: Terms, bar: Bar) -> History:
     if path is None:
         raise BadSetting("no events given: name a file with --events, or - to read them")
     shown = "stdin" if str(path) == STDIN else str(path)
-    history = read_history(lines(str(path), partial(bar.show, "reading")), shown)
+    is_strict = not terms.rules.departures.rows_per_vpa
+    read = lines(str(path), partial(bar.show, "reading"))
+    history = read_history(read, shown, is_strict=is_strict)
     bar.clear()
     _tell(history.problems)
     if history.problems and history.skipped == history.lines:

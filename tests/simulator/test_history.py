@@ -52,7 +52,7 @@ def line(kind: str = "usage", **more: object) -> bytes:
         pytest.param({"memory": "656Ki"}, ABSENT, 671_744, id="W96 no cpu"),
         pytest.param({"cpu": 2, "memory": 1000}, 2000, 1000, id="numbers"),
         pytest.param({"cpu": "0.5", "memory": "1e3"}, 500, 1000, id="other spellings"),
-        pytest.param({"cpu": "1" * 30, "memory": "9" * 30 + "Ki"}, 2**62, 2**62, id="huge"),
+        pytest.param({"cpu": "1" * 30, "memory": "9" * 30 + "Ki"}, REFUSED, REFUSED, id="huge"),
         pytest.param({"cpu": "1u", "memory": "1m"}, 1, 1, id="tiny"),
     ],
 )
@@ -167,12 +167,23 @@ def test_lines_that_cannot_be_read(told: bytes, sentence: str) -> None:
     assert (found.lines, found.skipped, len(found.usage.seen)) == (3, 1, 2)
 
 
-def test_negative_amounts() -> None:
-    """What cannot be is left out, and the other amount of the line counts."""
-    found = read_history([line(cpu="-1", memory="1Mi")], "x")
-    assert found.problems == ["x:1: cpu: -1 is negative, so it is left out"]
+@pytest.mark.parametrize(
+    ("cpu", "problem", "strict"),
+    [
+        pytest.param("-1", "-1 is negative", REFUSED, id="negative"),
+        pytest.param("100000000001", "100000000001 is too much", 100000000001000, id="too much"),
+        pytest.param(1e300, "1e+300 is too much", 2**62, id="far too much"),
+        pytest.param("100000000001000m", "100000000001000m is too much", 100000000001000, id="m"),
+    ],
+)
+def test_amounts_that_cannot_be(cpu: object, problem: str, strict: int) -> None:
+    """What cannot be is left out, and the other amount of the line counts; upstream takes more."""
+    told = line(cpu=cpu, memory="1Mi")
+    found = read_history([told], "x")
+    assert found.problems == [f"x:1: cpu: {problem}, so it is left out"]
     assert found.skipped == 0
     assert (found.usage.cpu.tolist(), found.usage.memory.tolist()) == ([REFUSED], [2**20])
+    assert read_history([told], "x", is_strict=True).usage.cpu.tolist() == [strict]
 
 
 def test_a_broken_status_costs_itself_alone() -> None:
