@@ -145,10 +145,10 @@ class Format:
         ),
     ]
     round_cpu_millicores: Annotated[
-        int, Flag("round-cpu-millicores", whole(1), "1", "CPU is a multiple of this")
+        int, Flag("round-cpu-millicores", WHOLE, "1", "CPU is a multiple of this; below 2: of 1")
     ]
     round_memory_bytes: Annotated[
-        int, Flag("round-memory-bytes", whole(1), "1", "memory is a multiple of this")
+        int, Flag("round-memory-bytes", WHOLE, "1", "memory is a multiple of this; below 2: of 1")
     ]
 
 
