@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from app.model.errors import Unavailable
 from app.model.quantity import Quantity
-from app.ports import PODS, Json, PatchKind
+from app.ports import CHECKPOINTS, PODS, Json, PatchKind
+from app.sandbox.faults import Fault
 from app.sandbox.sandbox import Sandbox
 from tests.flows.recommending import Stage, vpa
 from tests.sandbox.worlds import container, deployment
@@ -167,6 +169,19 @@ def test_gi_02() -> None:
     stage.run(30)
 
     assert stage.status()["observedGeneration"] == 1
+
+
+def test_an_orphan_that_cannot_be_deleted() -> None:
+    """W104: it is counted out for itself alone, and tried again."""
+    stage = Stage("--checkpoints-gc-interval=1m")
+    stage.apply(*(orphan(f"{place}-app", place) for place in ("a", "b", "c")))
+    fault = Fault(Unavailable("500"), "delete", CHECKPOINTS, "b-app", times=1)
+    stage.replica.faults.order(fault)
+    stage.run(65)
+    assert stage.checkpoints().keys() == {"b-app"}
+
+    stage.run(61)
+    assert stage.checkpoints() == {}
 
 
 @pytest.mark.parametrize(
