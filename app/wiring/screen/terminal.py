@@ -118,7 +118,7 @@ class _Typing:
         self._before: list[Any] | None = None
 
     def hide(self) -> None:
-        if termios is None or sys.stdin is None or not sys.stdin.isatty():
+        if termios is None or not _is_ours():
             return
         found = termios.tcgetattr(sys.stdin)
         self._before = self._before or found  # whoever stopped us may have left it hidden
@@ -126,9 +126,19 @@ class _Typing:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
 
     def show(self) -> None:
-        if self._before is None:
+        if self._before is None or not _is_ours():
             return
         with suppress(termios.error):
             termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
         self._before = None
+
+
+def _is_ours() -> bool:
+    """Whether a terminal takes orders from us, and not from a shell that is already back."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:  # it is nobody's terminal
+        return True
