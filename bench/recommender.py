@@ -101,11 +101,8 @@ def _reset(on: Stage, crowd: Crowd) -> None:
         on.remove(prefix)
     apps = [place for place in crowd.apps() if place != FRESH]
     on.put(vpa(where, app, mode="Off") for where, app in apps)
-    for where, app in apps:
-        on.put(
-            {**(item := to_json(one)), "metadata": {**item["metadata"], "uid": one.name}}
-            for one in history(where, app, BOXES, now)
-        )
+    learned = (to_json(one) for where, app in apps for one in history(where, app, BOXES, now))
+    on.put({**item, "metadata": {**item["metadata"], "uid": "learned"}} for item in learned)
     on.wait_listed(VPAS, len(apps))
     on.wait_listed(CHECKPOINTS, len(apps) * len(BOXES))
 

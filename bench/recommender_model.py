@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -23,15 +23,15 @@ from statistics import median
 
 import orjson
 
-from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
+from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.model import Model
-from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.usage import read_metrics
 from app.model.pods import read_pod
 from app.model.selectors import Selector
 from app.model.vpa import read_vpa
+from bench.seeds import history
 from tests.core.recommendation.reference import Reference
 
 SIZES = ((2_000, 8_000), (20_000, 50_000))  # VPAs and pods
@@ -78,7 +78,7 @@ def filled(vpas: int, pods: int, *, with_history: bool) -> Model:
         }
         observed = ObservedVpa(read_vpa(item), Selector.of_labels({"app": app}))
         model.vpa_seen(observed, START)
-    model.restore(history(vpas) if with_history else [], START)
+    model.restore(stored(vpas) if with_history else [], START)
     for number in range(pods):
         namespace, app = names(number % vpas)
         resources = {"requests": {"cpu": "100m", "memory": "256Mi"}}
@@ -96,27 +96,10 @@ def filled(vpas: int, pods: int, *, with_history: bool) -> Model:
     return model
 
 
-def history(vpas: int) -> Iterable[Checkpoint]:
-    """Yield ten days of history for every container."""
-    start = nanoseconds(START)
-    dice = random.Random(7)
+def stored(vpas: int) -> Iterator[Checkpoint]:
+    """Yield ten days of history for every container, written at different times."""
     for number in range(vpas):
-        namespace, app = names(number)
-        for container in CONTAINERS:
-            weights = {dice.randrange(20, 80): dice.randrange(1, 10_000) for _ in range(15)}
-            stored = StoredHistogram(start, weights, 1_000_000.0)
-            yield Checkpoint(
-                namespace,
-                f"{app}-{container}",
-                app,
-                container,
-                cpu=stored,
-                memory=stored,
-                first_ns=start - 10 * DAY,
-                last_ns=start,
-                count=14_400,
-                updated_ns=start - number % 15 * 60 * 10**9,
-            )
+        yield from history(*names(number), CONTAINERS, START - timedelta(minutes=number % 15))
 
 
 def metrics(vpas: int, pods: int, now: datetime, dice: random.Random) -> bytes:

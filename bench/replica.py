@@ -44,9 +44,10 @@ class Replica:
         return total(page(self._port), f"{self._metric}_sum", step="total")
 
     def wait_rounds(self, count: int) -> None:
-        """Return after so many more rounds; to be asked costs it time, so that is done late."""
+        """Return at the end of a round, after so many more; to be asked costs it, so it is late."""
         until = self.rounds() + count
-        time.sleep((count - 0.5) * self._interval)
+        time.sleep((count - 0.2) * self._interval)
+        until = max(until, self.rounds() + 1)
         patiently(lambda: self.rounds() >= until, f"{self.program.name} does {count} rounds")
 
 
