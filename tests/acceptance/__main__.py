@@ -111,9 +111,9 @@ def main(words: Sequence[str]) -> int:
     """Play what is asked for."""
     reader = argparse.ArgumentParser(prog="python -m tests.acceptance", add_help=False)
     reader.add_argument("--acceptance-page", action="store_true")
-    reader.add_argument("--clusters", type=int, default=3)
+    reader.add_argument("--clusters", type=int, default=2)
     reader.add_argument("--crowd-minutes", type=float)
-    reader.add_argument("--crowd-vpas", type=int, default=2000)
+    reader.add_argument("--crowd-vpas", type=int, default=400)
     asked, rest = reader.parse_known_args(words)
     minutes = asked.crowd_minutes if asked.crowd_minutes is not None else 0 if rest else 5
     crowd = f"--crowd-minutes={minutes}", f"--crowd-vpas={asked.crowd_vpas}"

@@ -35,6 +35,7 @@ FLAGS = (
     "--container-name-label=container",
 )
 MUCH, LITTLE = 600, 50  # MiB
+LIVE_SECONDS = 150  # what is younger counts as live usage, and is left to metrics-server
 
 Ask = Callable[[str], float]  # a query, of which the highest value is told
 
@@ -128,9 +129,10 @@ def test_what_was_scraped_is_known(
     here = f'container_memory_working_set_bytes{{namespace="{space.name}"}}'
     labels = f'kube_pod_labels{{namespace="{space.name}",label_app="{APP}"}}'
     eventually(lambda: ask(here) == MUCH * 2**20 and ask(labels), "much memory is scraped")
-    eventually(lambda: ask(f"count_over_time({here}[5m])") > 30, "often enough", every=1)
     use(space, LITTLE)
     eventually(lambda: 0 < told_by_metrics_server(space) <= LITTLE, "little is used now", every=1)
+    past = f"max_over_time({here}[30m] offset {LIVE_SECONDS}s)"
+    eventually(lambda: ask(past) == MUCH * 2**20, "that is a while ago", seconds=240, every=1)
     flags = (*FLAGS, f"--prometheus-address={address}", f"--vpa-object-namespace={space.name}")
     worker = Worker("recommender", cluster.access, cluster.admin, tmp_path, flags)
     try:
