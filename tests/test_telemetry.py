@@ -162,6 +162,7 @@ PUBLISHED: Final = [
         ("recommender_overlapping_pods", "gauge", "namespace", ""),
         ("recommender_samples_total", "counter", "fate", ""),
         ("recommender_failed_writes_total", "counter", "object", ""),
+        ("recommender_refused_checkpoints_total", "counter", "", ""),
         ("resources_get_resources_count", "counter", "source", ""),
     ]),
     (exercise_quality, "vpa_quality_", [
@@ -425,6 +426,19 @@ def test_a_registry_tells_of_its_process() -> None:
     for name in ("process_resident_memory_bytes", "python_info", "python_gc_collections_total"):
         assert f"\n{name}" in text
     assert CONTENT_TYPE == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_first_failures_are_seen() -> None:
+    """What alerts wait for stands at zero from the start: a rise from nothing is none to them."""
+    registry = CollectorRegistry()
+    AdmissionMetrics(registry, ["OwnerUnknown"])
+    UpdaterMetrics(registry)
+    page = render(registry).decode()
+    for series in (
+        'vpa_admission_controller_failed_open_pods_total{reason="OwnerUnknown"} 0.0',
+        'vpa_updater_admission_controller_status_invalid_total{reason="invalid"} 0.0',
+    ):
+        assert f"\n{series}\n" in page
 
 
 WORKER: Final = """

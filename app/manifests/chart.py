@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from app.manifests.rendering import yaml_text
-from app.manifests.rights import RIGHTS, TRIALS, Reach, rules
+from app.manifests.rights import OPTIONS, RIGHTS, Reach, rules
 from app.manifests.webhooks import Registration, mutating, validating
 from app.ports import Json
 
@@ -38,7 +38,8 @@ _FILLED: Final[Mapping[str, str]] = {
 def templates() -> str:
     """Return the generated templates of the chart."""
     parts = [_COMMENT]
-    for component, rights in {**RIGHTS, "trials": TRIALS}.items():
+    options = {name: (option.right,) for name, option in OPTIONS.items()}
+    for component, rights in {**RIGHTS, **options}.items():
         for reach, kind in _KINDS.items():
             if found := rules(rights, reach):
                 parts.append(_define(f"rules.{component}.{kind}", yaml_text(found)))

@@ -13,7 +13,7 @@ from typing import Final
 from app.manifests import chart, crd, monitoring
 from app.manifests.programs import Program, metadata, roles
 from app.manifests.rendering import render
-from app.manifests.rights import RIGHTS, TRIALS
+from app.manifests.rights import OPTIONS, RIGHTS
 from app.manifests.rights import page as rights_page
 from app.manifests.webhooks import Registration, mutating, validating
 from app.ports import Json
@@ -68,11 +68,12 @@ def program(name: str) -> str:
     return render(documents, header=_header(name))
 
 
-def trials() -> str:
-    """Return the YAML of the right that `--prove=dry-run` needs."""
-    found = PROGRAMS["updater"]
-    documents = roles("plumbline:trials", found.name, TRIALS, found.component)
-    return render(documents, header=_header("trials"))
+def option(name: str) -> str:
+    """Return the YAML of the right that a flag needs."""
+    found = OPTIONS[name]
+    account = PROGRAMS[found.component].name
+    documents = roles(f"plumbline:{name}", account, [found.right], found.component)
+    return render(documents, header=_header(name))
 
 
 def everything() -> str:
@@ -83,7 +84,7 @@ def everything() -> str:
 DOCUMENTS: Final[Mapping[str, Callable[[], str]]] = {
     "crd": crd.text,
     **{name: partial(program, name) for name in PROGRAMS},
-    "trials": trials,
+    **{name: partial(option, name) for name in OPTIONS},
     "all": everything,
 }
 
@@ -94,7 +95,8 @@ def files() -> Mapping[str, str]:
         "deploy/crd.yaml": crd.text(),
         "deploy/base/crd/crd.yaml": crd.text(),
         **{f"deploy/base/{name}/{name}.yaml": program(name) for name in PROGRAMS},
-        "deploy/overlays/prove-by-trial/trials.yaml": trials(),
+        "deploy/overlays/prove-by-trial/trials.yaml": option("trials"),
+        "deploy/overlays/external-metrics/rights.yaml": option("external-metrics"),
         "deploy/chart/files/crd.yaml": crd.text(),
         "deploy/chart/templates/_generated.tpl": chart.templates(),
         **monitoring.files(PROGRAMS.values()),

@@ -50,16 +50,19 @@ class Right:
         }
 
 
-def _owners(*verbs: str) -> tuple[Right, ...]:
+def _controllers(verbs: Sequence[str], why: str) -> tuple[Right, ...]:
     return (
-        Right("", ("replicationcontrollers",), verbs, "find the topmost controller of a pod"),
+        Right("", ("replicationcontrollers",), tuple(verbs), why),
         Right(
-            "apps",
-            ("daemonsets", "deployments", "replicasets", "statefulsets"),
-            verbs,
-            "find the topmost controller of a pod",
+            "apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), tuple(verbs), why
         ),
-        Right("batch", ("cronjobs", "jobs"), verbs, "find the topmost controller of a pod"),
+        Right("batch", ("cronjobs", "jobs"), tuple(verbs), why),
+    )
+
+
+def _owners(verbs: Sequence[str]) -> tuple[Right, ...]:
+    return (
+        *_controllers(verbs, "find the topmost controller of a pod"),
         Right("*", ("*/scale",), ("get",), "find the pods of a custom controller"),
     )
 
@@ -76,7 +79,7 @@ _WEBHOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigura
 _ADMISSION: Final = (
     Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
     Right("", ("limitranges",), _WATCH, "keep pods within them"),
-    *_owners(*_READ),
+    *_owners(_READ),
     Right("admissionregistration.k8s.io", _WEBHOOKS, ("create",), "register the webhook"),
     Right(
         "admissionregistration.k8s.io",
@@ -98,6 +101,7 @@ _ADMISSION: Final = (
     Right("", ("secrets",), ("create",), "share certificates", reach=Reach.AT_HOME),
     Right("", ("secrets",), _RENEW, "share certificates", ("vpa-tls-certs",), Reach.AT_HOME),
 )
+_ANSWER: Final = "say what a pod would get, when somebody asks"
 _RECOMMENDER: Final = (
     Right(_VPA_GROUP, (_VPAS,), _WATCH, "know what to recommend for"),
     Right(_VPA_GROUP, (f"{_VPAS}/status",), ("patch",), "publish recommendations"),
@@ -108,10 +112,11 @@ _RECOMMENDER: Final = (
         "keep history over restarts",
     ),
     Right("", ("pods",), _WATCH, "know whose usage it is, and see OOM kills"),
-    Right("", ("pods",), ("get",), "say what a pod would get, when somebody asks"),
-    Right("", ("limitranges",), ("list",), "say what a pod would get, when somebody asks"),
+    Right("", ("pods",), ("get",), _ANSWER),
+    Right("", ("limitranges",), ("list",), _ANSWER),
+    *_controllers(("get",), _ANSWER),
     Right("", ("events",), _WATCH, "see evictions by a node that ran out of memory"),
-    *_owners(*_READ),
+    *_owners(_WATCH),
     Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),
     Right(
         "authentication.k8s.io", ("tokenreviews",), ("create",), "know who asks for recommendations"
@@ -126,14 +131,15 @@ _RECOMMENDER: Final = (
 )
 _UPDATER: Final = (
     Right(_VPA_GROUP, (_VPAS,), (*_WATCH, "patch"), "decide by them; sum up the decisions on them"),
-    Right("", ("pods",), ("get", *_WATCH), "compare them with their recommendation"),
+    Right("", ("pods",), _WATCH, "compare them with their recommendation"),
+    Right("", ("pods",), ("get",), "see what became of one whose resize was refused, or lost"),
     Right("", ("pods",), ("patch",), "take back the notes of a start-up boost"),
     Right("", ("pods/eviction",), ("create",), "evict"),
     Right("", ("pods/resize",), ("patch",), "resize in place"),
     Right("", ("limitranges",), _WATCH, "keep pods within them"),
     Right("", ("nodes",), _WATCH, "know what no node has room for"),
     Right("policy", ("poddisruptionbudgets",), _WATCH, "know beforehand what may be disrupted"),
-    *_owners(*_READ),
+    *_owners(_READ),
     Right("", ("events",), ("create",), "tell what was done, and what is stuck"),
     Right(
         "coordination.k8s.io",
@@ -145,13 +151,40 @@ _UPDATER: Final = (
     ),
     *_lease("vpa-updater", "let one replica work"),
 )
-TRIALS: Final = (
-    Right("", ("pods",), ("create",), "create pods on trial (dry-run) before the first eviction"),
-)
 RIGHTS: Final = {
     "admission-controller": _ADMISSION,
     "recommender": _RECOMMENDER,
     "updater": _UPDATER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a process may do beside, where a flag asks for it."""
+
+    component: str
+    flag: str
+    right: Right
+
+    def is_asked_for(self, words: Sequence[str]) -> bool:
+        """Say whether a command line asks for it."""
+        return any(word in (self.flag, f"{self.flag}=true") for word in words)
+
+
+OPTIONS: Final = {
+    "trials": Option(
+        "updater",
+        "--prove=dry-run",
+        Right(
+            "", ("pods",), ("create",), "create pods on trial (dry-run) before the first eviction"
+        ),
+    ),
+    "external-metrics": Option(
+        "recommender",
+        "--use-external-metrics",
+        # Each metric is a resource of its own there, whatever it is called.
+        Right("external.metrics.k8s.io", ("*",), ("list",), "read usage from external metrics"),
+    ),
 }
 
 
@@ -171,10 +204,11 @@ rule. A rule that names objects holds for these only.
 def page() -> str:
     """Return docs/rights.md."""
     parts = [HEADER]
-    for name, rights in {
-        **RIGHTS,
-        "updater with --prove=dry-run, beside the above": TRIALS,
-    }.items():
+    beside = {
+        f"{option.component} with {option.flag}, beside the above": (option.right,)
+        for option in OPTIONS.values()
+    }
+    for name, rights in {**RIGHTS, **beside}.items():
         parts.append(
             f"\n## {name}\n\n| Verbs | Resources | Where | What for |\n|---|---|---|---|\n"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache, partial
 
@@ -23,9 +23,9 @@ class Step(StrEnum):
 
 
 class AdmissionMetrics:
-    """What the webhook counts and times."""
+    """What the webhook counts and times; alerts see the first of the failures that are named."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, failures: Iterable[str] = ()) -> None:
         pods = Counter(
             "vpa_admission_controller_admission_pods_total",
             "Pods that were reviewed, by whether they were changed.",
@@ -71,6 +71,8 @@ class AdmissionMetrics:
         self._skipped = lru_cache(partial(self._count, skipped))
         self._failed_open = lru_cache(partial(self._count, failed_open))
         self._refused = lru_cache(refused.labels)
+        for reason in failures:  # a rise is seen only where there was a zero before
+            self._failed_open(reason)
 
     def pod(self, *, applied: bool) -> None:
         """Count a pod that was reviewed."""

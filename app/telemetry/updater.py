@@ -160,14 +160,9 @@ class UpdaterMetrics:
             "Rounds skipped because the webhook's Lease was not fresh.",
             "reason",
         )
-        execution = Histogram(
-            f"{_PREFIX}_execution_latency_seconds",
-            "Time of each step of a round.",
-            ["step"],
-            buckets=EXECUTION,
-            registry=registry,
-        )
-        self._execution = lru_cache(execution.labels)
+        for trouble in LeaseTrouble:  # a rise is seen only where there was a zero before
+            self._lease_trouble.labels(trouble)
+        self._execution = lru_cache(_execution(registry).labels)
 
     def publish(self, found: Round) -> None:
         """Tell what a round found, and no more what an earlier one did."""
@@ -248,3 +243,13 @@ class UpdaterMetrics:
         labels = (str(size_log2(vpa.pods)), *between, vpa.name, vpa.namespace)
         counter.labels(*labels).inc(amount)
         self._series.setdefault((vpa.namespace, vpa.name), set()).add((counter, labels))
+
+
+def _execution(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        f"{_PREFIX}_execution_latency_seconds",
+        "Time of each step of a round.",
+        ["step"],
+        buckets=EXECUTION,
+        registry=registry,
+    )

@@ -21,7 +21,7 @@ from app.core.checkup.findings import Unasked
 from app.core.checkup.registrations import hooks
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
-from app.manifests.rights import RIGHTS, Reach, Right
+from app.manifests.rights import OPTIONS, RIGHTS, Reach, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.fields import object_at, time_at
@@ -222,7 +222,7 @@ def _own_rights(cluster: KubeCluster, home: str) -> Iterator[Access]:
 
 
 def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
-    for process, account in _accounts(facts):
+    for process, account, allowed in _accounts(facts):
         home = account.split(":")[2]
         who: Json = {
             "user": account,
@@ -232,13 +232,13 @@ def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
                 "system:authenticated",
             ],
         }
-        for right in RIGHTS[process]:
+        for right in allowed:
             for attributes in _attributes(right, home):
                 yield _access(cluster, _REVIEWS, who, attributes, right.why, process)
 
 
-def _accounts(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield our processes, each with the account of its pods."""
+def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
+    """Yield our processes, each with the account of its pods and the rights that it needs."""
     for item in () if isinstance(facts.deployments, Unasked) else facts.deployments:
         metadata = item.get("metadata") or {}
         labels = metadata.get("labels") or {}
@@ -246,7 +246,23 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str]]:
         if labels.get("app.kubernetes.io/name") == "plumbline" and component in RIGHTS:
             spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
             account = spec.get("serviceAccountName") or "default"
-            yield component, f"system:serviceaccount:{metadata.get('namespace')}:{account}"
+            beside = [
+                option.right
+                for option in OPTIONS.values()
+                if option.component == component and option.is_asked_for(_words(spec))
+            ]
+            who = f"system:serviceaccount:{metadata.get('namespace')}:{account}"
+            yield component, who, (*RIGHTS[component], *beside)
+
+
+def _words(pod: Json) -> Sequence[str]:
+    """Return the command line of a pod's containers."""
+    return [
+        str(word)
+        for container in pod.get("containers") or ()
+        for key in ("command", "args")
+        for word in container.get(key) or ()
+    ]
 
 
 def _attributes(right: Right, home: str) -> Iterator[Json]:

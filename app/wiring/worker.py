@@ -28,6 +28,7 @@ from app.web import reviews
 from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
+from app.web.telling import FAILED_OPEN
 from app.wiring.crew import REPORT_SECONDS, STOP_SIGNALS, Order, Report
 from app.wiring.farewell import Farewell
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
@@ -61,7 +62,7 @@ def work(
     start_logging(settings.logging.verbosity)
     gc.disable()  # what is read now stays; `_tidy` turns it on again
     known = knowledge(settings)
-    metrics = AdmissionMetrics(CollectorRegistry())
+    metrics = AdmissionMetrics(CollectorRegistry(), FAILED_OPEN)
     tell = teller(reviews.__name__)
     reviewer = Reviewer(known.sources, review_rules(settings.decisions), metrics, tell)
     given = settings.certificates

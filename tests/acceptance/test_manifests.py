@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,22 +35,25 @@ ALL_VALUES = (
     "commonLabels.team=web",
     "fullnameOverride=",
     "monitoring.serviceMonitors=true",
+    "recommender.externalMetrics.cpuMetric=cpu",
+    "recommender.externalMetrics.enabled=true",
     "recommender.leaderElection.resourceName=other",
     "updater.podDisruptionBudget.minAvailable=1",
     "updater.proveByTrial=true",
 )
 
 
-def kustomized(cluster: Cluster, folder: Path) -> list[Json]:
+def kustomized(kubectl: str, folder: Path) -> list[Json]:
     """Return what `kubectl apply -k` would send."""
-    command = [cluster.kubectl, "kustomize", str(folder)]
+    command = [kubectl, "kustomize", str(folder)]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     return list(yaml.safe_load_all(done.stdout))
 
 
-def charted(*values: str) -> list[Json]:
+def charted(*values: str, files: Sequence[Path] = ()) -> list[Json]:
     """Return what `helm install` would send, hooks included."""
     words = [word for value in values for word in ("--set", value)]
+    words += [f"--values={file}" for file in files]
     done = subprocess.run(
         [
             parts().path("helm"),
@@ -86,7 +89,7 @@ def test_documents_apply(admin: Api, name: str) -> None:
 @pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=lambda folder: folder.name)
 def test_kustomizations_apply(cluster: Cluster, folder: Path) -> None:
     """Base and overlays are built and taken with strict fields, without a warning."""
-    found = kustomized(cluster, folder)
+    found = kustomized(cluster.kubectl, folder)
 
     assert found
     assert warnings(cluster.admin, found) == []
@@ -100,7 +103,7 @@ def test_chart_applies(admin: Api, values: tuple[str, ...]) -> None:
 
 def test_chart_is_the_base(cluster: Cluster) -> None:
     """With one replica of each the chart gives what the base gives, to the last field."""
-    base = dict(plain(kustomized(cluster, DEPLOY / "base")))
+    base = dict(plain(kustomized(cluster.kubectl, DEPLOY / "base")))
     chart = dict(plain(charted(*AS_THE_BASE)))
 
     assert set(chart) == set(base)
@@ -129,7 +132,7 @@ def test_namespace_may_be_chosen(cluster: Cluster, tmp_path: Path) -> None:
     base = os.path.relpath(DEPLOY / "base", tmp_path)  # kustomize wants no absolute paths
     file.write_text(f"namespace: autoscaling\nresources: [{base}]\n", encoding="utf-8")
     places: set[str] = set()
-    for document in kustomized(cluster, tmp_path):
+    for document in kustomized(cluster.kubectl, tmp_path):
         places.add(document["metadata"].get("namespace", "autoscaling"))
         for subject in document.get("subjects", ()):
             places.add(subject["namespace"])
@@ -143,6 +146,7 @@ def test_namespace_may_be_chosen(cluster: Cluster, tmp_path: Path) -> None:
     [
         pytest.param("recommender.replica=2", "'replica' not allowed", id="misspelt"),
         pytest.param("admissionController.certGen.enabled=true", "'certGen'", id="not ours"),
+        pytest.param("recommender.externalMetrics.enabled=true", "Metric", id="no metric named"),
         pytest.param("updater.leaderElection.leaseDuration=5x", "leaseDuration", id="no duration"),
     ],
 )

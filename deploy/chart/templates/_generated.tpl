@@ -158,6 +158,28 @@
 - apiGroups:
   - ''
   resources:
+  - replicationcontrollers
+  verbs:
+  - get
+- apiGroups:
+  - apps
+  resources:
+  - daemonsets
+  - deployments
+  - replicasets
+  - statefulsets
+  verbs:
+  - get
+- apiGroups:
+  - batch
+  resources:
+  - cronjobs
+  - jobs
+  verbs:
+  - get
+- apiGroups:
+  - ''
+  resources:
   - events
   verbs:
   - list
@@ -167,7 +189,6 @@
   resources:
   - replicationcontrollers
   verbs:
-  - get
   - list
   - watch
 - apiGroups:
@@ -178,7 +199,6 @@
   - replicasets
   - statefulsets
   verbs:
-  - get
   - list
   - watch
 - apiGroups:
@@ -187,7 +207,6 @@
   - cronjobs
   - jobs
   verbs:
-  - get
   - list
   - watch
 - apiGroups:
@@ -246,9 +265,14 @@
   resources:
   - pods
   verbs:
-  - get
   - list
   - watch
+- apiGroups:
+  - ''
+  resources:
+  - pods
+  verbs:
+  - get
 - apiGroups:
   - ''
   resources:
@@ -361,6 +385,14 @@
   - pods
   verbs:
   - create
+{{- end -}}
+{{- define "plumbline.rules.external-metrics.ClusterRole" -}}
+- apiGroups:
+  - external.metrics.k8s.io
+  resources:
+  - '*'
+  verbs:
+  - list
 {{- end -}}
 {{- define "plumbline.registration" -}}
 ---

@@ -6,7 +6,7 @@ verb, port, and args, env, ports, volumes and mounts beside those that all have.
 {{- $root := .root -}}
 {{- $values := .values -}}
 {{- $name := printf "%s-%s" (include "plumbline.fullname" $root) .component -}}
-{{- $account := default $name $values.serviceAccount.name -}}
+{{- $account := include "plumbline.account" . -}}
 {{- if $values.serviceAccount.create }}
 ---
 apiVersion: v1
@@ -218,6 +218,44 @@ spec:
       app.kubernetes.io/instance: {{ $root.Release.Name }}
   endpoints:
     - port: prometheus
+{{- end }}
+{{- end -}}
+
+{{/* The account of a process: takes a dict with root, values and component. */}}
+{{- define "plumbline.account" -}}
+{{- default (printf "%s-%s" (include "plumbline.fullname" .root) .component) .values.serviceAccount.name -}}
+{{- end -}}
+
+{{/*
+The right that a flag needs, beside those that a process has anyway. Takes a dict: root, values,
+component, and the name of the right.
+*/}}
+{{- define "plumbline.option" -}}
+{{- if .root.Values.rbac.create }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: plumbline:{{ .name }}
+  labels:
+    {{- include "plumbline.labels" (list .root .component) | nindent 4 }}
+rules:
+  {{- include (printf "plumbline.rules.%s.ClusterRole" .name) .root | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: plumbline:{{ .name }}
+  labels:
+    {{- include "plumbline.labels" (list .root .component) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: plumbline:{{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "plumbline.account" . }}
+    namespace: {{ .root.Release.Namespace }}
 {{- end }}
 {{- end -}}
 

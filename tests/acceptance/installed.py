@@ -1,0 +1,250 @@
+"""What is installed, at work: each process as its pod on a node would have it.
+
+Strategy: Deployments make pods, and the kubelet gives each an address, volumes and a bound token,
+but starts no program. That is done here, from the container of the live pod: its command line,
+its environment and its mounts. Only addresses are told beside, for everything is on loopback.
+The kubelet's own probes then find the program, and say whether the pod is ready.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from app.wiring.clock import SystemClock
+from tests.acceptance.definitions import install
+from tests.acceptance.logs import Logs
+from tests.acceptance.rights import NAMESPACE
+from tests.cluster.api import Json
+from tests.cluster.balancer import Balancer
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.parts import Unavailable, parts
+from tests.cluster.programs import Program, eventually
+
+ACCOUNTS: Final = ("vpa-admission-controller", "vpa-recommender", "vpa-updater")
+SERVICES: Final = Resource("", "v1", "services", "Service")
+SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+_ADDRESSES: Final = "127.96.0.0/16"  # of Services: here they can be listened on
+_ELSEWHERE: Final = "192.0.2.1"  # nobody's; EndpointSlices take none of loopback
+_HOOK: Final = "helm.sh/hook"
+_ROOT: Final = Path(__file__).parents[2]
+_SECRETS: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_OURS: Final = "app.kubernetes.io/name=plumbline"
+_LONG_SECONDS: Final = 180.0
+# The token lies where it does in a pod, for this one program alone.
+_MOUNT: Final = (
+    'mount -t tmpfs none /var/run && mkdir -p "$1" && mount --bind "$0" "$1" && shift && exec "$@"'
+)
+
+
+def account(name: str) -> str:
+    """Return how an API server calls an account of ours."""
+    return f"system:serviceaccount:{NAMESPACE}:{name}"
+
+
+@contextmanager
+def control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
+    """A cluster of its own that notes whatever our accounts ask for."""
+    mounted = subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root can give a program its volumes, and listen where a Service is")
+    try:
+        built = parts()
+    except Unavailable as error:
+        pytest.exit(str(error), returncode=1)
+    now, accounts = SystemClock().now(), tuple(map(account, ACCOUNTS))
+    plane = ControlPlane(built, folder, now, services=_ADDRESSES, accounts=accounts)
+    for program in plane.programs:
+        logs.add(program.name, program.log)
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+
+
+class Installed:
+    """The processes of a cluster; those of pods that come later are started as well, if told."""
+
+    def __init__(self, plane: ControlPlane, logs: Logs) -> None:
+        self.plane = plane
+        self.admin = plane.access.api(plane.admin_token)
+        self._logs = logs
+        self._balancer: Balancer | None = None
+        self._programs: dict[str, Program] = {}  # by the pod's name
+        self._pods: dict[str, Json] = {}
+
+    def close(self) -> None:
+        """End all."""
+        for program in self._programs.values():
+            program.kill()
+        if self._balancer is not None:
+            self._balancer.stop()
+        self.admin.close()
+
+    def apply(self, documents: Sequence[Json]) -> list[str]:
+        """Apply documents as `kubectl apply --server-side` does; return all warnings.
+
+        What a chart brings for its own test is not installed.
+        """
+        documents = [item for item in documents if _HOOK not in notes(item)]
+        kind = CUSTOM_RESOURCE_DEFINITIONS.kind
+        definitions = [document for document in documents if document["kind"] == kind]
+        answers = install(self.admin, definitions)
+        answers += [self.admin.apply(item) for item in documents if item["kind"] != kind]
+        return [warning for answer in answers for warning in answer.warnings]
+
+    def start(self, count: int = len(ACCOUNTS)) -> None:
+        """Start the program of each of so many pods; return when the kubelet finds them ready."""
+
+        def pods() -> dict[str, Json]:
+            found = self.admin.list(PODS, NAMESPACE, _OURS)
+            lasting = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+            running = {_name(pod): pod for pod in lasting if pod["status"].get("podIP")}
+            return running if len(running) == len(lasting) == count else {}
+
+        found = eventually(pods, f"{count} pods have an address", seconds=_LONG_SECONDS)
+        for name in self._programs.keys() - found.keys():
+            self._programs.pop(name).stop(45)
+        self._pods = found
+        for name in found.keys() - self._programs.keys():
+            program = self._programs[name] = _program(self.plane, found[name])
+            self._logs.add(name, program.log)
+            program.start()
+        self._lead_to_webhook()
+        eventually(self._are_ready, "the kubelet finds all ready", seconds=_LONG_SECONDS)
+
+    def pod(self, component: str) -> Json:
+        """Return the pod of a process."""
+        return next(
+            pod
+            for pod in self._pods.values()
+            if pod["metadata"]["labels"]["app.kubernetes.io/component"] == component
+        )
+
+    def program(self, component: str) -> Program:
+        """Return a process."""
+        return self._programs[_name(self.pod(component))]
+
+    def page(self, component: str, path: str, token: str = "") -> str:
+        """Return a page of a process, from the port that Prometheus asks."""
+        pod = self.pod(component)
+        url = f"http://{pod['status']['podIP']}:{_ports(pod)['prometheus']}{path}"
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.get(url, headers=headers, timeout=30).raise_for_status().text
+
+    def _are_ready(self) -> bool:
+        for name, program in self._programs.items():
+            assert program.exit_code is None, f"{name} ended:\n{program.tail()}"
+        return all(map(self._is_ready, self._programs))
+
+    def _is_ready(self, name: str) -> bool:
+        found = self.admin.get(PODS, NAMESPACE, name)["status"].get("conditions") or ()
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
+
+    def _lead_to_webhook(self) -> None:
+        """Do what a Service does: lead its address to the port of the pod that it names."""
+        if self._balancer is not None:
+            return
+        found = self.admin.find(SERVICES, NAMESPACE, "vpa-webhook")
+        if found is None:
+            return
+        (port,) = found["spec"]["ports"]
+        pod = self.pod("admission-controller")
+        self._balancer = Balancer(found["spec"]["clusterIP"], port["port"])
+        target = _ports(pod)[port["targetPort"]]
+        self._balancer.add(target, lambda: self._is_ready(_name(pod)), pod["status"]["podIP"])
+        self._balancer.start()
+        self.admin.apply(
+            {
+                "apiVersion": SLICES.api_version,
+                "kind": SLICES.kind,
+                "metadata": {
+                    "name": "vpa-webhook-tests",
+                    "namespace": NAMESPACE,
+                    "labels": {"kubernetes.io/service-name": "vpa-webhook"},
+                },
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
+                "ports": [{"port": target}],
+            }
+        )
+
+
+def _program(plane: ControlPlane, pod: Json) -> Program:
+    """Return the program of a pod's container, with what the kubelet has prepared for it."""
+    (container,) = pod["spec"]["containers"]
+    volumes = plane.folder / pod["spec"]["nodeName"] / "pods" / pod["metadata"]["uid"] / "volumes"
+    mounts = {
+        each["mountPath"]: next(iter(volumes.glob(f"*/{each['name']}")), None)
+        for each in container["volumeMounts"]
+    }
+    secrets, scratch = mounts.pop(_SECRETS), mounts.pop("/tmp")
+    assert secrets is not None
+    assert scratch is not None
+    assert not mounts, f"nobody knows what to mount for {mounts}"
+    server = urlsplit(plane.access.url)
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "PYTHONPATH": str(_ROOT),
+        "TMPDIR": str(scratch),
+        "KUBERNETES_SERVICE_HOST": str(server.hostname),
+        "KUBERNETES_SERVICE_PORT": str(server.port),
+        **{each["name"]: _value(each, pod) for each in container.get("env", ())},
+    }
+    told = [_expanded(word, environment) for word in container["args"]]
+    command = ["unshare", "--mount", "sh", "-c", _MOUNT, str(secrets), _SECRETS]
+    plumbline = [sys.executable, "-m", "app", *told, *_where(pod)]
+    name = _name(pod)
+    return Program(name, [*command, *plumbline], plane.folder / f"{name}.log", environment)
+
+
+def _where(pod: Json) -> Iterator[str]:
+    """Yield the addresses to listen on; what the flags say of ports is what the pod says."""
+    ports = _ports(pod)
+    # Not written as one of loopback, so that nobody is let in who would not be elsewhere.
+    first, second, third, fourth = map(int, pod["status"]["podIP"].split("."))
+    host = f"{first}.{second}.{third * 256 + fourth}"
+    yield f"--address={host}:{ports['prometheus']}"
+    if "https" in ports:
+        yield f"--host={host}"
+
+
+def _ports(pod: Json) -> dict[str, int]:
+    (container,) = pod["spec"]["containers"]
+    return {each["name"]: each["containerPort"] for each in container["ports"]}
+
+
+def _value(variable: Json, pod: Json) -> str:
+    if "value" in variable:
+        return str(variable["value"])
+    found: Any = pod
+    for key in variable["valueFrom"]["fieldRef"]["fieldPath"].split("."):
+        found = found[key]
+    return str(found)
+
+
+def _expanded(word: str, environment: dict[str, str]) -> str:
+    return re.sub(r"\$\((\w+)\)", lambda match: environment[match[1]], word)
+
+
+def notes(item: Json) -> Mapping[str, str]:
+    """Return the annotations of an object."""
+    found: Mapping[str, str] = item["metadata"].get("annotations") or {}
+    return found
+
+
+def _name(pod: Json) -> str:
+    name: str = pod["metadata"]["name"]
+    return name

@@ -1,0 +1,131 @@
+"""The processes run from what is shipped: command lines, accounts and probes of their pods."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.manifests.alerts import ALERTS
+from app.manifests.dashboards import FLEET, WORKLOAD
+from app.ports import PODS
+from tests.acceptance.asked import asked, forbidden
+from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
+from tests.acceptance.logs import Logs
+from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import Box, Space, template
+from tests.acceptance.test_manifests import AS_THE_BASE, DEPLOY, charted, kustomized
+from tests.cluster.api import Json
+from tests.cluster.parts import parts
+from tests.cluster.programs import eventually
+from tests.manifests.test_monitoring import SERIES, SUFFIXES, THEIRS, expressions
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+COMPONENTS = ("admission-controller", "recommender", "updater")
+POOR = ("serious", "unknown", "warning")
+
+
+@pytest.fixture(scope="module")
+def installed(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """The base, as it is shipped; the kubelet has found all pods ready by their probes."""
+    with control_plane(tmp_path_factory.mktemp("installed"), logs) as plane:
+        found = Installed(plane, logs)
+        try:
+            assert found.apply(kustomized(parts().path("kubectl"), DEPLOY / "base")) == []
+            found.start()
+            yield found
+        finally:
+            found.close()
+
+
+def findings(installed: Installed) -> tuple[int, list[Json]]:
+    """Return how the check of the installation ended, and what it found."""
+    kubeconfig = f"--kubeconfig={installed.plane.kubeconfig}"
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "doctor", "-o", "json", kubeconfig],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.stderr == b""
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_doctor_is_content(installed: Installed) -> None:
+    """Nothing is wrong with it, usage included, and there is nothing that cannot be looked at."""
+
+    def look() -> bool:
+        code, found = findings(installed)
+        assert code == 0, found
+        assert [one for one in found if one["level"] in POOR] == []
+        return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
+
+    eventually(look, "all is well", seconds=SECONDS, every=2)
+
+
+def test_metrics_are_published(installed: Installed) -> None:
+    """Every series that a panel or an alert asks of ours is one that a process publishes."""
+    skipped = "vpa_admission_controller_skipped_pods_total"
+    alone = {"apiVersion": "v1", "kind": "Pod", **template([Box()])}
+    alone["metadata"]["generateName"] = "alone-"
+    Space(installed.admin, "default").create(alone, dry_run=True)
+    eventually(
+        lambda: skipped in installed.page("admission-controller", "/metrics"), "a pod is skipped"
+    )
+    pages = [installed.page(component, "/metrics") for component in COMPONENTS]
+    pages.append(installed.page("recommender", "/metrics/recommendations"))
+    published = {
+        line.split()[2] for page in pages for line in page.splitlines() if line[:7] == "# TYPE "
+    }
+    queries = [*expressions(FLEET), *expressions(WORKLOAD), *(each.expression for each in ALERTS)]
+    wanted = {name for query in queries for name in SERIES.findall(query)}
+    lacking = {
+        name
+        for name in wanted
+        if not {name.removesuffix(suffix) for suffix in SUFFIXES} & (published | THEIRS)
+    }
+    assert wanted
+    assert lacking == set()
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_helm_test_asks(installed: Installed, component: str) -> None:
+    """What `helm test` runs is content with a process, through a Service that leads to its pod."""
+    (hook,) = [
+        item
+        for item in charted(*AS_THE_BASE)
+        if notes(item).get("helm.sh/hook") == "test"
+        and item["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    ]
+    (container,) = hook["spec"]["containers"]
+    (script,) = container["args"]
+    url = urlsplit(next(word for word in script.split('"') if word.startswith("http://")))
+    service = installed.admin.get(SERVICES, NAMESPACE, str(url.hostname))
+    labels = ",".join(f"{key}={text}" for key, text in service["spec"]["selector"].items())
+    (pod,) = installed.admin.list(PODS, NAMESPACE, labels)
+    script = script.replace(str(url.hostname), pod["status"]["podIP"])
+
+    assert [port["port"] for port in service["spec"]["ports"]] == [url.port]
+    done = subprocess.run(
+        [sys.executable, *container["command"][1:], script],
+        capture_output=True,
+        timeout=SECONDS,
+        check=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "OK"
+
+
+def test_nothing_is_forbidden(installed: Installed) -> None:
+    """With the accounts and tokens of their pods all processes may do what they want."""
+    found = asked(installed.plane.audit_log)
+
+    assert {each.account.rpartition(":vpa-")[2] for each in found} >= set(COMPONENTS)
+    assert forbidden(found) == []

@@ -1,0 +1,284 @@
+"""Every right is needed, and no other: by what the API server notes that our accounts asked for.
+
+Strategy: the chart is installed on a cluster of its own, and the processes run in their pods'
+place. A story then gives them something to do of every sort; the audit log tells what they asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from app.manifests.rights import OPTIONS, RIGHTS
+from app.manifests.webhooks import CONFIGURATION_NAME
+from app.model.pods import BOOST_ANNOTATION
+from app.ports import (
+    CRON_JOBS,
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    VPAS,
+    WORKLOADS,
+)
+from tests.acceptance.asked import Question, asked, forbidden, unused
+from tests.acceptance.definitions import install
+from tests.acceptance.installed import Installed, account, control_plane, notes
+from tests.acceptance.load import owned_pod, reference
+from tests.acceptance.logs import Logs
+from tests.acceptance.no_resizes import no_resizes
+from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import Box, Space, workload
+from tests.acceptance.specs import boost, mode
+from tests.acceptance.test_doctor import expired
+from tests.acceptance.test_manifests import AS_THE_BASE, charted
+from tests.acceptance.webhook import SECRET
+from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.programs import eventually
+
+SMALL: Final = Box(requests="100m/100Mi")
+GATES: Final = "--feature-gates=InPlace=true,CPUStartupBoost=true"
+VALUES: Final = {
+    "admissionController": {"extraArgs": [GATES]},
+    "recommender": {
+        "extraArgs": ["--recommender-interval=1s", "--checkpoints-gc-interval=5s", GATES]
+    },
+    "updater": {"extraArgs": ["--updater-interval=1s", GATES], "proveByTrial": True},
+}
+ELSEWHERE: Final[Json] = {"recommenders": [{"name": "nobody"}]}  # what is recommended, a test says
+TRIPLED: Final = boost(type="Factor", factor=3, durationSeconds=10)
+EXTERNAL: Final = ("enabled=true", "cpuMetric=cpu", "memoryMetric=memory")
+_LONG_SECONDS: Final = 240.0
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the chart is told: short pauses, and all that has a right of its own."""
+    file = tmp_path_factory.mktemp("values") / "values.yaml"
+    file.write_text(yaml.safe_dump(VALUES), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def installed(
+    values: Path, logs: Logs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installed]:
+    """The chart."""
+    with control_plane(tmp_path_factory.mktemp("rights"), logs) as plane:
+        found = Installed(plane, logs)
+        try:
+            assert found.apply(charted(*AS_THE_BASE, files=[values])) == []
+            found.start()
+            yield found
+        finally:
+            found.close()
+
+
+class Story:
+    """Gives the processes something to do, and looks at what they asked for."""
+
+    def __init__(self, installed: Installed) -> None:
+        self.installed = installed
+        self.admin = installed.admin
+
+    def space(self, name: str) -> Space:
+        """Return a new namespace."""
+        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.until(lambda: self.admin.find(SERVICE_ACCOUNTS, name, "default"), name)
+        return Space(self.admin, name)
+
+    def until(self, look: Callable[[], object], what: str) -> None:
+        """Return as soon as a look gives something."""
+        eventually(look, what, seconds=_LONG_SECONDS, every=0.5)
+
+    def questions(self, component: str) -> list[Question]:
+        """Return what a process asked for."""
+        who = account(f"vpa-{component}")
+        found = asked(self.installed.plane.audit_log)
+        return [question for question in found if question.account == who]
+
+    def until_asked(self, component: str, *words: str) -> None:
+        """Return when a process has asked for something: a verb and a resource."""
+        self.until(
+            lambda: self._has_asked(component, *words),
+            f"the {component} wants to {' '.join(words)}",
+        )
+
+    def _has_asked(self, component: str, *words: str) -> bool:
+        return words in {(each.verb, each.resource) for each in self.questions(component)}
+
+    # --- what there is to do
+
+    def pods_with_wrong_sizes(self) -> None:
+        """Let pods be evicted here, and resized there."""
+        for word in ("Recreate", "InPlaceOrRecreate"):
+            space = self.space(f"mode-{word.lower()}")
+            space.deployment(SMALL)
+            space.vpa(**mode(word), **ELSEWHERE)
+            space.recommend({"hamster": "300m/300Mi"})
+
+    def boosted_pods(self) -> None:
+        """Let pods ask for more while they start."""
+        space = self.space("boosts")
+        space.vpa(**mode("Recreate"), **TRIPLED, **ELSEWHERE)
+        space.recommend({"hamster": "100m/100Mi"})
+        space.deployment(SMALL)
+
+        def are_boosted() -> bool:
+            pods = space.replaced_pods(3)
+            marks = [key for pod in pods for key in notes(pod)]
+            return any(key.startswith(BOOST_ANNOTATION) for key in marks)
+
+        self.until(are_boosted, "pods are boosted")
+
+    def usage(self) -> None:
+        """Let usage be remembered, be asked for, and be forgotten."""
+        space = self.space("usage")
+        space.deployment(SMALL, replicas=1)
+        space.vpa(**mode("Off"))
+        for words in (
+            ("patch", "verticalpodautoscalers/status"),
+            ("create", "verticalpodautoscalercheckpoints"),
+            ("patch", "verticalpodautoscalercheckpoints"),
+        ):
+            self.until_asked("recommender", *words)
+        self.admin.delete(VPAS, space.name, "vpa")
+
+    def people_who_ask(self) -> None:
+        """Let somebody ask what pods would get, those of each kind of controller."""
+        space = self.space("kinds")
+        for kind in WORKLOADS:
+            name = kind.plural
+            owner = space.create(workload(kind.kind, [SMALL], name=name, app=name))
+            space.vpa(name, kind=kind.kind, target=name, **mode("Off"))
+            if kind == CRON_JOBS:
+                job = workload("Job", [SMALL], name=f"{name}-1", app=name)
+                job["metadata"]["ownerReferences"] = [reference(owner)]
+                space.create(job)
+        for kind in WORKLOADS:
+            pod = space.pods(1, f"app={kind.plural}")[0]["metadata"]["name"]
+
+            def is_answered(pod: str = pod) -> bool:
+                path = f"/v1/namespaces/{space.name}/pods/{pod}"
+                token = self.installed.plane.admin_token
+                return '"vpa"' in self.installed.page("recommender", path, token)
+
+            self.until(is_answered, f"{pod} is told of")
+
+    def custom_controllers(self) -> None:
+        """Let pods belong to a kind that is not the cluster's own."""
+        definition = Path(__file__).with_name("gadget.yaml").read_text("utf-8")
+        install(self.admin, [yaml.safe_load(definition)])
+        space = self.space("gadgets")
+        space.vpa(kind="Gadget", **ELSEWHERE)
+        space.recommend({"hamster": "300m/300Mi"})
+        kind = {"apiVersion": "tests.plumbline.dev/v1", "kind": "Gadget"}
+        gadget = space.create({**kind, "metadata": {"name": "hamster"}, "spec": {"replicas": 1}})
+        space.create(owned_pod(gadget))
+
+    def unknown_controllers(self) -> None:
+        """Let pods come whose controllers nobody was told of yet."""
+        space = self.space("owners")
+        pods: list[Json] = []
+        for kind in WORKLOADS:
+            name = f"late-{kind.plural}"
+            space.vpa(name, kind=kind.kind, target=name, **ELSEWHERE)
+            owner = {"apiVersion": kind.api_version, "kind": kind.kind}
+            pods.append(owned_pod({**owner, "metadata": {"name": name, "uid": "0"}}))
+        # Else pods of controllers that are not there would be deleted at once.
+        self.installed.plane.controllers.halt()
+        try:
+            for pod in pods:
+                space.create(pod)
+
+            def are_looked_for() -> bool:
+                for pod in pods:  # as often as it takes until the webhook knows of the VPAs
+                    space.create(pod, dry_run=True)
+                return all(map(self._looks_for_all, ("admission-controller", "updater")))
+
+            self.until(are_looked_for, "all look for each controller")
+        finally:
+            self.installed.plane.controllers.go_on()
+
+    def _looks_for_all(self, component: str) -> bool:
+        wanted = {(kind.plural, f"late-{kind.plural}") for kind in WORKLOADS}
+        return wanted <= {
+            (each.resource, each.name) for each in self.questions(component) if each.verb == "get"
+        }
+
+    def refused_resizes(self) -> None:
+        """Let resizes be refused, so that the updater looks why."""
+        space = self.space("refused")
+        space.deployment(SMALL)
+        pod = space.pods(3)[0]["metadata"]["name"]
+        with no_resizes(self.admin, space.name, pod):
+            space.vpa(**mode("InPlace"), **ELSEWHERE)
+            space.recommend({"hamster": "300m/300Mi"})
+            self.until_asked("updater", "get", "pods")
+
+    def trouble_with_registration(self) -> None:
+        """Change the registration, take it away, and let the certificate be an old one."""
+
+        def is_told() -> bool:
+            hook = self.admin.get(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME)
+            if hook["webhooks"][0]["timeoutSeconds"] == 5:  # as it should be
+                hook["webhooks"][0]["timeoutSeconds"] = 9
+                self.admin.replace(hook)
+            return self._has_asked("admission-controller", "create", "events")
+
+        self.until(is_told, "a changed registration is told of")
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            self.admin.delete(resource, "", CONFIGURATION_NAME)
+        self.admin.merge(SECRETS, NAMESPACE, SECRET, {"data": expired()})
+
+
+@pytest.fixture(scope="module")
+def story(installed: Installed) -> Story:
+    """All that there is to do."""
+    found = Story(installed)
+    found.pods_with_wrong_sizes()
+    found.boosted_pods()
+    found.usage()
+    found.people_who_ask()
+    found.custom_controllers()
+    found.refused_resizes()
+    found.unknown_controllers()
+    found.trouble_with_registration()
+    return found
+
+
+@pytest.mark.parametrize("component", RIGHTS)
+def test_each_right_is_needed(story: Story, component: str) -> None:
+    """Whatever a process may do it has wanted to do, by verb, resource and name."""
+    rights = [*RIGHTS[component]]
+    if component == "updater":
+        rights.append(OPTIONS["trials"].right)
+
+    def look() -> bool:
+        left = list(unused(rights, story.questions(component)))
+        assert not left, "\n".join(left)
+        return True
+
+    story.until(look, "every right has been used")
+
+
+def test_external_metrics(story: Story, values: Path) -> None:
+    """With usage from elsewhere the recommender asks for that, and may."""
+    told = [f"recommender.externalMetrics.{word}" for word in EXTERNAL]
+    story.installed.apply(charted(*AS_THE_BASE, *told, files=[values]))
+    story.installed.start(4)  # the old recommender goes when the new one is ready
+    story.installed.start()
+    rights = [OPTIONS["external-metrics"].right]
+
+    story.until(lambda: not [*unused(rights, story.questions("recommender"))], "it is asked for")
+
+
+def test_nothing_is_forbidden(story: Story) -> None:
+    """No process has wanted to do what it may not."""
+    found = asked(story.installed.plane.audit_log)
+
+    assert found
+    assert forbidden(found) == []
