@@ -124,7 +124,7 @@ class Onlooker:
             lasted=self.lasted,
             speed=speed,
             reviews_per_minute=self._rate(now, reviewed.reviews),
-            rows=rows(snapshot, decisions, self._measured()),
+            rows=rows(snapshot, decisions, self._sights.archive.told_at(), self._measured()),
             happenings=tuple(self._kept),
             totals=Totals(
                 reviews=reviewed.reviews,

@@ -148,6 +148,13 @@ def test_the_summary_adds_up(story: Story) -> None:
     assert totals.pods_changed >= totals.evictions
 
 
+def test_at_first_nobody_knows() -> None:
+    """Before the updater has looked, the screen does not say that there are no pods."""
+    with shop() as scene:
+        scene.advance(STEP_SECONDS)
+        assert {row.standing for row in scene.onlooker.view("", "").rows} == {"not yet seen"}
+
+
 def test_memory_does_not_grow(story: Story) -> None:
     """What is held after the second hour is what was held after the first."""
     assert story.held[1] < story.held[0] * 1.004

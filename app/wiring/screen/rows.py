@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from app.core.updating.decisions import Action, Decision
@@ -31,13 +32,15 @@ class Used(NamedTuple):
 Usage = Mapping[tuple[str, str], Used]  # by namespace and name of the pod
 
 
-def rows(snapshot: Snapshot, decisions: Iterable[Decision], usage: Usage) -> list[Row]:
+def rows(
+    snapshot: Snapshot, decisions: Iterable[Decision], decided_at: datetime | None, usage: Usage
+) -> list[Row]:
     """Return a row for each VPA, in the order of namespaces and names."""
     found: dict[tuple[str, str], list[Decision]] = defaultdict(list)
     for decision in decisions:
         found[decision.namespace, decision.vpa].append(decision)
     return [
-        _row(view, view.vpas[name], found.get((namespace, name), []), usage)
+        _row(view, view.vpas[name], found.get((namespace, name), []), decided_at, usage)
         for namespace, view in sorted(snapshot.namespaces.items())
         for name in sorted(view.vpas)
     ]
@@ -66,7 +69,13 @@ def template_of(view: NamespaceView, pod: Pod) -> Sequence[Container]:
     return workload.template if workload is not None and workload.template else pod.containers
 
 
-def _row(view: NamespaceView, vpa: Vpa, decisions: Sequence[Decision], usage: Usage) -> Row:
+def _row(
+    view: NamespaceView,
+    vpa: Vpa,
+    decisions: Sequence[Decision],
+    decided_at: datetime | None,
+    usage: Usage,
+) -> Row:
     pods = [pod for one in decisions if (pod := view.pods.get(one.pod)) is not None]
     used = [found for pod in pods if (found := usage.get((pod.namespace, pod.name))) is not None]
     return Row(
@@ -75,8 +84,14 @@ def _row(view: NamespaceView, vpa: Vpa, decisions: Sequence[Decision], usage: Us
         pods=len(pods),
         cpu=_amounts(vpa, CPU, pods, [one.cpu_millicores for one in used]),
         memory=_amounts(vpa, MEMORY, pods, [one.memory_bytes for one in used]),
-        standing=_standing(decisions) if pods else "no pods",
+        standing=_standing(decisions) if pods else _without_pods(vpa, decided_at),
     )
+
+
+def _without_pods(vpa: Vpa, decided_at: datetime | None) -> str:
+    """Say whether there are no pods, or nobody has looked since there is a VPA."""
+    is_seen = decided_at is not None and (vpa.created is None or vpa.created < decided_at)
+    return "no pods" if is_seen else "not yet seen"
 
 
 def _amounts(vpa: Vpa, resource: str, pods: Sequence[Pod], used: Sequence[int]) -> Amounts:
