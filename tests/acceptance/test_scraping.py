@@ -128,7 +128,9 @@ def test_what_was_scraped_is_known(
     use(space, MUCH)
     here = f'container_memory_working_set_bytes{{namespace="{space.name}"}}'
     labels = f'kube_pod_labels{{namespace="{space.name}",label_app="{APP}"}}'
-    eventually(lambda: ask(here) == MUCH * 2**20 and ask(labels), "much memory is scraped")
+    eventually(
+        lambda: ask(here) == MUCH * 2**20 and ask(labels), "much memory is scraped", seconds=180
+    )
     use(space, LITTLE)
     eventually(lambda: 0 < told_by_metrics_server(space) <= LITTLE, "little is used now", every=1)
     past = f"max_over_time({here}[30m] offset {LIVE_SECONDS}s)"
