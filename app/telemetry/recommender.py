@@ -139,6 +139,11 @@ class RecommenderMetrics:
             ["object"],
             registry=registry,
         )
+        self._refused_checkpoints = Counter(  # ours
+            f"{_PREFIX}_refused_checkpoints",
+            "Checkpoints that could not be used, each for the same reason once.",
+            registry=registry,
+        )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
@@ -183,6 +188,10 @@ class RecommenderMetrics:
     def writes_failed(self, kind: Written, times: int) -> None:
         """Count what could not be written."""
         self._failed_writes.labels(kind).inc(times)
+
+    def checkpoint_refused(self) -> None:
+        """Count a checkpoint that cannot be used."""
+        self._refused_checkpoints.inc()
 
     def fates(self, counts: Mapping[str, int]) -> None:
         """Count samples and kills by what became of them."""

@@ -34,7 +34,7 @@ from app.workers.external_usage import ExternalUsage
 from app.workers.lookout import Lookout
 from app.workers.pen import Pen
 from app.workers.remembering import Remembering
-from app.workers.sources import Sources, tell
+from app.workers.sources import Sources
 from app.workers.writing import Desk, Writing, WritingRules
 
 log = logging.getLogger(__name__)
@@ -110,6 +110,7 @@ class Recommender:
             WritingRules(rules.interval_seconds, rules.checkpoint_seconds, rules.threads),
         )
         self._has_looked = self._is_restored = False
+        self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[Step, float] = {}  # seconds, in the last round
         self._due = clock.monotonic()
         if not departures.first_tick_at_once:
@@ -211,7 +212,7 @@ class Recommender:
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
-            found = list(_readable(items))
+            found = list(self._readable(items))
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
             problems = self.model.restore(mine, now, only=waiting)
@@ -219,7 +220,22 @@ class Recommender:
             problems = self.model.restore(found, now)
             self._is_restored = True
         self._sources.miss(waiting)
-        tell("checkpoint not used", problems)
+        for problem in problems:
+            self._refuse(problem)
+
+    def _readable(self, items: Iterable[Object]) -> Iterator[Checkpoint]:
+        for item in items:
+            try:
+                yield read_checkpoint(item)
+            except BadObject as error:
+                problem = f"checkpoint {_shown(item)}: {error}"
+                if problem not in self._refused:  # else it was told of
+                    self._refused.add(problem)
+                    self._refuse(problem)
+
+    def _refuse(self, problem: str) -> None:
+        log.warning("checkpoint not used", extra={"problem": problem})
+        self._around.metrics.checkpoint_refused()
 
     def _usage_pages(self) -> Iterator[Sequence[Object]]:
         external = self._around.external_usage
@@ -311,15 +327,6 @@ def _drained(heard: deque[Any]) -> Iterator[Any]:
         yield heard.popleft()
 
 
-def _readable(items: Iterable[Object]) -> Iterator[Checkpoint]:
-    for item in items:
-        try:
-            yield read_checkpoint(item)
-        except BadObject as error:
-            extra = {"checkpoint": "/".join(_name(item)), "problem": str(error)}
-            log.warning("checkpoint not used", extra=extra)
-
-
 def _identities(items: Iterable[Object]) -> Iterator[tuple[Checkpoint, str]]:
     """Yield whose each checkpoint is, whatever else is in it, and its uid."""
     for item in items:
@@ -327,6 +334,13 @@ def _identities(items: Iterable[Object]) -> Iterator[tuple[Checkpoint, str]]:
             if vpa := text_at(object_at(item, "spec", ""), "vpaObjectName", "spec"):
                 uid = text_at(object_at(item, "metadata", ""), "uid", "metadata")
                 yield Checkpoint(*_name(item), vpa, ""), uid
+
+
+def _shown(item: Object) -> str:
+    try:
+        return "/".join(_name(item))
+    except BadObject:
+        return "?"
 
 
 def _name(item: Object) -> tuple[str, str]:

@@ -72,11 +72,11 @@ class Sources:
             error = str(caught)
             log.warning("usage not read", extra={"error": error, "samples": count})
         self._metrics.usage_answer("default-metrics-client", is_error=bool(error))
-        tell("usage cannot be counted", problems)
+        _tell("usage cannot be counted", problems)
         return count
 
 
-def tell(message: str, problems: Sequence[str]) -> None:
+def _tell(message: str, problems: Sequence[str]) -> None:
     """Log some sentences of a list, and how many there are."""
     for problem in problems[:_MOST_TOLD]:
         log.warning(message, extra={"problem": problem, "problems": len(problems)})

@@ -136,9 +136,24 @@ def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> 
 
     problems = [record for record in caplog.records if record.message == "checkpoint not used"]
     assert len(problems) == 1
+    assert "default/web-app: " in problems[0].__dict__["problem"]
+    name = "vpa_recommender_refused_checkpoints_total"
+    assert stage.replica.registry.get_sample_value(name) == 1
     assert stage.recommended("web") == stage.recommended("shop") != {}
     assert stage.checkpoints()["web-app"]["status"]["totalSamplesCount"] == 6
     assert stage.checkpoints()["shop-app"]["status"]["totalSamplesCount"] == 6
+
+
+def test_garbage_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """However often checkpoints are read, what cannot be used is told of when it changes."""
+    stage = Stage()
+    stage.sandbox.cluster.create(CHECKPOINTS, "default", orphan() | {"status": {"version": "v2"}})
+    for name in ("web", "shop"):
+        stage.apply(*workload(name))
+        stage.run(65)
+
+    assert stage.recommended("shop")
+    assert [one.message for one in caplog.records].count("checkpoint not used") == 1
 
 
 def test_a_vpa_that_goes_in_the_middle_of_a_round() -> None:
