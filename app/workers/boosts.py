@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from app.core.updating.carrying import Queue
-from app.core.updating.decisions import Action, Decision
+from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Place
 from app.core.updating.plan import Plan
 from app.core.updating.unboost import boosted_containers, pending_containers, ready_condition
@@ -36,7 +36,7 @@ _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
 _IDLE_SECONDS: Final = 1.0
 _MOMENT_SECONDS: Final = 0.001
 _SAFETY_SECONDS: Final = 10.0
-_LONGEST_ROUND_SECONDS: Final = 30.0
+_LONGEST_ROUND_SECONDS: Final = 1.0  # those that come to be due meanwhile shall not wait
 
 
 class Change(NamedTuple):
@@ -163,8 +163,15 @@ class Boosts:
             for outcome in done.outcomes
             if outcome.error is None
         }
+        late = {
+            (found.namespace, found.pod)
+            for found in done.decisions.values()
+            if found.reason is Reason.RATE_LIMITED
+        }
         for place, entry in ending.items():
-            if place in accepted:
+            if place in late:
+                self._again(place, _PAUSE_SECONDS, entry.count)
+            elif place in accepted:
                 self._again(place, _SAFETY_SECONDS, 0)  # its next change comes earlier
             else:
                 pause = pause_after(entry.count, self._decider.rules)

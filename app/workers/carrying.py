@@ -34,13 +34,14 @@ from app.ports import Clock
 from app.workers.calls import Answer, Calls, doubt
 from app.workers.doubts import Doubts
 from app.workers.notebook import Actor, Entry, Lesson, Notebook
-from app.workers.pace import RATE_LIMITED, Pace
+from app.workers.pace import RATE_LIMITED, Pace, Wait
 from app.workers.trials import Trials
 from app.workers.turns import Turn, Turns
 
 log = logging.getLogger(__name__)
 
 _SLICE_SECONDS: Final = 0.2  # how late a stop may be noticed by who waits for a token
+_MOMENT_SECONDS: Final = 0.001  # the least wait, for sums of fractions are never quite right
 _OVER = (Reason.RATE_LIMITED, "the round was over before its turn")
 _STALE = (Reason.BUDGET_EXHAUSTED, "something else was done for the same owner meanwhile")
 _WITHOUT_WEBHOOK = (Reason.LEASE_STALE, "the admission webhook gives no sign of life")
@@ -178,20 +179,26 @@ class Carrier:
         step, namespace = turn.step, turn.queue.namespace
         why = self._hindered(work, turn)
         if why is None:
-            pace = self._doors.evictions if step.is_eviction else self._doors.resizes
-            wait = pace.take(namespace)
+            wait = self._token(step, namespace)
             if wait is None:
                 self._act(work, turn)
                 return False
-            not_before = self._doors.clock.monotonic() + wait.seconds
+            not_before = self._doors.clock.monotonic() + max(wait.seconds, _MOMENT_SECONDS)
             if not_before < (inf if work.job.until is None else work.job.until):
                 work.turns.wait(turn, (step.is_eviction, wait.namespace), not_before)
                 return True
             turn.walk.came_to_nothing(step)
-            work.is_over = self._rules.upstream.stops_at_rate_limit
+            work.is_over |= self._rules.upstream.stops_at_rate_limit
             why = self._too_late(work, turn)
         work.done.put_off(step, *why)
         return False
+
+    def _token(self, step: Step, namespace: str) -> Wait | None:
+        """Take a token, or return how long there is none; who only takes marks away needs none."""
+        change = step.decision.change
+        if step.is_eviction:
+            return self._doors.evictions.take(namespace)
+        return self._doors.resizes.take(namespace) if change and change.containers else None
 
     def _too_late(self, work: _Work, turn: Turn) -> Why:
         work.done.limited.append(turn.step.decision)

@@ -120,7 +120,8 @@ class WebhookLease:
         """Return the time of day by the clock of whoever renews the Lease, or earlier."""
         seconds = self._clock.monotonic()
         try:
-            beat = max((found for found in beats_of(lease) if found is not None), default=_NEVER)
+            created, renewed = beats_of(lease)
+            beat = renewed or created or _NEVER
         except BadObject:
             beat = _NEVER
         if self._beat is None or self._beat[0] != beat:

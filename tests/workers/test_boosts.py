@@ -149,3 +149,30 @@ def test_nobody_acts_who_does_not_lead() -> None:
     stage.leads = True
     stage.run(5)
     assert stage.requests() == ["100m"] * 4
+
+
+def test_a_rate_that_is_used_up_holds_up_no_other_namespace() -> None:
+    """While some wait for the tokens of their namespace, others end in time; none is lost."""
+    rate = ("--namespace-eviction-rate-limit=0.1", "--update-concurrency=1")
+    stage = staged(*rate, replicas=4, seconds=30)
+    stage.apply(vpa(spec={"startupBoost": boost(40)}) | in_other("web"))
+    small = container(requests={"cpu": "100m", "memory": "100Mi"}, limits={})
+    found = deployment("web", small, replicas=1, load="noise: 0")
+    stage.apply(found | in_other("web"))
+    began, moments = stage.clock.monotonic(), list[int]()
+
+    def look(call: Call) -> None:
+        if call.subresource == "resize":
+            moments.append(round(stage.clock.monotonic() - began))
+
+    stage.asked.before = look
+    stage.run(90)
+    first, second, other, third, fourth = moments
+    assert [second, third, fourth] == [first + 10, first + 20, first + 30]
+    assert 40 <= other <= 42
+    assert stage.requests() == ["100m"] * 4
+
+
+def in_other(name: str) -> Json:
+    """Return metadata in another namespace."""
+    return {"metadata": {"name": name, "namespace": "other"}}
