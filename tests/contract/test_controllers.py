@@ -6,10 +6,12 @@ import pytest
 
 from app.ports import (
     CRON_JOBS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     EVENTS,
     JOBS,
     LIMIT_RANGES,
+    NODES,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -70,6 +72,39 @@ def test_pods_are_made_and_replaced(cluster: Cluster, pods: Pods, resource: Reso
         assert item["metadata"]["labels"]["app"] == "contract"
         expected = "ReplicaSet" if resource == DEPLOYMENTS else resource.kind
         assert owner_of(item)["kind"] == expected
+
+
+def test_a_pod_on_each_node(cluster: Cluster, pods: Pods) -> None:
+    """A DaemonSet has a pod for each node that takes any, and replaces one that goes."""
+    nodes = [found["metadata"]["name"] for found in cluster.list(NODES).items if _is_open(found)]
+    body = workload(template=idle())
+    del body["spec"]["replicas"]
+    cluster.create(DAEMON_SETS, pods.namespace, body)
+    before = {item["metadata"]["uid"] for item in pods.await_count(len(nodes))}
+    for name in pods.names()[:1]:
+        cluster.delete(PODS, pods.namespace, name)
+    pods.eventually(
+        lambda: (
+            len({item["metadata"]["uid"] for item in pods.all()} - before) == bool(nodes)
+            and sorted(map(_node_wanted, pods.all())) == sorted(nodes)
+        )
+    )
+    pods.await_status(DAEMON_SETS, "web", desiredNumberScheduled=len(nodes))
+
+    assert {owner_of(item)["kind"] for item in pods.all()} <= {"DaemonSet"}
+
+
+def _is_open(node: Json) -> bool:
+    return not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+
+
+def _node_wanted(item: Json) -> str:
+    """The only node that a pod of a DaemonSet may come to."""
+    affinity = item["spec"]["affinity"]["nodeAffinity"]
+    required = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    (name,) = required["nodeSelectorTerms"][0]["matchFields"][0]["values"]
+    assert isinstance(name, str)
+    return name
 
 
 @pytest.mark.parametrize(
