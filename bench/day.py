@@ -4,7 +4,7 @@
 
 Garbage is collected before memory is looked at, so that what is told is what is held; the screen
 is drawn as it goes, once a minute of the cluster's time. Exit code 1 if what is held after the
-first hour grows by more than the allocator scatters.
+first hour grows by more than 2 %, for so much the allocator scatters.
 """
 
 from __future__ import annotations
