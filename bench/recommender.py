@@ -115,8 +115,10 @@ def _measure(on: Stage, side: str, interval: int, crowd: Crowd, found: Found) ->
     )
     with running(first.program), ExitStack() as ending:
         _started(on, side, first, crowd.vpas - 1, found)
+        print(f"  {side} has recommended for all; some rounds follow", flush=True)
         first.wait_rounds(WARM_ROUNDS)
         _steady(on, side, first, found)
+        print(f"  {side} was looked at; a second replica takes over", flush=True)
         ending.enter_context(running(second.program))
         eventually(second.is_up, "the second replica is up")
         time.sleep(interval)  # it does what it can while it waits

@@ -11,7 +11,7 @@ from tests.cluster.control_plane import HOST
 from tests.cluster.numbers import total
 from tests.cluster.programs import Program, eventually, free_port
 
-_PATIENCE_SECONDS: Final = 240
+_PATIENCE_SECONDS: Final = 600
 
 
 class Replica:
