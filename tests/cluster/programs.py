@@ -15,6 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 60.0  # for machines that have much else to do
+_START_SECONDS = 240.0  # on which much starts at the same moment
 _POLL_SECONDS = 0.05
 
 
@@ -92,7 +93,7 @@ class Program:
                 start_new_session=True,
             )
 
-    def wait_until(self, ready: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    def wait_until(self, ready: Callable[[], bool], seconds: float = _START_SECONDS) -> None:
         """Return when it is ready; an end by itself is told with the last lines of its log."""
 
         def look() -> bool:
