@@ -106,8 +106,7 @@ def of_metrics(facts: Facts) -> Iterator[Finding]:
     """Judge where usage comes from."""
     found, about = facts.metrics, "apiservice/v1beta1.metrics.k8s.io"
     if isinstance(found, Unasked):
-        told = f"nobody tells how much pods use: {found.why}"
-        yield Finding(Check.METRICS, Level.SERIOUS, about, told, _METRICS_SERVER)
+        yield _without_metrics(about, found, facts)
         return
     times = [moment for item in found if (moment := _timestamp(item)) is not None]
     if not times:
@@ -121,6 +120,21 @@ def of_metrics(facts: Facts) -> Iterator[Finding]:
         yield Finding(Check.METRICS, Level.SERIOUS, about, told, fix)
         return
     yield Finding(Check.METRICS, Level.FINE, about, f"its newest word is {span(ago)} old")
+
+
+def _without_metrics(about: str, found: Unasked, facts: Facts) -> Finding:
+    """Judge that nobody answers by where our recommenders read usage."""
+    items = () if isinstance(facts.deployments, Unasked) else facts.deployments
+    recommenders = _by_component(items)[0].get("recommender", [])
+    if recommenders:
+        if all(_flag(one, "use-external-metrics") not in ("", "false") for one in recommenders):
+            told = "nobody answers, and nobody asks: usage comes from external metrics"
+            return Finding(Check.METRICS, Level.NOTE, about, told)
+        if all(_flag(one, "storage") == "prometheus" for one in recommenders):
+            told = f"only Prometheus tells how much pods use, at a start: {found.why}"
+            return Finding(Check.METRICS, Level.WARNING, about, told, _METRICS_SERVER)
+    told = f"nobody tells how much pods use: {found.why}"
+    return Finding(Check.METRICS, Level.SERIOUS, about, told, _METRICS_SERVER)
 
 
 def _timestamp(item: Json) -> datetime | None:

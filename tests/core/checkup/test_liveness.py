@@ -103,6 +103,45 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
 
 
 @pytest.mark.parametrize(
+    ("facts", "level", "word"),
+    [
+        pytest.param(
+            with_one(deployment("recommender", "--use-external-metrics=true")),
+            Level.NOTE,
+            "external metrics",
+            id="external metrics",
+        ),
+        pytest.param(
+            with_one(deployment("recommender", "--use-external-metrics=false")),
+            Level.SERIOUS,
+            "nobody tells",
+            id="no external metrics",
+        ),
+        pytest.param(
+            with_one(deployment("recommender", "--storage=prometheus")),
+            Level.WARNING,
+            "only Prometheus",
+            id="Prometheus",
+        ),
+        pytest.param(
+            replace(FACTS, deployments=[]), Level.SERIOUS, "nobody tells", id="no recommender"
+        ),
+        pytest.param(
+            replace(FACTS, deployments=Unasked("403")),
+            Level.SERIOUS,
+            "nobody tells",
+            id="nobody knows",
+        ),
+    ],
+)
+def test_usage_from_elsewhere(facts: Facts, level: Level, word: str) -> None:
+    """Without metrics.k8s.io it counts where the recommender reads usage instead."""
+    (finding,) = of_metrics(replace(facts, metrics=Unasked("404")))
+    assert finding.level is level
+    assert word in finding.message
+
+
+@pytest.mark.parametrize(
     ("facts", "found"),
     [
         pytest.param(FACTS, [], id="ours"),
