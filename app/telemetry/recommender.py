@@ -133,17 +133,7 @@ class RecommenderMetrics:
             ["fate"],
             registry=registry,
         )
-        self._failed_writes = Counter(  # ours
-            f"{_PREFIX}_failed_writes",
-            "Statuses and checkpoints that could not be written, and are tried again.",
-            ["object"],
-            registry=registry,
-        )
-        self._refused_checkpoints = Counter(  # ours
-            f"{_PREFIX}_refused_checkpoints",
-            "Checkpoints that could not be used, each for the same reason once.",
-            registry=registry,
-        )
+        self._failed_writes, self._refused_checkpoints = _of_failures(registry)
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
@@ -211,3 +201,21 @@ def _of_prometheus(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
         registry=registry,
     )
     return counts, seconds
+
+
+def _of_failures(registry: CollectorRegistry) -> tuple[Counter, Counter]:
+    """Return what counts writes that failed, and checkpoints that were refused; both are ours."""
+    writes = Counter(
+        f"{_PREFIX}_failed_writes",
+        "Statuses and checkpoints that could not be written, and are tried again.",
+        ["object"],
+        registry=registry,
+    )
+    for kind in Written:  # a rise is seen only where there was a zero before
+        writes.labels(kind)
+    refused = Counter(
+        f"{_PREFIX}_refused_checkpoints",
+        "Checkpoints that could not be used, each for the same reason once.",
+        registry=registry,
+    )
+    return writes, refused
