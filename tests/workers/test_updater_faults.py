@@ -287,6 +287,26 @@ def test_a_webhook_that_dies_in_the_middle() -> None:
     assert "LeaseStale" in stage.reasons()
 
 
+def test_a_leader_that_goes_between_plan_and_call() -> None:
+    """It makes no further call, and whoever takes over breaks no budget and evicts nobody twice."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def lose(call: Call) -> None:
+        stage.leads = not (call.verb == "evict" and len(seen(stage)) == 2)
+
+    stage.asked.after = lose
+    stage.round()
+    first = seen(stage)
+    assert len(first) == 2
+    stage.restart()
+    stage.leads = True
+    stage.round()
+    assert len(seen(stage)) == 1
+    stage.run(300)
+    assert not set(first) & set(seen(stage))
+    assert stage.requests() == ["200m"] * 6
+
+
 def test_an_unreadable_step_ends_no_round() -> None:
     """An error of our own is one pod's matter."""
     stage = staged("--update-concurrency=1")
