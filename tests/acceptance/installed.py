@@ -85,10 +85,14 @@ class Installed:
         self._programs: dict[str, Program] = {}  # by the pod's name
         self._pods: dict[str, Json] = {}
 
-    def close(self) -> None:
-        """End all."""
+    def end(self) -> None:
+        """End the processes."""
         for program in self._programs.values():
             program.kill()
+
+    def close(self) -> None:
+        """End all."""
+        self.end()
         if self._balancer is not None:
             self._balancer.stop()
         self.admin.close()

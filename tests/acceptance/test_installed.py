@@ -13,7 +13,8 @@ import pytest
 
 from app.manifests.alerts import ALERTS
 from app.manifests.dashboards import FLEET, WORKLOAD
-from app.ports import PODS
+from app.manifests.webhooks import CONFIGURATION_NAME
+from app.ports import CHECKPOINTS, DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VPAS
 from tests.acceptance.asked import asked, forbidden
 from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
 from tests.acceptance.logs import Logs
@@ -129,3 +130,52 @@ def test_nothing_is_forbidden(installed: Installed) -> None:
 
     assert {each.account.rpartition(":vpa-")[2] for each in found} >= set(COMPONENTS)
     assert forbidden(found) == []
+
+
+def helm(installed: Installed, *words: str) -> str:
+    """Return what helm says to a command about the release."""
+    done = subprocess.run(
+        [
+            parts().path("helm"),
+            *words,
+            "-n",
+            NAMESPACE,
+            f"--kubeconfig={installed.plane.kubeconfig}",
+        ],
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_going_back_leaves_vpas(installed: Installed) -> None:
+    """A chart takes the place of manifests, says what to do next, and goes without any VPA."""
+    admin = installed.admin
+    installed.end()
+    space = Space(admin, "default")
+    space.vpa()
+    space.create(
+        {
+            "apiVersion": CHECKPOINTS.api_version,
+            "kind": CHECKPOINTS.kind,
+            "metadata": {"name": "vpa-hamster"},
+            "spec": {"vpaObjectName": "vpa", "containerName": "hamster"},
+        }
+    )
+
+    told = helm(installed, "install", "vpa", str(DEPLOY / "chart"), "--take-ownership")
+    for command in (
+        f"helm test vpa -n {NAMESPACE}",
+        f"plumbline doctor -n {NAMESPACE}",
+        "kubectl get vpa -A",
+    ):
+        assert command in told
+    helm(installed, "uninstall", "vpa")
+
+    assert admin.find(VPAS, "default", "vpa")
+    assert admin.find(CHECKPOINTS, "default", "vpa-hamster")
+    assert admin.list(DEPLOYMENTS, NAMESPACE) == []
+    assert admin.find(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME) is None
