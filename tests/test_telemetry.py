@@ -404,10 +404,21 @@ def test_no_change_is_told_without_a_former_recommendation() -> None:
 
 @pytest.mark.parametrize(
     ("pods", "size"),
-    [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (2**20 - 1, 19), (2**20, 20), (2**40, 20)],
+    [
+        (0, 0),
+        (1, 0),
+        (2, 1),
+        (3, 1),
+        (5, 2),
+        (10, 3),
+        (20, 4),
+        (2**20 - 1, 19),
+        (2**20, 20),
+        (2**40, 20),
+    ],
 )
 def test_sizes(pods: int, size: int) -> None:
-    """A size is a whole logarithm that ends at 20."""
+    """W99, X2: a size is a whole logarithm that ends at 20."""
     assert size_log2(pods) == size
 
 

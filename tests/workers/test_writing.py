@@ -146,3 +146,24 @@ def test_failed_checkpoints_come_again() -> None:
 
     scene.rounds(1)
     assert "zoo-app" in scene.checkpoints()
+
+
+def test_orphans_go_although_writing_took_all_its_time() -> None:
+    """W107: deleting them has a time of its own."""
+    scene = Scene()
+    for number in range(5):
+        spec = {"vpaObjectName": "gone", "containerName": f"c-{number}"}
+        metadata = {"namespace": "default", "name": f"gone-{number}"}
+        body = {"metadata": metadata, "spec": spec, "status": {"version": "v3"}}
+        kind = {"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint"}
+        scene.apply({**kind, **body})
+    scene.sandbox.advance(60)
+
+    def late(call: Call) -> None:
+        if call.verb == "create":
+            scene.sandbox.advance(61)
+
+    scene.watched.before = late
+    rounds = RoundRules(RecommenderRules(), orphans_seconds=0)
+    scene.rounds(1, Recommender(rounds, scene.around, scene.heard))
+    assert set(scene.checkpoints()) == {"web-app"}
