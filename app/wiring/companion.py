@@ -13,10 +13,11 @@ import uuid
 from collections.abc import Callable
 
 from app.adapters.logs import start_logging
-from app.settings.shared import Election
+from app.ports import Clock
+from app.settings import shared as settings
 from app.wiring.crew import STOP_SIGNALS
-from app.wiring.place import Running
-from app.workers.election import ElectionRules
+from app.wiring.place import Connection, Running
+from app.workers.election import Election, ElectionRules
 
 
 def run_until_signal(process: Callable[[], Running], verbosity: int, log: logging.Logger) -> int:
@@ -33,17 +34,19 @@ def run_until_signal(process: Callable[[], Running], verbosity: int, log: loggin
     return 0
 
 
-def candidate() -> str:
-    """Return the name under which this process stands for election."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
-def election_rules(told: Election) -> ElectionRules:
-    """Return how the Lease is held that the flags name."""
-    return ElectionRules(
+def election(told: settings.Election, cluster: Connection, clock: Clock) -> Election:
+    """Return how this process stands for the Lease that the flags name."""
+    rules = ElectionRules(
         told.resource_namespace,
         told.resource_name,
         told.lease_duration.total_seconds(),
         told.renew_deadline.total_seconds(),
         told.retry_period.total_seconds(),
     )
+    # A call that hangs must not outlive the leadership that it is to renew.
+    return Election(cluster.within(rules.renew_seconds), rules, candidate(), clock)
+
+
+def candidate() -> str:
+    """Return the name under which this process stands for election."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"

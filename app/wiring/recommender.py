@@ -27,13 +27,13 @@ from app.telemetry.recommender import RecommenderMetrics
 from app.web.application import probes
 from app.web.recommended import add_recommended
 from app.web.server import Server, bound
-from app.wiring.companion import candidate, election_rules, run_until_signal
+from app.wiring.companion import election, run_until_signal
 from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules
 from app.wiring.recommender_sources import external_usage, has_past, past_reading
 from app.wiring.watched import watched_vpas, watched_workloads
-from app.workers.election import Campaign, Election, Unopposed
+from app.workers.election import Campaign, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.showing import Showing
 from app.workers.tenure import Tenure, Terms
@@ -83,9 +83,7 @@ class Process:
             external_usage(settings, departures, clock, written),
         )
         told = settings.election
-        rules = election_rules(told)
-        # A call that hangs must not outlive the leadership that it is to renew.
-        self._election = Election(leased.within(rules.renew_seconds), rules, candidate(), clock)
+        self._election = election(told, leased, clock)
         self._is_elected = told.is_on
         terms = Terms(
             self._election if self._is_elected else Unopposed(),

@@ -14,7 +14,6 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
-from app.ports import Clock
 from app.settings.updater import UpdaterSettings
 from app.telemetry.exposition import new_registry, render
 from app.telemetry.process import ProcessMetrics
@@ -22,12 +21,12 @@ from app.telemetry.updater import UpdaterMetrics
 from app.web.application import probes
 from app.web.decisions import add_decisions
 from app.web.server import Server, bound
-from app.wiring.companion import candidate, election_rules, run_until_signal
-from app.wiring.place import Connection, Outside, Place, Task
+from app.wiring.companion import election, run_until_signal
+from app.wiring.place import Outside, Place, Task
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Archive, Surroundings, team
 from app.workers.boosts import Change
-from app.workers.election import Campaign, Election
+from app.workers.election import Campaign
 from app.workers.loop import Tick
 
 log = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ class Process:
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         self._stopping = self._leads = self._is_tidied = False
-        self._election = _election(settings, leased, clock)
+        self._election = election(settings.election, leased, clock)
         around = Surroundings(
             acting=acting.within(_CALL_SECONDS),
             telling=telling.within(_CALL_SECONDS),
@@ -184,8 +183,3 @@ def _telling_loop(name: str, tick: Tick, place: Place) -> Task:
         tick(now)
 
     return place.loop(name, tick, longest_retry_seconds=_RETRY_SECONDS, at_end=last)
-
-
-def _election(settings: UpdaterSettings, cluster: Connection, clock: Clock) -> Election:
-    rules = election_rules(settings.election)
-    return Election(cluster.within(rules.renew_seconds), rules, candidate(), clock)
