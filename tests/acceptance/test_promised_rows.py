@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from app.model.vpa import UpdateMode
-from app.ports import PODS, STATEFUL_SETS
+from app.ports import PODS
 from tests.acceptance.rows import PROPERTY, Played, Rows
 from tests.acceptance.space import APP, Box
 from tests.acceptance.specs import boost, selecting
@@ -27,7 +27,7 @@ BOTH: Json = {"evictionRequirements": [HIGHER_CPU, LOWER_MEMORY]}
 TWO = (Box("hamster", "100m/100Mi"), Box("hamster2", "100m/100Mi"))
 STARTING = "startup: 1 6, cpu: constant 10m"  # six seconds at one core
 PROBE: Json = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
-NOWHERE: Json = {"spec": {"nodeSelector": {"tests.plumbline.dev/for": "nobody"}}}
+LONG_STARTING = "startup: 1 60, cpu: constant 10m"
 SLACK_SECONDS = 20.0  # what a machine may add on which all rows start at the same moment
 
 
@@ -257,22 +257,22 @@ def leaders(stage: Stage) -> None:
 
 @ROWS.row("SX-24 budget")
 def one_budget(stage: Stage) -> None:
-    """Of a StatefulSet's four pods two may go, however many VPAs share them."""
+    """Of a Deployment's four pods two may go, however many VPAs share them."""
 
     def change(template: Json) -> None:
         template["metadata"]["labels"]["role"] = "follower"
+        for each in template["spec"]["containers"]:
+            each.update(PROBE)
 
-    stage.start(kind="StatefulSet", replicas=4, change=change)
-    for number in (0, 1):
-        stage.relabel(f"hamster-{number}", "leader")
+    stage.start(replicas=4, annotations={LOAD: LONG_STARTING}, change=change)
+    for pod in stage.pods()[:2]:
+        stage.relabel(pod["metadata"]["name"], "leader")
     before = stage.uids()
-    lost = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}, "template": NOWHERE}
-    stage.admin.merge(STATEFUL_SETS, stage.space.name, APP, {"spec": lost})
     for role in ("leader", "follower"):
-        stage.vpa("Recreate", name=role, kind="StatefulSet", **selecting(role=role))
+        stage.vpa("Recreate", name=role, **selecting(role=role))
         stage.recommend("400m/400Mi", name=role)
     stage.eventually(lambda: len(before & stage.uids()) == 2, "two went")
-    stage.updater.wait_rounds()
+    stage.updater.wait_rounds(5)  # in which nobody new gets ready
     assert len(before & stage.uids()) == 2
 
 
