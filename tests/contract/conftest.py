@@ -15,8 +15,17 @@ import pytest
 from app.adapters.kube import connect
 from app.manifests import crd
 from app.model.errors import Conflict
-from app.ports import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Clock, Cluster, Resource
+from app.ports import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NODES,
+    Clock,
+    Cluster,
+    Json,
+    Resource,
+)
 from app.sandbox.clock import RunningClock, SteppedClock
+from app.sandbox.kubelet.times import Runtime
 from app.sandbox.sandbox import Sandbox
 from tests.contract.waiting import Eventually
 
@@ -24,6 +33,12 @@ KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 
 World = tuple[Cluster, Clock]
+
+
+def refusal(pod: Json) -> str:
+    """Return why a runtime shall refuse to resize a pod, in the words of the real node."""
+    word = (pod["metadata"].get("annotations") or {}).get("sandbox.plumbline/resize", "")
+    return str(word).removeprefix("refuse ")
 
 
 @pytest.fixture(params=["real"] if KUBECONFIG else ["sandbox"])
@@ -35,7 +50,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         cluster.close()
     else:
         clock = SteppedClock()
-        sandbox = Sandbox(clock)
+        sandbox = Sandbox(clock, runtime=Runtime(refuses=refusal))
         yield sandbox.cluster, clock
         sandbox.close()
 
@@ -68,6 +83,15 @@ def namespace(cluster: Cluster, eventually: Eventually) -> Iterator[str]:
         eventually(lambda: cluster.list(SERVICE_ACCOUNTS, name).items)
     yield name
     cluster.delete(NAMESPACES, "", name)
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Json:
+    """A node that takes pods."""
+    for found in cluster.list(NODES).items:
+        if not found["spec"].get("unschedulable") and not found["spec"].get("taints"):
+            return found
+    pytest.skip("the cluster has no node")
 
 
 @pytest.fixture

@@ -6,69 +6,26 @@ import pytest
 
 from app.model.errors import NotFound, Refused
 from app.model.quantity import Quantity
-from app.ports import EVENTS, NODES, POD_METRICS, PODS, Cluster, Json
+from app.ports import EVENTS, NODES, PODS, Cluster, Json, PatchKind
 from tests.contract.building import add, container, pod, resources
+from tests.contract.conftest import KUBECONFIG
+from tests.contract.running import (
+    ASKED,
+    LOAD,
+    MEMORY_LIMIT,
+    SCHEDULER,
+    conditions,
+    events,
+    is_ready,
+    is_resized,
+    only_status,
+    resize,
+    running,
+    started,
+)
 from tests.contract.waiting import Eventually
 
 pytestmark = pytest.mark.usefixtures("node")
-
-SCHEDULER = "default-scheduler"
-ASKED = resources({"cpu": "20m", "memory": "20Mi"}, {"cpu": "1", "memory": "100Mi"})
-CPU = "/spec/containers/0/resources/requests/cpu"
-
-
-@pytest.fixture
-def node(cluster: Cluster) -> Json:
-    """A node that takes pods."""
-    for found in cluster.list(NODES).items:
-        if not found["spec"].get("unschedulable") and not found["spec"].get("taints"):
-            return found
-    pytest.skip("the cluster has no node")
-
-
-def running(
-    cluster: Cluster, namespace: str, eventually: Eventually, *containers: Json, **spec: object
-) -> Json:
-    """Create a pod and wait until it is Ready."""
-    name = str(spec.pop("name", "pod"))
-    cluster.create(PODS, namespace, pod(name, *containers, schedulerName=SCHEDULER, **spec))
-    eventually(lambda: is_ready(cluster.get(PODS, namespace, name)))
-    return cluster.get(PODS, namespace, name)
-
-
-def conditions(item: Json) -> dict[str, Json]:
-    """The conditions of a pod by type."""
-    return {found["type"]: found for found in item["status"].get("conditions") or ()}
-
-
-def is_ready(item: Json) -> bool:
-    """Whether a pod is Ready."""
-    return conditions(item).get("Ready", {}).get("status") == "True"
-
-
-def only_status(item: Json) -> Json:
-    """The status of the only container."""
-    (found,) = item["status"]["containerStatuses"]
-    assert isinstance(found, dict)
-    return found
-
-
-def resize(cluster: Cluster, namespace: str, name: str, cpu: str) -> Json:
-    """Ask for another cpu request."""
-    return cluster.patch(PODS, namespace, name, [add(CPU, cpu)], subresource="resize")
-
-
-def is_resized(item: Json) -> bool:
-    """Whether what runs is what is asked for, and nothing is still to be done."""
-    asked = item["spec"]["containers"][0]["resources"]
-    has = only_status(item).get("resources")
-    seen = item["status"].get("observedGeneration", 0) >= item["metadata"]["generation"]
-    return has == asked and seen and not is_resizing(item)
-
-
-def is_resizing(item: Json) -> bool:
-    """Whether the pod tells of a resize."""
-    return bool(conditions(item).keys() & {"PodResizePending", "PodResizeInProgress"})
 
 
 def test_pods_start(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
@@ -130,6 +87,8 @@ def test_a_resize_in_place(cluster: Cluster, namespace: str, eventually: Eventua
     assert only_status(after)["allocatedResources"]["cpu"] == "30m"
     assert only_status(after)["containerID"] == only_status(before)["containerID"]
     assert after["status"]["observedGeneration"] == 2
+    assert eventually(lambda: events(cluster, namespace, "ResizeCompleted"))
+    assert events(cluster, namespace, "ResizeStarted")
 
 
 def test_a_resize_by_restart(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
@@ -200,24 +159,98 @@ def test_a_resize_that_waits_for_room(
     assert Quantity.read(requests["cpu"]) == Quantity.read(wanted)
 
 
-def test_usage_is_measured(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
-    """A running pod comes to have samples, with its labels and a window of time."""
-    groups = {found["name"] for found in cluster.request("GET", "/apis")["groups"]}
-    if POD_METRICS.group not in groups:
-        pytest.skip("nobody measures here")
-    running(cluster, namespace, eventually, container("a"), container("b"))
-    eventually(lambda: cluster.list(POD_METRICS, namespace).items, seconds=120)
-    (found,) = cluster.list(POD_METRICS, namespace, label_selector="app=contract").items
-    alone = cluster.get(POD_METRICS, namespace, "pod")
+def test_a_deferred_pod_keeps_its_room_from_others(
+    cluster: Cluster, namespace: str, node: Json, eventually: Eventually
+) -> None:
+    """The scheduler counts what a pod asks for, though it does not have it yet."""
+    milli = Quantity.read(node["status"]["allocatable"]["cpu"]).milli
+    home = {"kubernetes.io/hostname": node["metadata"]["labels"]["kubernetes.io/hostname"]}
+    for name in ("large", "small"):
+        share = container(resources=resources({"cpu": f"{int(milli * 0.4)}m"}))
+        running(cluster, namespace, eventually, share, name=name, nodeSelector=home)
+    resize(cluster, namespace, "small", f"{int(milli * 0.7)}m")
+    eventually(lambda: events(cluster, namespace, "ResizeDeferred", "small"))
+    little = container(resources=resources({"cpu": f"{int(milli * 0.05)}m"}))
+    started(cluster, namespace, "third", little, nodeSelector=home)
 
-    assert found["metadata"]["name"] == alone["metadata"]["name"] == "pod"
-    assert found["metadata"]["labels"]["app"] == "contract"
-    assert sorted(entry["name"] for entry in found["containers"]) == ["a", "b"]
-    assert found["timestamp"].endswith("Z")
-    assert found["window"].endswith("s")
-    for entry in found["containers"]:
-        assert Quantity.read(entry["usage"]["cpu"]).nano >= 0
-        assert Quantity.read(entry["usage"]["memory"]).nano > 0
-    assert not cluster.list(POD_METRICS, namespace, label_selector="app=other").items
-    with pytest.raises(NotFound):
-        cluster.get(POD_METRICS, namespace, "nobody")
+    assert eventually(lambda: events(cluster, namespace, "FailedScheduling", "third"))
+    assert not cluster.get(PODS, namespace, "third")["spec"].get("nodeName")
+    cluster.delete(PODS, namespace, "large")
+    eventually(lambda: is_ready(cluster.get(PODS, namespace, "third")))
+
+
+def failing(cluster: Cluster, namespace: str, eventually: Eventually) -> Json:
+    """Wait until a resize is told to be in error."""
+
+    def error() -> Json | None:
+        found = conditions(cluster.get(PODS, namespace, "pod")).get("PodResizeInProgress", {})
+        return found if "reason" in found else None
+
+    return eventually(error)
+
+
+def test_memory_that_is_in_use_is_not_taken_away(
+    cluster: Cluster, namespace: str, eventually: Eventually
+) -> None:
+    """A limit below what is used is set aside, but not applied; what was asked before still can."""
+    load = {LOAD: "memory: constant 80Mi, noise: 0"}
+    running(cluster, namespace, eventually, container(resources=ASKED), annotations=load)
+    resize(cluster, namespace, "pod", "60Mi", MEMORY_LIMIT)
+    found = failing(cluster, namespace, eventually)
+    status = only_status(cluster.get(PODS, namespace, "pod"))
+
+    assert (found["status"], found["reason"]) == ("True", "Error")
+    lower = "memory limit (62914560) below current usage"
+    assert found["message"].startswith(
+        f"cannot decrease memory limits: [attempting to set pod {lower} ("
+    )
+    assert f'attempting to set container "main" {lower} (' in found["message"]
+    assert found["observedGeneration"] == 2
+    assert status["resources"]["limits"]["memory"] == "100Mi"
+    assert events(cluster, namespace, "ResizeError")
+    resize(cluster, namespace, "pod", "100Mi", MEMORY_LIMIT)
+    eventually(lambda: is_resized(cluster.get(PODS, namespace, "pod")))
+    assert only_status(cluster.get(PODS, namespace, "pod"))["restartCount"] == 0
+
+
+def test_a_runtime_that_refuses(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+    """Its words are told, and what was asked before is back at once."""
+    odd = {"sandbox.plumbline/resize": "refuse not today"}
+    running(cluster, namespace, eventually, container(resources=ASKED), annotations=odd)
+    resize(cluster, namespace, "pod", "30m")
+    found = failing(cluster, namespace, eventually)
+    status = only_status(cluster.get(PODS, namespace, "pod"))
+
+    assert found["reason"] == "Error"
+    assert "not today" in found["message"]
+    assert status["allocatedResources"]["cpu"] == "30m"
+    assert status["resources"]["requests"]["cpu"] == "20m"
+    resize(cluster, namespace, "pod", "20m")
+    eventually(lambda: is_resized(cluster.get(PODS, namespace, "pod")))
+
+
+@pytest.mark.skipif(
+    bool(KUBECONFIG), reason="only a CPU manager with static policy, on real cores, says so"
+)
+def test_a_resize_that_can_never_be(
+    cluster: Cluster, namespace: str, node: Json, eventually: Eventually
+) -> None:
+    """Where cores belong to pods for good, a Guaranteed one is Infeasible to resize."""
+    name = node["metadata"]["name"]
+    labels = {"sandbox.plumbline/cpu-manager": "static"}
+    cluster.patch(NODES, "", name, {"metadata": {"labels": labels}}, kind=PatchKind.MERGE)
+    exact = container(resources=resources(limits={"cpu": "1", "memory": "100Mi"}))
+    running(cluster, namespace, eventually, exact, nodeName=name)
+    wanted = {"cpu": "2", "memory": "100Mi"}
+    both = {"requests": wanted, "limits": wanted}
+    path = "/spec/containers/0/resources"
+    cluster.patch(PODS, namespace, "pod", [add(path, both)], subresource="resize")
+
+    def pending() -> Json | None:
+        return conditions(cluster.get(PODS, namespace, "pod")).get("PodResizePending")
+
+    found = eventually(pending)
+    assert (found["status"], found["reason"]) == ("True", "Infeasible")
+    assert found["message"].startswith("Resize is infeasible for Guaranteed Pods alongside CPU")
+    assert only_status(cluster.get(PODS, namespace, "pod"))["resources"]["limits"]["cpu"] == "1"
+    assert events(cluster, namespace, "ResizeInfeasible")

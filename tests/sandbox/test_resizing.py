@@ -72,14 +72,31 @@ def test_memory_below_what_is_used() -> None:
 
     assert "reason" not in first
     assert second["reason"] == "Error"
-    assert second["message"].startswith(
-        'cannot decrease memory limits: attempting to set container "app" memory limit '
-        "(125829120) below current usage ("
-    )
+    assert 'set container "app" memory limit (125829120) below current' in second["message"]
     assert status["resources"]["limits"]["memory"] == "200Mi"
     assert IN_PROGRESS not in world.conditions()
     assert world.status()["resources"]["limits"]["memory"] == "120Mi"
     assert world.reasons().count("ResizeError") == 1
+
+
+def test_memory_of_a_pod_without_a_limit() -> None:
+    """If one container has no limit, only the others are told of."""
+    world = World()
+    world.run(
+        pod(
+            "pod",
+            container(),
+            container("free", limits={}),
+            load="memory: constant 150Mi, noise: 0",
+        )
+    )
+    world.resize(memory_limit="120Mi")
+    world.step(10)
+
+    assert world.conditions()[IN_PROGRESS]["message"] == (
+        'cannot decrease memory limits: attempting to set container "app" memory limit '
+        "(125829120) below current usage (314572800)"
+    )
 
 
 def test_a_runtime_that_refuses() -> None:

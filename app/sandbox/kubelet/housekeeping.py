@@ -41,6 +41,8 @@ class Housekeeping:
         self._clock.call_later(self._seconds, self._tick)
 
     def _look_soon(self, run: PodRun, container: ContainerRun) -> None:
+        self._use(container)
+
         def look() -> None:
             self._use(container)
             self._end_if_too_large(run, container)

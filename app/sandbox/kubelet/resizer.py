@@ -7,9 +7,10 @@ wanted may change at any time: each step looks at what is wanted then.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import ZERO
 from app.ports import Json
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.kubelet.kubelet import Kubelet
@@ -235,21 +236,35 @@ def _needs_restart(container: ContainerRun) -> bool:
 def _usage_above_limit(run: PodRun) -> str:
     """Return why memory cannot shrink now, empty if it can."""
     used = int(sum(container.memory_bytes for container in run.containers.values()))
-    for container in _to_apply(run):
-        limit = _memory_limit(container.allocated)
-        old = _memory_limit(container.actual)
-        shrinks = limit is not None and (old is None or limit < old)
-        if limit is not None and shrinks and used > limit.units and not _needs_restart(container):
-            return (
-                f'cannot decrease memory limits: attempting to set container "{container.name}" '
-                f"memory limit ({limit.units}) below current usage ({used})"
-            )
-    return ""
+    told = [
+        f"attempting to set {whose} memory limit ({limit}) below current usage ({used})"
+        for whose, limit in _shrinking(run)
+        if used > limit
+    ]
+    if not told:
+        return ""
+    words = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    return f"cannot decrease memory limits: {words}"
 
 
-def _memory_limit(resources: Json) -> Quantity | None:
+def _shrinking(run: PodRun) -> list[tuple[str, float]]:
+    """Return who gets less memory while running, and how many bytes; the whole pod first."""
+    found = [
+        (f'container "{container.name}"', _limit_bytes(container.allocated))
+        for container in _to_apply(run)
+        if _limit_bytes(container.allocated) < _limit_bytes(container.actual)
+        and not _needs_restart(container)
+    ]
+    containers = run.containers.values()
+    old = sum(_limit_bytes(container.actual) for container in containers)
+    new = sum(_limit_bytes(container.allocated) for container in containers)
+    return [("pod", new), *found] if found and new < old else found
+
+
+def _limit_bytes(resources: Json) -> float:
+    """Return the memory limit of a container; there is none for a pod if one has none."""
     found: Amounts = quantities(resources.get("limits"))
-    return found.get("memory")
+    return found["memory"].units if "memory" in found else math.inf
 
 
 def _urgency(run: PodRun) -> tuple[bool, int, int, str]:
