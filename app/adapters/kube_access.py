@@ -25,7 +25,8 @@ from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 from urllib3 import PoolManager
 from urllib3.connection import HTTPConnection
 
-from app.model.errors import BadSetting
+from app.model.errors import BadSetting, Refused
+from app.ports import Json
 
 log = logging.getLogger(__name__)
 
@@ -67,16 +68,22 @@ class Origin:
 
 
 def load(origin: Origin) -> Configuration:
-    """Read the configuration; raises `BadSetting` that names the file."""
+    """Read the configuration.
+
+    Raises:
+        BadSetting: it cannot be used; the sentence names the file.
+        Refused: nobody can tell the cluster who we are.
+    """
     configuration = Configuration(host="")
     path = origin.kubeconfig_path()
     called = f"kubeconfig {path}" if path else f"service account {origin.service_account}"
-    called += f', context "{origin.context}"' if origin.context else ""
     try:
         if path:
             _load_kubeconfig(path, origin.context, configuration)
         else:
             _load_service_account(origin, configuration)
+    except Refused as error:
+        raise Refused(f"{called}: {error}", status=401) from None
     except Exception as error:
         raise BadSetting(f"{called}: {error}") from error
     if not configuration.host:
@@ -90,6 +97,7 @@ def _load_kubeconfig(path: str, context: str, configuration: Configuration) -> N
     merged = KubeConfigMerger(path)  # type: ignore[no-untyped-call]  # the package has no types here
     if merged.config is None:
         raise ConfigException("no such file; give one with --kubeconfig or KUBECONFIG")
+    _check_names(merged.config.value, context)
     loader = KubeConfigLoader(  # type: ignore[no-untyped-call]  # the package has no types here
         merged.config,
         active_context=context or None,
@@ -101,7 +109,28 @@ def _load_kubeconfig(path: str, context: str, configuration: Configuration) -> N
     user = merged.config["users"].get_with_name(name, safe=True) if name else None
     # The package only logs when a plugin fails, and would go on as nobody.
     if user and "exec" in user["user"] and not (configuration.api_key or configuration.cert_file):
-        raise ConfigException(f'the exec plugin of user "{name}" gave no credentials')
+        raise Refused(f'the exec plugin of user "{name}" gave no credentials')
+
+
+def _check_names(config: Json, context: str) -> None:
+    """Say in our words what the package says in those of programmers, or not at all."""
+    named = {word: _by_name(config, word) for word in ("contexts", "clusters", "users")}
+    known = ", ".join(named["contexts"]) or "none"
+    chosen = context or config.get("current-context") or ""
+    if not chosen:
+        raise ConfigException(f"no context is current; choose one with --context: {known}")
+    if chosen not in named["contexts"]:
+        raise ConfigException(f'there is no context "{chosen}"; there are: {known}')
+    parts = named["contexts"][chosen].get("context") or {}
+    for word, others in (("cluster", "clusters"), ("user", "users")):
+        if (name := parts.get(word)) and name not in named[others]:
+            raise ConfigException(f'context "{chosen}" names {word} "{name}", which is not there')
+
+
+def _by_name(config: Json, word: str) -> dict[str, Json]:
+    """Return contexts, clusters or users; those of a merger are wrapped."""
+    entries = [getattr(entry, "value", entry) for entry in config.get(word) or ()]
+    return {str(entry.get("name")): entry for entry in entries}
 
 
 def _load_service_account(origin: Origin, configuration: Configuration) -> None:
@@ -170,7 +199,7 @@ class Access:
             self._reloaded_at = time.monotonic()
             try:
                 configuration = load(self._origin)
-            except BadSetting as error:
+            except (BadSetting, Refused) as error:
                 log.warning("configuration not read again", extra={"error": str(error)})
                 return False
             self._client.rest_client.pool_manager.clear()

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from app.adapters.kube import connect
 from app.adapters.kube_access import Access, Origin, load
-from app.model.errors import BadSetting, Unavailable
+from app.model.errors import BadSetting, Refused, Unavailable
 from app.ports import PODS, Json
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
@@ -247,10 +247,10 @@ def test_contexts_of_several_files(tmp_path: Path) -> None:
         pytest.param("", "", "is empty", id="empty"),
         pytest.param("a: [", "", "while parsing", id="no YAML"),
         pytest.param("- a", "", "config: ", id="a list"),
-        pytest.param("{}", "", "current-context", id="no context"),
-        pytest.param("FULL", "prod", 'context "prod": .*name prod', id="unknown context"),
+        pytest.param("{}", "", "no context is current; choose one .*: none", id="no context"),
+        pytest.param("FULL", "prod", 'no context "prod"; there are: here', id="unknown context"),
+        pytest.param("USER", "", 'context "here" names user "you", which', id="unknown user"),
         pytest.param("BARE", "", "names no server", id="no server"),
-        pytest.param("FAIL", "", 'user "me" gave no credentials', id="plugin fails"),
     ],
 )
 def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path: Path) -> None:
@@ -262,13 +262,26 @@ def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path:
         write(path, kubeconfig("http://127.0.0.1:1"))
     if text == "BARE":
         write(path, kubeconfig("", cluster={"server": ""}))
-    if text == "FAIL":
-        write(path, kubeconfig("http://127.0.0.1:1", user=plugin(tmp_path, "exit 3")))
+    if text == "USER":
+        parts = {"cluster": "here", "user": "you"}
+        stray = {"contexts": [{"name": "here", "context": parts}]}
+        write(path, kubeconfig("http://127.0.0.1:1") | stray)
 
     with pytest.raises(BadSetting, match=message) as found:
         connect(str(path), context)
 
     assert str(path) in str(found.value)
+
+
+def test_a_plugin_that_fails(tmp_path: Path) -> None:
+    """Whoever is not logged in is not let in: the file is right, the cluster knows nobody."""
+    config = kubeconfig("http://127.0.0.1:1", user=plugin(tmp_path, "exit 3"))
+    path = write(tmp_path / "config", config)
+
+    with pytest.raises(Refused, match=f'{path}: .* user "me" gave no credentials') as found:
+        connect(path)
+
+    assert found.value.status == 401
 
 
 def test_a_pod_without_authority(tmp_path: Path) -> None:
