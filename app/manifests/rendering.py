@@ -32,6 +32,13 @@ def _fold(dumper: yaml.SafeDumper, text: _Folded) -> yaml.ScalarNode:
 _Dumper.add_representer(_Folded, _fold)
 
 
+def printed_by(words: str) -> str:
+    """Return a header that is true of the file in the repository and of what users print."""
+    return (
+        f"What `plumbline manifests {words}` prints; a change here is lost when it is printed anew."
+    )
+
+
 def render(documents: Iterable[Mapping[str, Any]], *, header: str) -> str:
     """Return the documents, parted by `---`, under `header` as a comment."""
     comment = "".join(f"# {line}\n" for line in header.splitlines())
