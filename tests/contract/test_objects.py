@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from app.model.errors import ClusterError, Conflict, Invalid, NotFound
-from app.ports import DEPLOYMENTS, NAMESPACES, SECRETS, Cluster, Json, PatchKind, Resource
-from tests.contract.building import add, secret, workload
+from app.ports import DEPLOYMENTS, NAMESPACES, PODS, SECRETS, Cluster, Json, PatchKind, Resource
+from tests.contract.building import add, pod, secret, workload
 from tests.contract.waiting import Eventually
 
 MERGE = PatchKind.MERGE
@@ -344,6 +344,20 @@ def test_subresources_that_are_not_there(cluster: Cluster, namespace: str) -> No
         cluster.get(SECRETS, namespace, "first", "status")
     with pytest.raises(NotFound):
         cluster.patch(SECRETS, namespace, "first", {}, kind=MERGE, subresource="resize")
+
+
+def test_subresources_without_a_verb(cluster: Cluster, namespace: str) -> None:
+    """A subresource that is only written to, or only patched, says so."""
+    cluster.create(PODS, namespace, pod())
+
+    with pytest.raises(Invalid) as not_read:
+        cluster.get(PODS, namespace, "pod", "eviction")
+    with pytest.raises(Invalid) as not_patched:
+        cluster.patch(PODS, namespace, "pod", {}, kind=MERGE, subresource="eviction")
+    with pytest.raises(Invalid) as not_posted:
+        cluster.create(PODS, namespace, pod(), name="pod", subresource="resize")
+
+    assert {found.value.status for found in (not_read, not_patched, not_posted)} == {405}
 
 
 def test_namespaces_end_with_all_in_them(

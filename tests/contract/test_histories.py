@@ -1,0 +1,173 @@
+"""What controllers do over time: they replace, wait, come again, and forget."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+
+from app.ports import (
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    REPLICA_SETS,
+    Clock,
+    Cluster,
+    Json,
+)
+from tests.contract.building import add, template, workload
+from tests.contract.conftest import KUBECONFIG
+from tests.contract.crowds import Pods, idle
+from tests.contract.running import LOAD, SCHEDULER, running
+from tests.contract.waiting import Eventually
+
+IMAGE = "/spec/template/spec/containers/0/image"
+takes_long = pytest.mark.skipif(bool(KUBECONFIG), reason="a real cluster needs minutes or hours")
+
+
+@pytest.fixture
+def pods(cluster: Cluster, namespace: str, eventually: Eventually) -> Pods:
+    """The pods of the case."""
+    return Pods(cluster, namespace, eventually)
+
+
+def ending(load: str) -> Json:
+    """A template of pods that get a node, and whose program ends."""
+    found = template(schedulerName=SCHEDULER, restartPolicy="Never")
+    found["metadata"]["annotations"] = {LOAD: load}
+    return found
+
+
+def revision(replica_set: Json) -> int:
+    """The number that a Deployment gave to a state of its template."""
+    return int(replica_set["metadata"]["annotations"]["deployment.kubernetes.io/revision"])
+
+
+def test_old_replica_sets_are_forgotten(cluster: Cluster, pods: Pods) -> None:
+    """Only so many of them are kept, and going back to one of them makes it the newest."""
+    body = workload(template=idle(), revisionHistoryLimit=1)
+    cluster.create(DEPLOYMENTS, pods.namespace, body)
+    pods.await_status(DEPLOYMENTS, "web", observedGeneration=1, availableReplicas=1)
+    for generation, image in ((2, "app:2"), (3, "app:3"), (4, "app:2")):
+        cluster.patch(DEPLOYMENTS, pods.namespace, "web", [add(IMAGE, image)])
+        pods.await_status(
+            DEPLOYMENTS,
+            "web",
+            observedGeneration=generation,
+            updatedReplicas=1,
+            replicas=1,
+            availableReplicas=1,
+        )
+
+    def kept() -> list[Json]:
+        return list(cluster.list(REPLICA_SETS, pods.namespace).items)
+
+    pods.eventually(lambda: len(kept()) == 2)
+    in_use = max(kept(), key=revision)
+    assert revision(in_use) == 4
+    assert in_use["spec"]["replicas"] == 1
+    assert in_use["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
+
+
+@pytest.mark.usefixtures("node")
+def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
+    """A changed template reaches the pods of all nodes."""
+    body = workload(template=template(schedulerName=SCHEDULER))
+    del body["spec"]["replicas"]
+    cluster.create(DAEMON_SETS, pods.namespace, body)
+
+    def is_done(generation: int) -> bool:
+        status = cluster.get(DAEMON_SETS, pods.namespace, "web").get("status", {})
+        wanted = status.get("desiredNumberScheduled", 0)
+        new, available = (status.get(key) for key in ("updatedNumberScheduled", "numberAvailable"))
+        seen = status.get("observedGeneration") == generation
+        return bool(seen and wanted == new == available != 0)
+
+    pods.eventually(lambda: is_done(1))
+    old = set(pods.names())
+    cluster.patch(DAEMON_SETS, pods.namespace, "web", [add(IMAGE, "other:2")])
+    pods.eventually(lambda: is_done(2))
+
+    assert not old & set(pods.names())
+    assert len(pods.names()) == len(old)
+    assert {item["spec"]["containers"][0]["image"] for item in pods.all()} == {"other:2"}
+
+
+@pytest.mark.usefixtures("node")
+def test_failed_job_pods_come_again_later_and_later(cluster: Cluster, pods: Pods) -> None:
+    """Each failure makes the pause longer, until the limit ends the Job."""
+    spec = {"backoffLimit": 2, "template": ending("exit: 1s 1")}
+    cluster.create(JOBS, pods.namespace, {"metadata": {"name": "work"}, "spec": spec})
+
+    def failure() -> Json | None:
+        found = cluster.get(JOBS, pods.namespace, "work")["status"].get("conditions") or ()
+        return next((entry for entry in found if entry["type"] == "Failed"), None)
+
+    reason = pods.eventually(failure, seconds=180)["reason"]
+    created = sorted(
+        datetime.fromisoformat(item["metadata"]["creationTimestamp"]) for item in pods.all()
+    )
+    first, second = ((later - sooner).total_seconds() for sooner, later in pairwise(created))
+
+    assert reason == "BackoffLimitExceeded"
+    assert 9 < first < 25
+    assert 19 < second < 45
+
+
+@takes_long
+@pytest.mark.usefixtures("node")
+def test_cron_jobs_keep_a_few_jobs(cluster: Cluster, pods: Pods, clock: Clock) -> None:
+    """Those that ended long ago go, with their pods."""
+    job = {"spec": {"template": ending("exit: 5s")}}
+    spec = {"schedule": "*/2 * * * *", "jobTemplate": job}
+    cluster.create(CRON_JOBS, pods.namespace, {"metadata": {"name": "often"}, "spec": spec})
+    clock.wait(3610)
+    status = cluster.get(CRON_JOBS, pods.namespace, "often")["status"]
+
+    assert len(cluster.list(JOBS, pods.namespace).items) == 3
+    assert len(pods.all()) == 3
+    assert status["lastScheduleTime"]
+    assert not status.get("active")
+
+
+@takes_long
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [
+        pytest.param({}, 5, id="side by side"),
+        pytest.param({"concurrencyPolicy": "Forbid"}, 1, id="one after the other"),
+        pytest.param({"concurrencyPolicy": "Replace"}, 1, id="the last alone"),
+        pytest.param({"suspend": True}, 0, id="suspended"),
+    ],
+)
+def test_cron_jobs_that_take_long(
+    cluster: Cluster, pods: Pods, clock: Clock, spec: Json, count: int
+) -> None:
+    """The policy tells what becomes of a Job that still runs when it is time again."""
+    job = {"spec": {"template": idle(restartPolicy="Never")}}
+    body = {"schedule": "* * * * *", "jobTemplate": job, **spec}
+    cluster.create(CRON_JOBS, pods.namespace, {"metadata": {"name": "long"}, "spec": body})
+    clock.wait(5 * 60 + 10)
+    status = cluster.get(CRON_JOBS, pods.namespace, "long").get("status", {})
+    active: list[Json] = status.get("active") or []
+
+    assert len(pods.all()) == len(active) == count
+    if spec.get("concurrencyPolicy") == "Replace":
+        assert active[0]["name"].endswith(str(int(clock.now().timestamp()) // 60))
+
+
+@takes_long
+@pytest.mark.usefixtures("node")
+def test_events_live_for_an_hour(
+    cluster: Cluster, namespace: str, eventually: Eventually, clock: Clock
+) -> None:
+    """What nobody tells again is forgotten."""
+    running(cluster, namespace, eventually)
+    reasons = {event["reason"] for event in cluster.list(EVENTS, namespace).items}
+    clock.wait(3700)
+
+    assert {"Scheduled", "Started"} <= reasons
+    assert not cluster.list(EVENTS, namespace).items
