@@ -10,6 +10,7 @@ from app.sandbox.objects import member, selector_of, uid_of
 from app.sandbox.pod_rules import fill_template, template_problems
 from app.sandbox.refusals import Problem, immutable, required, wrong
 from app.sandbox.resources import tidy_map
+from app.sandbox.schedules import BadSchedule, Schedule
 
 _LASTING: Final = ("Always",)
 _ENDING: Final = ("OnFailure", "Never")
@@ -133,8 +134,14 @@ def job_problems(item: Json, old: Json | None) -> Iterator[Problem]:
 def cron_job_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
     """Yield what is wrong with a CronJob."""
     spec = item["spec"]
-    if not spec.get("schedule"):
+    schedule = spec.get("schedule")
+    if not schedule:
         yield required("spec.schedule")
+    else:
+        try:
+            Schedule.parse(str(schedule))
+        except BadSchedule as error:
+            yield wrong("spec.schedule", schedule, str(error))
     path = "spec.jobTemplate.spec.template"
     yield from template_problems(spec["jobTemplate"]["spec"]["template"], path, _ENDING)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from itertools import pairwise
 
 import pytest
 
+from app.model.errors import Invalid
 from app.ports import (
     CRON_JOBS,
     DAEMON_SETS,
@@ -157,6 +159,16 @@ def test_cron_jobs_that_take_long(
     assert len(pods.all()) == len(active) == count
     if spec.get("concurrencyPolicy") == "Replace":
         assert active[0]["name"].endswith(str(int(clock.now().timestamp()) // 60))
+
+
+@pytest.mark.parametrize("schedule", ["whenever", "* * * *", "61 * * * *", "* * * xyz *"])
+def test_times_that_never_are(cluster: Cluster, namespace: str, schedule: str) -> None:
+    """A CronJob of which nobody knows when is refused."""
+    job = {"spec": {"template": idle(restartPolicy="Never")}}
+    body = {"metadata": {"name": "job"}, "spec": {"schedule": schedule, "jobTemplate": job}}
+
+    with pytest.raises(Invalid, match=f'spec.schedule: Invalid value: "{re.escape(schedule)}"'):
+        cluster.create(CRON_JOBS, namespace, body)
 
 
 @takes_long

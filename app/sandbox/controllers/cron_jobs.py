@@ -8,7 +8,6 @@ from app.model.fields import time_at
 from app.ports import CRON_JOBS, JOBS, Json
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.controllers.jobs import finished_by, has_finished
-from app.sandbox.controllers.schedules import BadSchedule, Schedule
 from app.sandbox.objects import (
     Key,
     copied,
@@ -19,6 +18,7 @@ from app.sandbox.objects import (
     stamp,
     uid_of,
 )
+from app.sandbox.schedules import Schedule
 
 _MOMENT_SECONDS = 0.1  # after the time, so that it is surely over
 _HISTORY = (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit"))
@@ -49,11 +49,7 @@ class CronJobs:
         return wait
 
     def _start(self, owner: Json, running: list[Json], status: Json) -> float | None:
-        try:
-            schedule = Schedule.parse(owner["spec"]["schedule"])
-        except BadSchedule as error:
-            self._hands.tell(CRON_JOBS, owner, "UnparseableSchedule", str(error), warning=True)
-            return None
+        schedule = Schedule.parse(owner["spec"]["schedule"])
         now = self._hands.clock.now()
         last = time_at(owner.get("status") or {}, "lastScheduleTime", "") or time_at(
             owner["metadata"], "creationTimestamp", ""

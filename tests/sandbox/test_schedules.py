@@ -1,0 +1,51 @@
+"""The times of CronJobs, and texts that are none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from app.sandbox.schedules import BadSchedule, Schedule
+
+MONDAY = datetime(2026, 1, 5, 10, 0, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("* * * * *", "2026-01-05T10:01"),
+        ("*/15 * * * *", "2026-01-05T10:15"),
+        ("5,10 * * * *", "2026-01-05T10:05"),
+        ("0 8-18/5 * * *", "2026-01-05T13:00"),
+        ("0 9 * * *", "2026-01-06T09:00"),
+        ("@hourly", "2026-01-05T11:00"),
+        ("@weekly", "2026-01-11T00:00"),
+        ("0 0 1 * *", "2026-02-01T00:00"),
+        ("0 0 * * sun", "2026-01-11T00:00"),
+        ("0 0 * * 7", "2026-01-11T00:00"),
+        ("0 0 13 * fri", "2026-01-09T00:00"),
+        ("0 0 29 feb *", "2028-02-29T00:00"),
+        ("30 10 * mar mon-wed", "2026-03-02T10:30"),
+    ],
+)
+def test_schedules(text: str, expected: str) -> None:
+    """The next time is the first that all fields allow."""
+    due = Schedule.parse(text).after(MONDAY)
+
+    assert due is not None
+    assert due.isoformat(timespec="minutes") == f"{expected}+00:00"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "* * * *", "61 * * * *", "*/0 * * * *", "5-2 * * * *", "a * * * *", "* * * xyz *"]
+)
+def test_bad_schedules(text: str) -> None:
+    """What is no schedule is refused."""
+    with pytest.raises(BadSchedule):
+        Schedule.parse(text)
+
+
+def test_a_schedule_that_never_comes() -> None:
+    """There is no 31st of February."""
+    assert Schedule.parse("0 0 31 feb *").after(MONDAY) is None
