@@ -31,6 +31,7 @@ from tests.logging_state import kept
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[1]
 SECONDS = 60
+PORTS = [f"--{name}port=0" for name in ("", "admission-", "recommender-", "updater-")]
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json(), make.pod_json(cpu="100m")]
 
 
@@ -151,14 +152,12 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
     path = write(tmp_path / "config", kubeconfig(f"http://127.0.0.1:{port}"))
-    ports = [f"--{name}=0" for name in ("port", "admission-port", "updater-port")]
-    ports += ["--recommender-port=0"]
     for words in (
         ["recommendations", "-A"],
         ["plan", "-A"],
         ["explain", "web-0"],
         ["doctor"],
-        ["run", "--dry-run", "-n", "shop", *ports],
+        ["run", "--dry-run", "-n", "shop", *PORTS],
     ):
         code, output, errors = plumbline(*words, KUBECONFIG=str(path))
         assert (code, output) == (3, "")
@@ -167,12 +166,27 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
         assert errors.count("\n") == 1
 
 
+def test_a_user_who_is_not_logged_in(tmp_path: Path) -> None:
+    """A plugin that gives no credentials is told in one sentence, by `run` as well."""
+    version = "client.authentication.k8s.io/v1"
+    failing = {"apiVersion": version, "command": "false", "interactiveMode": "Never"}
+    user = {"exec": failing}
+    path = write(tmp_path / "config", kubeconfig("https://127.0.0.1:1", user=user))
+    for words in (["doctor"], ["run", "--dry-run", *PORTS]):
+        code, output, errors = plumbline(*words, f"--kubeconfig={path}")
+        assert (code, output) == (3, "")
+        assert errors == (
+            f"plumbline: the cluster does not know us: kubeconfig {path}: the exec plugin of user "
+            '"me" gave no credentials; log in, or choose another --context\n'
+        )
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--kubeconfig=/none"], "kubeconfig /none: no such file"),
         (["--kubeconfig={0}/garbage"], "kubeconfig {0}/garbage: while parsing"),
-        (["--kubeconfig={0}/config", "--context=none"], 'kubeconfig {0}/config, context "none": '),
+        (["--kubeconfig={0}/config", "--context=none"], "kubeconfig {0}/config: there is no "),
         ([], "kubeconfig {0}/.kube/config: no such file; give one with --kubeconfig"),
     ],
 )

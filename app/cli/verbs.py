@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -100,6 +101,8 @@ def run(words: Arguments, environment: Environment) -> int:
         return 0
     from app.wiring.run import run as run_all  # the other verbs start faster without it
 
+    # What libraries log before there is a screen would stand beside the sentence that ends it.
+    logging.getLogger().addHandler(logging.NullHandler())
     with open(os.devnull, "w", encoding="ascii") as nowhere:
         return run_all(settings, sys.stdout or nowhere, environment)
 

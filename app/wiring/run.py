@@ -12,7 +12,7 @@ import math
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,10 +73,17 @@ def _show(settings: RunSettings, stream: TextIO, environment: Mapping[str, str])
 
 
 def _scene(settings: RunSettings, folder: Path) -> Scene:
-    if settings.real.dry_run:
-        return Observed(settings, _listeners(settings.serving), folder)
-    objects = manifests(settings.offline.objects or [shop()])
-    return InMemory(settings, objects, _listeners(settings.serving))
+    with ExitStack() as unused:  # what is bound, should there be nothing to run on
+        listeners = _listeners(settings.serving)
+        for listener in listeners:
+            unused.enter_context(listener)
+        scene = (
+            Observed(settings, listeners, folder)
+            if settings.real.dry_run
+            else InMemory(settings, manifests(settings.offline.objects or [shop()]), listeners)
+        )
+        unused.pop_all()
+    return scene
 
 
 def _opened(
