@@ -75,8 +75,8 @@ def _is_among(words: Sequence[str] | None, word: str) -> bool:
 
 def _patterns(plural: str, subresource: str) -> tuple[str, ...]:
     """Return how a rule may name a resource."""
-    if not subresource:
-        return (plural, "*", "*/*")
+    if not subresource:  # a star behind the slash takes also those who have nothing there
+        return (plural, "*", f"{plural}/*", "*/*")
     return (f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}", "*/*")
 
 

@@ -9,6 +9,7 @@ import pytest
 from app.model.errors import ClusterError, Conflict, NotFound, TooMany, Unavailable
 from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind
 from tests.contract.building import pod, workload
+from tests.contract.conftest import KUBECONFIG
 from tests.contract.crowds import Pods, idle
 from tests.contract.waiting import Eventually
 
@@ -126,6 +127,20 @@ def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
     message = "The disruption budget budget needs 2 healthy pods and has 2 currently"
     assert held.value.causes == (("DisruptionBudget", message),)
     assert held.value.retry_after_seconds is None
+
+
+@pytest.mark.skipif(bool(KUBECONFIG), reason="a real controller looks before anybody can ask")
+def test_a_budget_that_nobody_has_looked_at(crowd: Crowd) -> None:
+    """Before its controller has seen it, a budget lets nothing go, and says when to ask again."""
+    crowd.join("a")
+    crowd.cluster.create(POD_DISRUPTION_BUDGETS, crowd.namespace, budget(maxUnavailable=1))
+
+    with pytest.raises(TooMany) as held:
+        crowd.cluster.evict(crowd.namespace, "a")
+
+    message = "The disruption budget budget is still being processed by the server."
+    assert held.value.causes == (("DisruptionBudget", message),)
+    assert held.value.retry_after_seconds == 10
 
 
 def test_budgets_recover(crowd: Crowd) -> None:

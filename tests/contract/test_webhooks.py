@@ -11,13 +11,14 @@ from app.model.errors import ClusterError, Invalid, NotFound, Refused, Unavailab
 from app.ports import (
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
+    PODS,
     SECRETS,
     VALIDATING_WEBHOOKS,
     Cluster,
     Json,
     Resource,
 )
-from tests.contract.building import add, secret, workload
+from tests.contract.building import add, container, pod, secret, workload
 from tests.contract.crowds import Pods, idle
 from tests.contract.reviewer import OTHER_CA, Answer, Reviewer, patch, reviewing
 from tests.contract.waiting import Eventually
@@ -309,6 +310,9 @@ def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
         pytest.param({"rules": [RULE | {"apiGroups": ["apps"]}]}, False, id="other group"),
         pytest.param({"rules": [RULE | {"resources": ["pods"]}]}, False, id="other resource"),
         pytest.param({"rules": [RULE | {"resources": ["*"]}]}, True, id="all resources"),
+        pytest.param({"rules": [RULE | {"resources": ["*/*"]}]}, True, id="and subresources"),
+        pytest.param({"rules": [RULE | {"resources": ["secrets/*"]}]}, True, id="its own"),
+        pytest.param({"rules": [RULE | {"resources": ["*/status"]}]}, False, id="only status"),
         pytest.param({"rules": [RULE | {"scope": "Cluster"}]}, False, id="other scope"),
         pytest.param({"rules": [RULE | {"scope": "Namespaced"}]}, True, id="right scope"),
     ],
@@ -387,6 +391,32 @@ def test_pods_of_controllers_are_asked_about(registrar: Registrar) -> None:
     pods = Pods(registrar.cluster, registrar.namespace, registrar.eventually).await_count(2)
 
     assert [found["metadata"]["labels"]["patched"] for found in pods] == ["yes", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "subresources"),
+    [
+        pytest.param(["pods/resize"], ["resize"], id="one"),
+        pytest.param(["*/status"], ["status"], id="of any resource"),
+        pytest.param(["pods/*"], ["resize", "status"], id="all of one"),
+        pytest.param(["pods"], [], id="none"),
+    ],
+)
+def test_subresources_are_asked_about(
+    registrar: Registrar, resources: list[str], subresources: list[str]
+) -> None:
+    """A rule may name subresources, and the request says which one it is about."""
+    cluster, namespace = registrar.cluster, registrar.namespace
+    cluster.create(PODS, namespace, pod("pod", container(resources={"requests": {"cpu": "1"}})))
+    rule = RULE | {"operations": ["UPDATE"], "resources": resources}
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
+    cpu = add("/spec/containers/0/resources/requests/cpu", "2")
+    cluster.patch(PODS, namespace, "pod", [cpu], subresource="resize")
+    phase = add("/status/phase", "Running")
+    cluster.patch(PODS, namespace, "pod", [phase], subresource="status")
+    asked = [request["subResource"] for request in registrar.reviewer.asked("/case")]
+
+    assert asked == subresources
 
 
 def test_dry_runs_are_told(registrar: Registrar) -> None:
