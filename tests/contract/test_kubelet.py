@@ -251,6 +251,7 @@ def test_a_resize_that_can_never_be(
 
     found = eventually(pending)
     assert (found["status"], found["reason"]) == ("True", "Infeasible")
-    assert found["message"].startswith("Resize is infeasible for Guaranteed Pods alongside CPU")
+    why = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+    assert found["message"] == why
     assert only_status(cluster.get(PODS, namespace, "pod"))["resources"]["limits"]["cpu"] == "1"
     assert events(cluster, namespace, "ResizeInfeasible")

@@ -99,6 +99,17 @@ def test_memory_of_a_pod_without_a_limit() -> None:
     )
 
 
+def test_a_container_that_uses_little() -> None:
+    """What a neighbour uses does not keep a container from shrinking."""
+    world = World()
+    load = {"annotations": {"sandbox.plumbline/load.free": "memory: constant 300Mi"}}
+    world.run(pod("pod", container(), container("free", limits={}), metadata=load))
+    world.resize(memory_limit="120Mi")
+    world.step(1)
+
+    assert IN_PROGRESS not in world.conditions()
+
+
 def test_a_runtime_that_refuses() -> None:
     """Its words are the message; going back to what runs ends it at once."""
     world = World(runtime=Runtime(refuses=lambda _pod: "not today"))
@@ -203,11 +214,14 @@ def test_those_in_need_are_served_in_order() -> None:
 
 
 def test_infeasible_on_static_nodes() -> None:
-    """A node may never be able to resize Guaranteed pods."""
+    """A node may never be able to give Guaranteed pods other cores; memory it can."""
     labels = {"sandbox.plumbline/cpu-manager": "static"}
     world = World([NodeSize("static", labels=labels)])
     limits = {"cpu": "1", "memory": "100Mi"}
     world.run(pod("pod", container(requests=limits, limits=limits)))
+    world.resize(memory="120Mi", memory_limit="120Mi")
+    world.step(1)
+    assert world.status()["resources"]["limits"]["memory"] == "120Mi"
     world.resize(cpu="2", cpu_limit="2")
     world.step(1)
 

@@ -29,7 +29,7 @@ from app.sandbox.resizing import counted
 from app.sandbox.resources import SIZED, Amounts, all_of, quantities, sum_of
 
 _STATIC_CPU = "sandbox.plumbline/cpu-manager"  # label of nodes; `static` makes resizes infeasible
-_NEVER = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
+_NEVER = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 
 
 class Resizer:
@@ -81,7 +81,8 @@ class Resizer:
         if node is None:
             return "Deferred", "the node is gone"
         is_static = (node["metadata"].get("labels") or {}).get(_STATIC_CPU) == "static"
-        if is_static and member(run.pod, "status.qosClass") == "Guaranteed":
+        is_guaranteed = member(run.pod, "status.qosClass") == "Guaranteed"
+        if is_static and is_guaranteed and _changes_cpu(run):
             return "Infeasible", _NEVER
         wanted, has = sum_of(run.pod["spec"], "requests"), run.allocated()
         room = quantities(member(node, "status.allocatable"))
@@ -205,6 +206,15 @@ def _wanted(run: PodRun) -> dict[str, Json]:
     return {item["name"]: sized(item.get("resources")) for item in lasting(run.pod["spec"])}
 
 
+def _changes_cpu(run: PodRun) -> bool:
+    wanted = _wanted(run)
+    return any(
+        (wanted[name].get("requests") or {}).get("cpu")
+        != (container.allocated.get("requests") or {}).get("cpu")
+        for name, container in _items(run)
+    )
+
+
 def _to_apply(run: PodRun) -> list[ContainerRun]:
     """Return the running containers whose resources are not yet what was set aside for them."""
     return [
@@ -235,11 +245,11 @@ def _needs_restart(container: ContainerRun) -> bool:
 
 def _usage_above_limit(run: PodRun) -> str:
     """Return why memory cannot shrink now, empty if it can."""
-    used = int(sum(container.memory_bytes for container in run.containers.values()))
-    told = [
+    used = int(_used_bytes(run))
+    told = [  # a container is judged by what it uses itself, and told what the pod does
         f"attempting to set {whose} memory limit ({limit}) below current usage ({used})"
-        for whose, limit in _shrinking(run)
-        if used > limit
+        for whose, limit, own_bytes in _shrinking(run)
+        if own_bytes >= limit
     ]
     if not told:
         return ""
@@ -247,10 +257,18 @@ def _usage_above_limit(run: PodRun) -> str:
     return f"cannot decrease memory limits: {words}"
 
 
-def _shrinking(run: PodRun) -> list[tuple[str, float]]:
-    """Return who gets less memory while running, and how many bytes; the whole pod first."""
+def _used_bytes(run: PodRun) -> float:
+    return sum(container.memory_bytes for container in run.containers.values())
+
+
+def _shrinking(run: PodRun) -> list[tuple[str, float, float]]:
+    """Return who gets less memory while running, how much, and what it uses; the pod first."""
     found = [
-        (f'container "{container.name}"', _limit_bytes(container.allocated))
+        (
+            f'container "{container.name}"',
+            _limit_bytes(container.allocated),
+            container.memory_bytes,
+        )
         for container in _to_apply(run)
         if _limit_bytes(container.allocated) < _limit_bytes(container.actual)
         and not _needs_restart(container)
@@ -258,7 +276,7 @@ def _shrinking(run: PodRun) -> list[tuple[str, float]]:
     containers = run.containers.values()
     old = sum(_limit_bytes(container.actual) for container in containers)
     new = sum(_limit_bytes(container.allocated) for container in containers)
-    return [("pod", new), *found] if found and new < old else found
+    return [("pod", new, _used_bytes(run)), *found] if found and new < old else found
 
 
 def _limit_bytes(resources: Json) -> float:
