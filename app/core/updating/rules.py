@@ -91,6 +91,7 @@ class UpdateRules:
     upscale_only_in_place: bool = False
     prove: Prove = Prove.CANARY
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
+    trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed nobody
     longest_proof_pause: timedelta = timedelta(hours=6)
     breaker_share: float = 0.5  # of useless evictions, above which all evictions stop
     breaker_least: int = 4  # evictions judged before the share means something

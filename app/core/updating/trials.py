@@ -1,7 +1,8 @@
 """Pods created on trial, before the first pod of a workload goes: does the webhook size them?
 
 Strategy: the trial is made by whoever may create pods; here is only said what to expect and what
-the answer means. A refusal for another reason (a quota, a policy) tells nothing.
+the answer means. A refusal for another reason (a quota, a policy) tells nothing. A trial
+disturbs nobody, so the next one comes soon: the webhook may just not know the recommendation yet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from app.core.updating.carrying import Queue, Step
+from app.core.updating.failures import doubled
 from app.core.updating.memory import Memory
 from app.core.updating.proof import current_proof, expected_requests, helped, version_of
 from app.core.updating.rules import Prove, UpdateRules
@@ -68,5 +70,6 @@ def after_useless_trial(
     version = version_of(vpa, owner.template if owner is not None else ())
     proof = current_proof(memory.proofs.get(key), version)
     failed = proof.after_replacement("", helped=False, rules=rules, now=now)
-    failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now)
+    pause = doubled(rules.trial_pause, failed.failures, rules.longest_proof_pause)
+    failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now, until=now + pause)
     return replace(memory, proofs={**memory.proofs, key: failed})

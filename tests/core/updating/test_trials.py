@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -62,14 +63,17 @@ def test_without_numbers_there_is_nothing_to_judge() -> None:
 
 
 def test_a_useless_trial_stops_the_workload() -> None:
-    """Like a useless eviction, but nobody was evicted."""
+    """Like a useless eviction, but not for long: nobody was evicted."""
     queue, step = planned()
     memory = after_useless_trial(Memory(), queue, step, SCENE.snapshot(), RULES, NOW)
     (proof,) = memory.proofs.values()
     assert (proof.failures, proof.awaited, proof.known) == (1, 0, frozenset())
     assert not proof.allows(RULES, NOW)
+    assert proof.allows(RULES, NOW + timedelta(seconds=10))
     again = after_useless_trial(memory, queue, step, SCENE.snapshot(), RULES, NOW)
-    assert next(iter(again.proofs.values())).failures == 2
+    (proof,) = again.proofs.values()
+    assert proof.failures == 2
+    assert not proof.allows(RULES, NOW + timedelta(seconds=19))
     bare = make.snapshot(make.vpa_json())
     assert len(after_useless_trial(Memory(), queue, step, bare, RULES, NOW).proofs) == 1
     gone = after_useless_trial(Memory(), queue, step, make.snapshot(), RULES, NOW)
