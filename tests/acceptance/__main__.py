@@ -33,6 +33,7 @@ class Run:
     """One run of pytest, under way."""
 
     def __init__(self, name: str, folder: Path, words: Sequence[str]) -> None:
+        self.name = name
         self._results = folder / f"{name}.json"
         command = [
             *(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"),
@@ -78,6 +79,8 @@ class Playing:
             for run in under_way:
                 found, is_usual = run.end()
                 results |= found
+                if not is_usual:
+                    sys.stdout.write(f"{run.name}: this run broke off\n")
                 self.is_whole &= is_usual
         except KeyboardInterrupt:
             for run in under_way:
@@ -115,9 +118,10 @@ def main(words: Sequence[str]) -> int:
     reader.add_argument("--crowd-minutes", type=float)
     reader.add_argument("--crowd-vpas", type=int, default=400)
     asked, rest = reader.parse_known_args(words)
-    minutes = asked.crowd_minutes if asked.crowd_minutes is not None else 0 if rest else 5
-    crowd = f"--crowd-minutes={minutes}", f"--crowd-vpas={asked.crowd_vpas}"
     is_given = bool(os.environ.get("KUBECONFIG"))
+    usual = 0 if rest or is_given else 5
+    minutes = usual if asked.crowd_minutes is None else asked.crowd_minutes
+    crowd = f"--crowd-minutes={minutes}", f"--crowd-vpas={asked.crowd_vpas}"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with TemporaryDirectory() as folder:
         playing = Playing(Path(folder))
@@ -127,11 +131,12 @@ def main(words: Sequence[str]) -> int:
         else:
             playing.play_everything(1 if is_given else asked.clusters, crowd)
         playing.play_again(crowd)
-    is_well = playing.is_whole and _tell(playing.results)
+    is_well = _tell(playing.results) and playing.is_whole
     if rest or is_given:
         return not is_well
     if asked.acceptance_page:
-        PAGE.write_text(page(playing.results), "utf-8")
+        if is_well:
+            PAGE.write_text(page(playing.results), "utf-8")
         return not is_well
     return not (_compare(playing.results) and is_well)
 

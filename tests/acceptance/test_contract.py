@@ -16,7 +16,7 @@ SECONDS = 900
 def test_contract(plane: ControlPlane) -> None:
     """Every case of the contract comes out on a real API server as it does in memory."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/contract"],
+        [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", "tests/contract"],
         cwd=ROOT,
         env={**os.environ, "CONTRACT_KUBECONFIG": str(plane.kubeconfig)},
         capture_output=True,
@@ -25,3 +25,5 @@ def test_contract(plane: ControlPlane) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+    assert "the cluster has no node" not in done.stdout
+    assert "nobody measures here" not in done.stdout

@@ -55,7 +55,7 @@ def test_reviews_are_answered_soon(
     space: Space,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """99 of 100 calls are answered at once, none in vain; how soon is written down."""
+    """9 of 10 calls are answered within 5 ms, 99 of 100 within 25 ms, and none is in vain."""
     if not go_first(plane.api_server.pid, webhook.program.pid, *webhook.workers()):
         pytest.skip("only root may let the API server and the webhook go first")
     space.vpa(kind="StatefulSet")
@@ -78,5 +78,6 @@ def test_reviews_are_answered_soon(
         f"Webhook as the API server sees it, {calls['+Inf']:.0f} pods, {PER_SECOND} a second,"
         f" both before all other programs: {text}.",
     )
-    assert calls["0.1"] >= 0.99 * calls["+Inf"], text
+    assert calls["0.005"] >= 0.9 * calls["+Inf"], text
+    assert calls["0.025"] >= 0.99 * calls["+Inf"], text
     assert (load.failures, load.unsized, webhook_failures(admin)) == ([], 0, failures)
