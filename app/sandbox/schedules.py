@@ -1,4 +1,4 @@
-"""The times of CronJobs: five fields, or a word such as `@daily`."""
+"""The times of CronJobs: five fields, a word such as `@daily`, or `@every 5m`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from app.model.durations import parse_duration
+from app.model.errors import BadObject
 
 _WORDS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -16,13 +19,14 @@ _WORDS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _MONTHS: Final = [
     *("jan", "feb", "mar", "apr", "may", "jun"),
     *("jul", "aug", "sep", "oct", "nov", "dec"),
 ]
 _DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _NAMES: Final[tuple[list[str], ...]] = ([], [], [], _MONTHS, _DAYS)
+_EVERY: Final = "@every "
 _PART: Final = re.compile(r"(\*|\?|\w+)(?:-(\w+))?(?:/(\d+))?")
 _MOST_DAYS: Final = 366 * 5  # a schedule that names no day within these never comes
 
@@ -41,6 +45,7 @@ class Schedule:
     months: frozenset[int]
     weekdays: frozenset[int]  # Sunday is 0
     any_day: bool  # neither kind of day is restricted, or only one of them
+    every: timedelta | None = None  # instead of all that
 
     @staticmethod
     def parse(text: str) -> Schedule:
@@ -49,6 +54,8 @@ class Schedule:
         Raises:
             BadSchedule: it cannot be read.
         """
+        if text.startswith(_EVERY):
+            return _repeated(text)
         fields = _WORDS.get(text.strip(), text).split()
         if len(fields) != len(_RANGES):
             raise BadSchedule(f"{text!r} has not five fields")
@@ -57,10 +64,12 @@ class Schedule:
             for field, (least, most), known in zip(fields, _RANGES, _NAMES, strict=True)
         )
         either = fields[2][0] in "*?" or fields[4][0] in "*?"
-        return Schedule(minutes, hours, days, months, frozenset(d % 7 for d in weekdays), either)
+        return Schedule(minutes, hours, days, months, weekdays, either)
 
     def after(self, moment: datetime) -> datetime | None:
         """Return the next time that is later than a moment, None if there is none."""
+        if self.every is not None:
+            return moment.replace(microsecond=0) + self.every
         found = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for _ in range(_MOST_DAYS):
             due = self._on_day(found) if self._is_day(found) else None
@@ -81,6 +90,16 @@ class Schedule:
         in_week = moment.isoweekday() % 7 in self.weekdays
         fits = in_month and in_week if self.any_day else in_month or in_week
         return moment.month in self.months and fits
+
+
+def _repeated(text: str) -> Schedule:
+    try:
+        every = parse_duration(text.removeprefix(_EVERY))
+    except BadObject as error:
+        raise BadSchedule(f"{text!r}: {error}") from error
+    whole = timedelta(seconds=max(every // timedelta(seconds=1), 1))
+    none = frozenset[int]()
+    return Schedule(none, none, none, none, none, any_day=True, every=whole)
 
 
 def _read(text: str, least: int, most: int, names: list[str]) -> frozenset[int]:

@@ -161,7 +161,9 @@ def test_cron_jobs_that_take_long(
         assert active[0]["name"].endswith(str(int(clock.now().timestamp()) // 60))
 
 
-@pytest.mark.parametrize("schedule", ["whenever", "* * * *", "61 * * * *", "* * * xyz *"])
+@pytest.mark.parametrize(
+    "schedule", ["whenever", "* * * *", "61 * * * *", "* * * * 7", "@every day"]
+)
 def test_times_that_never_are(cluster: Cluster, namespace: str, schedule: str) -> None:
     """A CronJob of which nobody knows when is refused."""
     job = {"spec": {"template": idle(restartPolicy="Never")}}

@@ -23,7 +23,8 @@ MONDAY = datetime(2026, 1, 5, 10, 0, 30, tzinfo=UTC)
         ("@weekly", "2026-01-11T00:00"),
         ("0 0 1 * *", "2026-02-01T00:00"),
         ("0 0 * * sun", "2026-01-11T00:00"),
-        ("0 0 * * 7", "2026-01-11T00:00"),
+        ("@every 1h30m", "2026-01-05T11:30"),
+        ("@every 1ms", "2026-01-05T10:00"),
         ("0 0 13 * fri", "2026-01-09T00:00"),
         ("0 0 29 feb *", "2028-02-29T00:00"),
         ("30 10 * mar mon-wed", "2026-03-02T10:30"),
@@ -38,7 +39,17 @@ def test_schedules(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "* * * *", "61 * * * *", "*/0 * * * *", "5-2 * * * *", "a * * * *", "* * * xyz *"]
+    "text",
+    [
+        "",
+        "* * * *",
+        "61 * * * *",
+        "*/0 * * * *",
+        "5-2 * * * *",
+        "* * * * 7",
+        "* * * xyz *",
+        "@every day",
+    ],
 )
 def test_bad_schedules(text: str) -> None:
     """What is no schedule is refused."""
