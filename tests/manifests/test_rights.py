@@ -35,6 +35,11 @@ def test_nothing_is_given_twice(component: str) -> None:
         pytest.param(("--use-external-metrics",), ["external-metrics"], id="a switch"),
         pytest.param(("--use-external-metrics=true",), ["external-metrics"], id="a switch, set"),
         pytest.param(("--use-external-metrics=false",), [], id="a switch, off"),
+        pytest.param(("--use-external-metrics=1",), ["external-metrics"], id="a switch, by number"),
+        pytest.param(
+            ("--use-external-metrics", "--use-external-metrics=f"), [], id="the last one counts"
+        ),
+        pytest.param(("--prove", "dry-run"), ["trials"], id="two words"),
     ],
 )
 def test_flags_ask_for_options(words: tuple[str, ...], names: list[str]) -> None:
