@@ -122,6 +122,8 @@ def _check_names(config: Json, context: str) -> None:
     if chosen not in named["contexts"]:
         raise ConfigException(f'there is no context "{chosen}"; there are: {known}')
     parts = named["contexts"][chosen].get("context") or {}
+    if not isinstance(parts, dict) or not parts.get("cluster"):
+        raise ConfigException(f'context "{chosen}" names no cluster')
     for word, others in (("cluster", "clusters"), ("user", "users")):
         if (name := parts.get(word)) and name not in named[others]:
             raise ConfigException(f'context "{chosen}" names {word} "{name}", which is not there')
@@ -130,6 +132,9 @@ def _check_names(config: Json, context: str) -> None:
 def _by_name(config: Json, word: str) -> dict[str, Json]:
     """Return contexts, clusters or users; those of a merger are wrapped."""
     entries = [getattr(entry, "value", entry) for entry in config.get(word) or ()]
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise ConfigException(f"{word}[{number}] is no object")
     return {str(entry.get("name")): entry for entry in entries}
 
 

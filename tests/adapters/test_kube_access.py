@@ -250,6 +250,13 @@ def test_contexts_of_several_files(tmp_path: Path) -> None:
         pytest.param("{}", "", "no context is current; choose one .*: none", id="no context"),
         pytest.param("FULL", "prod", 'no context "prod"; there are: here', id="unknown context"),
         pytest.param("USER", "", 'context "here" names user "you", which', id="unknown user"),
+        pytest.param("contexts: [null]", "here", r"contexts\[0\] is no object", id="null"),
+        pytest.param(
+            "contexts: [{name: here, context: hello}]",
+            "here",
+            'context "here" names no cluster',
+            id="no cluster",
+        ),
         pytest.param("BARE", "", "names no server", id="no server"),
     ],
 )
