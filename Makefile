@@ -28,7 +28,7 @@ check: $(STAMP) ## lint, types, storeys, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-test: $(STAMP) ## run all tests
+test: $(STAMP) ## run all tests that need no cluster
 	@$(BIN)/python -m pytest $(ARGS)
 
 cover: $(STAMP) ## tests with branch coverage; model and core must be covered whole
