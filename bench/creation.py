@@ -52,8 +52,8 @@ def bench(options: Options) -> Result:
             text = f"p50 {seen.p50_ms:.1f}, p99 {seen.p99_ms:.1f} ms, alone {alone.p50_ms:.1f}"
             print(f"  round {number}, {side}: {text}", flush=True)
     rows = [
-        found.row("p50 alone", "no webhook: p50 of a creation", "ms"),
-        found.row("p99 alone", "no webhook: p99 of a creation", "ms"),
+        found.row("p50 alone", "no webhook on either side: p50 of a creation", "ms"),
+        found.row("p99 alone", "no webhook on either side: p99 of a creation", "ms"),
         found.row("p50", "added to p50", "ms"),
         found.row("p99", "added to p99", "ms"),
         found.row("rate", "pods created", "1/s"),
