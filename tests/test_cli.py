@@ -26,6 +26,8 @@ from tests.make import Json
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 60
+RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port"]
+FREE_PORTS = [f"--{flag}=0" for flag in RUN_PORTS]  # whichever
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json()]
 # By uid; the second one has a VPA with mistakes, the third one is no business of anybody.
 REVIEWS = {
@@ -310,12 +312,12 @@ def test_documents() -> None:
     assert plumbline("--version")[1].startswith(b"plumbline ")
 
 
-@pytest.mark.parametrize("flag", ["port", "admission-port", "recommender-port", "updater-port"])
+@pytest.mark.parametrize("flag", RUN_PORTS)
 def test_a_taken_port_of_run(flag: str) -> None:
     """Each port of the whole is told with its own flag."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        code, output, errors = plumbline("run", *free_ports(), f"--{flag}={port}")
+        code, output, errors = plumbline("run", *FREE_PORTS, f"--{flag}={port}")
     sentence = f"plumbline: --{flag}: cannot listen on localhost:{port}: Address already in use\n"
     assert (code, output, errors) == (2, b"", sentence)
 
@@ -409,19 +411,6 @@ def test_a_full_disk() -> None:
     assert in_shell("{} version >/dev/full") == (1, b"", sentence)
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def free_ports() -> list[str]:
-    """Return flags with a free port for each port of the whole."""
-    flags = ("port", "admission-port", "recommender-port", "updater-port")
-    return [f"--{flag}={free_port()}" for flag in flags]
-
-
 def commands(process: subprocess.Popen[bytes]) -> dict[str, str]:
     """Return the commands that a process prints, by the comment above each."""
     assert process.stdout is not None
@@ -439,7 +428,7 @@ def commands(process: subprocess.Popen[bytes]) -> dict[str, str]:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_what_run_says_can_be_pasted() -> None:
     """Every command that is printed works in a shell as it is printed, and shows what it says."""
-    with start("run", *free_ports()) as process:
+    with start("run", *FREE_PORTS) as process:
         try:
             shown = {
                 comment: subprocess.run(

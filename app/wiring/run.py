@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +43,7 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     Raises:
         BadSetting: a port is taken, or there is nothing to run on.
     """
+    settings = replace(settings, serving=_settled(settings.serving))
     stopping = threading.Event()
     with TemporaryDirectory(prefix="pl-") as name, _signals(stopping):
         scene = _scene(settings, Path(name))
@@ -179,17 +181,27 @@ class _Troubles(logging.Handler):
         self._onlooker.note(What.TROUBLE, record.name, told)
 
 
-def _listeners(serving: Serving) -> Listeners:
-    """Bind the webhook's ports, and see whether the others are free.
+def _settled(serving: Serving) -> Serving:
+    """Return where all answer, for commands to name; 0 stands for any port that is free.
 
     Raises:
         BadSetting: one is taken.
     """
-    for port, flag in (
-        (serving.recommender, "--recommender-port"),
-        (serving.updater, "--updater-port"),
-    ):
-        bound(serving.host, port, flag).close()
+    wanted = {
+        "--port": serving.port,
+        "--admission-port": serving.admission,
+        "--recommender-port": serving.recommender,
+        "--updater-port": serving.updater,
+    }
+    with ExitStack() as held:
+        port, admission, recommender, updater = (
+            held.enter_context(bound(serving.host, port, flag)).getsockname()[1]
+            for flag, port in wanted.items()
+        )
+    return Serving(serving.host, port, admission, recommender, updater)
+
+
+def _listeners(serving: Serving) -> Listeners:
     return (
         bound(serving.host, serving.port, "--port"),
         bound(serving.host, serving.admission, "--admission-port"),
