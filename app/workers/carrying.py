@@ -214,12 +214,20 @@ class Carrier:
             return
         took_place = step.takes_place
         try:
-            is_useless = needs_trial(step, self._rules) and self._is_useless(work, turn)
-            took_place = not is_useless and self._call(work, turn)
+            took_place = self._is_still_right(work, turn) and self._call(work, turn)
         finally:
             self._notebook.leave(step, queue, actor, took_place=took_place)
 
     # --- before a call
+
+    def _is_still_right(self, work: _Work, turn: Turn) -> bool:
+        """Whether the step may be taken after all the time that its place and a trial took."""
+        if needs_trial(turn.step, self._rules) and self._is_useless(work, turn):
+            return False
+        why = self._hindered(work, turn)
+        if why is not None:
+            work.done.put_off(turn.step, *why)
+        return why is None
 
     def _hindered(self, work: _Work, turn: Turn) -> Why | None:
         """Return why a step is not taken, None if it is."""

@@ -307,6 +307,19 @@ def test_a_leader_that_goes_between_plan_and_call() -> None:
     assert stage.requests() == ["200m"] * 6
 
 
+def test_a_leader_that_goes_during_a_trial() -> None:
+    """A trial takes its time; who does not lead any longer after it evicts nobody."""
+    stage = staged("--prove=dry-run")
+
+    def lose(call: Call) -> None:
+        stage.leads = stage.leads and call.verb != "create"
+
+    stage.asked.after = lose
+    stage.round()
+    assert not stage.leads
+    assert seen(stage) == []
+
+
 def test_an_unreadable_step_ends_no_round() -> None:
     """An error of our own is one pod's matter."""
     stage = staged("--update-concurrency=1")
