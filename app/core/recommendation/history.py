@@ -98,8 +98,11 @@ class History:
         tracked = self._roster.vpas.get((checkpoint.namespace, checkpoint.vpa))
         row = tracked.rows.get(checkpoint.container) if tracked is not None else None
         if row is not None:
-            self._roster.rows.is_dirty[row] = True
-            self._roster.rows.written[row] = UNSET
+            table = self._roster.rows
+            table.is_dirty[row] = True
+            table.written[row] = UNSET
+            table.moved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
+            table.moved_memory[row] = table.memory.totals[row]
 
     def abandon(self, tracked: TrackedVpa, container: str) -> None:
         """Note that the checkpoint of a container is not needed any more."""

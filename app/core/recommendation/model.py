@@ -163,10 +163,9 @@ class Model:
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
-        due = self._history.all_changed(nanoseconds(now))
-        if budget is not None:
-            due = self._history.due(nanoseconds(now))[:budget]
-        return self._history.store(due, nanoseconds(now))
+        history, now_ns = self._history, nanoseconds(now)
+        due = history.all_changed(now_ns) if budget is None else history.due(now_ns)[:budget]
+        return history.store(due, now_ns)
 
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, namespace and name of checkpoints to delete."""

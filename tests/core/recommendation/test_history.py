@@ -309,6 +309,21 @@ def test_at_the_end_the_most_urgent_come_first() -> None:
     assert [one.vpa for one in scene.store()] == ["vpa-3", "vpa-0", "vpa-1", "vpa-2"]
 
 
+def test_what_could_not_be_written_comes_first() -> None:
+    """Of what was never stored all would be lost, so it goes before news of others."""
+    scene = Scene()
+    for name in ("a", "b"):
+        scene.vpa(name, of={"n": name})
+        scene.pod(f"pod-{name}", labels={"n": name})
+        scene.use(100, GI, pod=f"pod-{name}")
+    last = next(one for one in scene.store() if one.vpa == "b")
+    scene.model.not_stored(last)
+    scene.go(1)
+    scene.use(100, GI, pod="pod-a")
+
+    assert [one.vpa for one in scene.store()] == ["b", "a"]
+
+
 def test_unchanged_rows_are_not_written() -> None:
     """Nothing learned, nothing to store; a lower value within an interval moves memory nothing."""
     scene = Scene()
