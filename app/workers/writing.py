@@ -58,11 +58,13 @@ class Writing:
         until = self._desk.clock.monotonic() + self._rules.status_seconds
         waiting, tried, failed = _by_key(publications), 0, 0
         while waiting:
-            piece = list(islice(waiting.values(), self._length(len(waiting), until)))
-            tried, failed = tried + len(piece), failed + self._published(piece, until)
-            rest = list(waiting.values())[len(piece) :]
-            news = _by_key(self._desk.urgent())
-            waiting = news | {key: one for key, one in _by_key(rest).items() if key not in news}
+            count = self._length(len(waiting), until)
+            piece = [waiting.pop(key) for key in tuple(islice(waiting, count))]
+            tried, failed = tried + count, failed + self._published(piece, until)
+            if news := _by_key(self._desk.urgent()):
+                for key in news:
+                    waiting.pop(key, None)
+                waiting = news | waiting
         return tried - failed, failed
 
     def store(self, checkpoints: Sequence[Checkpoint]) -> int:
