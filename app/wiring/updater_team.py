@@ -92,7 +92,7 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
     )
     is_dry = settings.loop.dry_run
     writes_summaries = settings.acting.summaries and not settings.deciding.parity.is_whole
-    journal = None if is_dry else Journal(around.telling)
+    journal = None if is_dry else Journal(around.telling, around.clock)
     summaries = Summaries(around.telling) if writes_summaries and not is_dry else None
     teller = Teller(
         Counts(around.metrics),

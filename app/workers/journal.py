@@ -17,7 +17,7 @@ from app.core.updating.events import Notice
 from app.core.updating.pacing import Bucket
 from app.model.errors import ClusterError, TooMany, Unavailable
 from app.model.snapshot import Snapshot
-from app.ports import EVENTS, PODS, VPAS, Cluster, Json
+from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +44,9 @@ class _Waiting(NamedTuple):
 class Journal:
     """Sends events; `tell` may be called from any thread, `tick` is for a loop."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._waiting: deque[_Waiting] = deque(maxlen=_MOST_WAITING)
         self._buckets: OrderedDict[tuple[str, str, str], Bucket] = OrderedDict()
         self._lock = threading.Lock()
@@ -56,7 +57,7 @@ class Journal:
         for notice in notices:
             uid = notice.uid or _uid(notice, snapshot)
             with self._lock:
-                if uid and self._may_tell(notice, now):
+                if uid and self._may_tell(notice):
                     self._waiting.append(_Waiting(notice, uid, now))
 
     def tick(self, now: datetime) -> float:
@@ -82,12 +83,13 @@ class Journal:
         body = event(waiting.notice, waiting.uid, waiting.at, f"{number:x}")
         self._cluster.create(EVENTS, waiting.notice.namespace, body)
 
-    def _may_tell(self, notice: Notice, now: datetime) -> bool:
+    def _may_tell(self, notice: Notice) -> bool:
+        moment = self._clock.monotonic()
         place = (notice.kind, notice.namespace, notice.name)
         bucket = self._buckets.get(place) or Bucket.full(_PER_SECOND, _AT_ONCE)
-        if bucket.wait_for_one(now.timestamp()):
+        if bucket.wait_for_one(moment):
             return False
-        self._buckets[place] = bucket.less_one(now.timestamp())
+        self._buckets[place] = bucket.less_one(moment)
         self._buckets.move_to_end(place)
         if len(self._buckets) > _MOST_OBJECTS:
             self._buckets.popitem(last=False)
