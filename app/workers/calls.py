@@ -40,6 +40,7 @@ class Answer:
 
 ACCEPTED: Final = Answer()
 _UNDONE: Final = Answer(Unavailable("it was not carried out"))
+_GONE: Final = Answer(NotFound("the pod went meanwhile"), is_gone=True)
 
 
 class Calls:
@@ -108,13 +109,14 @@ class Calls:
         if seen is None:
             return Answer(error, is_doubtful=True)
         if seen.error is not None:
-            return Answer(error, is_doubtful=error.status in _UNANSWERED)
+            is_doubtful = not seen.is_gone and error.status in _UNANSWERED
+            return Answer(error, is_gone=seen.is_gone, is_doubtful=is_doubtful)
         return seen
 
     def again(self, pod: Pod, change: PodChange | None) -> Answer | None:
         """Return late what came of a call, None if it still cannot be seen; leave its marks."""
         seen = self._seen(pod, change)
-        if change is not None and seen is not None and seen.error is None and seen is not ACCEPTED:
+        if change is not None and seen is not None and seen.error is None:
             self._leave_marks(pod, change)
         return seen
 
@@ -125,7 +127,7 @@ class Calls:
         except ClusterError:
             return None
         if found is None:
-            return ACCEPTED
+            return ACCEPTED if change is None else _GONE
         is_done = found.deleted is not None if change is None else has_asked(found, change)
         return Answer(generation=found.generation) if is_done else _UNDONE
 

@@ -437,6 +437,23 @@ def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> Non
     assert stage.metric("evicted_pods_total") == evicted
 
 
+def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
+    """Nobody resized it, so nobody says so."""
+    stage = staged("--min-replicas=1", replicas=1, mode="InPlaceOrRecreate")
+
+    def go(call: Call) -> None:
+        if call.subresource == "resize":
+            stage.asked.before = lambda _call: None
+            stage.sandbox.cluster.delete(PODS, "default", call.name)
+            stage.sandbox.advance(60)
+
+    stage.asked.before = go
+    stage.faults.order(resizes(SILENCE))
+    stage.round()
+    assert stage.asked.count("patch", "resize") == 1
+    assert stage.metric("in_place_updated_pods_total") == 0
+
+
 def test_an_api_server_that_stays_silent() -> None:
     """Nothing is looked at more than once a round, and nothing is remembered for ever."""
     stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate", cpu="RestartContainer")
