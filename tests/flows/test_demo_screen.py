@@ -56,6 +56,17 @@ class Seen:
             self.read(0.2)
         return False
 
+    def waits_for_text(self, word: str, seconds: float = SECONDS) -> bool:
+        """Whether a word comes to be written."""
+        until = monotonic() + seconds
+        while word not in self.text and monotonic() < until:
+            self.read(0.2)
+        return word in self.text
+
+    def types(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.terminal, text.encode())
+
     def rows(self) -> list[str]:
         """Return the rows as they stand now, without colours."""
         shown: dict[int, str] = {}
@@ -84,16 +95,15 @@ class Seen:
 
 
 @contextmanager
-def on_a_terminal(**environment: str) -> Iterator[Seen]:
-    """Start the program as a person does; end it at the end."""
+def on_a_terminal(*shell: str, **environment: str) -> Iterator[Seen]:
+    """Start the program as a person does, or a shell that may; end it at the end."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     ports = [free_port() for _ in NAMES]
-    flags = [f"--{name}={port}" for name, port in zip(NAMES, ports, strict=True)]
     # Who runs tests in the background ignores interrupts, and children would inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
-        [sys.executable, "-m", "app", "run", *flags],
+        shell or program(ports),
         cwd=ROOT,
         env={**os.environ, "TERM": "xterm-256color", **environment},
         stdin=theirs,
@@ -112,6 +122,12 @@ def on_a_terminal(**environment: str) -> Iterator[Seen]:
             process.kill()
         process.wait()
         os.close(ours)
+
+
+def program(ports: list[int]) -> list[str]:
+    """Return what a person types."""
+    flags = [f"--{name}={port}" for name, port in zip(NAMES, ports, strict=True)]
+    return [sys.executable, "-m", "app", "run", *flags]
 
 
 def folder(text: str) -> str:
@@ -165,6 +181,28 @@ def test_stopped_and_continued() -> None:
         assert drawn.startswith(ENTERED)
         assert "STANDING" in drawn
         assert seen.process.returncode == 0
+
+
+def test_in_the_background() -> None:
+    """After `bg` the terminal is the shell's and nothing is drawn, until `fg`."""
+    with on_a_terminal("setsid", "-cw", "bash", "--norc", "--noprofile", "-i") as seen:
+        seen.types(" ".join(program(seen.ports)) + "\n")
+        assert seen.waits_for("billing")
+        seen.types("\x1a")
+        assert seen.waits_for_text("Stopped")
+        seen.text = ""
+        seen.types("bg; sleep 2; echo no''body draws\n")
+        assert seen.waits_for_text("nobody draws")
+        behind = seen.text
+        seen.types("fg\n")
+        assert seen.waits_for("billing")
+        seen.types("\x03")
+        assert seen.waits_for_text("of the cluster's time:")
+        seen.types("exit\n")
+        assert seen.ends()
+
+        assert "\033[?1049" not in behind
+        assert ENTERED in seen.text
 
 
 def test_without_colours() -> None:

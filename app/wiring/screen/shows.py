@@ -108,19 +108,19 @@ class Screen:
         """Do nothing: the view has it."""
 
     def heed(self) -> None:
-        """Stop with the terminal as it was before; draw anew after a stop."""
+        """Stop with the terminal as it was before; draw anew when it is ours again."""
         if self._job.is_to_stop():
-            with self._terminal.left():
-                self._job.stop()
-        elif self._job.is_continued():
-            self._terminal.take()
-        else:
+            self._terminal.give_back()
+            self._job.stop()
+        elif not self._job.is_continued() and self._terminal.is_taken:
             return
+        self._terminal.take()
         self._drawn_at = float("-inf")
 
     def wants_view(self) -> bool:
         """Whether the last picture is old."""
-        return monotonic() - self._drawn_at >= self._frame_seconds
+        is_old = monotonic() - self._drawn_at >= self._frame_seconds
+        return is_old and self._terminal.is_taken
 
     def draw(self, view: View, /) -> None:
         """Draw, with the commands below where there is room."""

@@ -2,7 +2,7 @@
 
 Strategy: on the alternate screen, without cursor, only lines that changed are written, all of them
 at once. What is typed meanwhile is not shown. Leaving the block restores everything, however it is
-left; so does stopping for a while.
+left; so does stopping for a while. In the background the terminal is the shell's: nothing is drawn.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Terminal:
         self._is_coloured = not environment.get("NO_COLOR")
         self._drawn: list[str] = []
         self._size = (0, 0)
+        self.is_taken = False
         self._typing = _Typing()
 
     @contextmanager
@@ -50,24 +51,22 @@ class Terminal:
         try:
             yield
         finally:
-            self._give_back()
-
-    @contextmanager
-    def left(self) -> Iterator[None]:
-        """Give the terminal back for a while."""
-        self._give_back()
-        try:
-            yield
-        finally:
-            self.take()
+            self.give_back()
 
     def take(self) -> None:
-        """Take the terminal over; nobody knows what it shows."""
+        """Take the terminal over, unless a shell has it; nobody knows what it shows."""
+        self.is_taken = _is_ours(self._stream)
+        if not self.is_taken:
+            return
         self._typing.hide()
         self._size = (0, 0)
         self._write(_ENTER)
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Leave the terminal as it was before it was taken."""
+        if not self.is_taken:
+            return
+        self.is_taken = False
         self._write(_LEAVE)
         self._typing.show()
 
@@ -82,7 +81,8 @@ class Terminal:
 
     def draw(self, lines: Sequence[Line]) -> None:
         """Show these lines, and nothing else."""
-        self._write(self.changes(lines, self.size))
+        if self.is_taken:
+            self._write(self.changes(lines, self.size))
 
     def changes(self, lines: Sequence[Line], size: tuple[int, int]) -> str:
         """Return what has to be written so that a terminal of a size shows these lines."""
@@ -118,7 +118,7 @@ class _Typing:
         self._before: list[Any] | None = None
 
     def hide(self) -> None:
-        if termios is None or not _is_ours():
+        if termios is None or not self._is_heard():
             return
         found = termios.tcgetattr(sys.stdin)
         self._before = self._before or found  # whoever stopped us may have left it hidden
@@ -126,19 +126,22 @@ class _Typing:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
 
     def show(self) -> None:
-        if self._before is None or not _is_ours():
+        if self._before is None or not self._is_heard():
             return
         with suppress(termios.error):
             termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
         self._before = None
 
+    @staticmethod
+    def _is_heard() -> bool:
+        """Whether somebody types to us."""
+        return sys.stdin is not None and sys.stdin.isatty() and _is_ours(sys.stdin)
 
-def _is_ours() -> bool:
+
+def _is_ours(stream: TextIO) -> bool:
     """Whether a terminal takes orders from us, and not from a shell that is already back."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        return False
     try:
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
-    except OSError:  # it is nobody's terminal
+        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except (OSError, ValueError):  # it is nobody's terminal
         return True

@@ -80,10 +80,25 @@ def test_it_is_given_back_also_after_an_error() -> None:
     assert stream.getvalue() == ENTERED + LEFT
 
 
+def test_what_is_not_taken_is_not_drawn_on() -> None:
+    """Nothing is written before a terminal is taken, nor after it was given back."""
+    stream = Tty()
+    screen = Terminal(stream, {})
+    screen.draw([line("one")])
+    screen.give_back()
+    before = stream.getvalue()
+    screen.take()
+    screen.give_back()
+    screen.draw([line("one")])
+
+    assert (before, stream.getvalue()) == ("", ENTERED + LEFT)
+
+
 def test_a_terminal_that_is_gone_is_no_error() -> None:
     """A closed window ends nothing by itself."""
     stream = Tty()
     screen = Terminal(stream, {})
+    screen.take()
     stream.close()
 
     screen.draw([line("one")])
