@@ -249,6 +249,19 @@ def test_merge_patch(cluster: Cluster, namespace: str) -> None:
     assert patched["data"] == {"key": "dmFsdWU=", "more": "bW9yZQ=="}
 
 
+def test_merge_patch_of_another_object(cluster: Cluster, namespace: str) -> None:
+    """A merge patch that names a uid applies to the object of that uid alone, as it is now."""
+    created = cluster.create(SECRETS, namespace, secret(annotations={"others": "stay"}))
+    mine = {"metadata": {"uid": created["metadata"]["uid"], "annotations": {"mine": "1"}}}
+    other = {"metadata": {"uid": "another", "annotations": {"others": None}}}
+    patched = cluster.patch(SECRETS, namespace, "first", mine, kind=MERGE)
+
+    assert patched["metadata"]["annotations"] == {"others": "stay", "mine": "1"}
+    with pytest.raises(Invalid, match=r"metadata\.uid.*immutable"):
+        cluster.patch(SECRETS, namespace, "first", other, kind=MERGE)
+    assert cluster.get(SECRETS, namespace, "first") == patched
+
+
 def test_patch_at_a_version(cluster: Cluster, namespace: str) -> None:
     """A patch that names a version applies to that version alone."""
     created = cluster.create(SECRETS, namespace, secret())
