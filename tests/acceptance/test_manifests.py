@@ -11,12 +11,15 @@ import pytest
 import yaml
 
 from app.manifests.install import DOCUMENTS
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS
 from tests.acceptance.cluster import Cluster
-from tests.cluster.api import Api, Json, place
-from tests.cluster.parts import parts
+from tests.acceptance.definitions import install
+from tests.cluster.api import Api, Json, Refusal, place
+from tests.cluster.foreign import foreign
+from tests.cluster.parts import Unavailable, parts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-KUSTOMIZATIONS = [DEPLOY / "base", *sorted((DEPLOY / "overlays").iterdir())]
+KUSTOMIZATIONS = [DEPLOY / "base", DEPLOY / "monitoring", *sorted((DEPLOY / "overlays").iterdir())]
 # Labels and fields that only a chart has, and its note that definitions stay when it goes.
 OF_CHARTS = {
     "app.kubernetes.io/instance",
@@ -27,13 +30,15 @@ OF_CHARTS = {
     "imagePullPolicy",
     "revisionHistoryLimit",
 }
-ELSEWHERE = {"cert-manager.io/v1", "monitoring.coreos.com/v1"}  # definitions of other projects
 AS_THE_BASE = ("admissionController.replicas=1", "recommender.replicas=1", "updater.replicas=1")
 ALL_VALUES = (
     "admissionController.certManager.enabled=true",
     "admissionController.mutatingWebhookConfiguration.failurePolicy=Fail",
     "commonLabels.team=web",
     "fullnameOverride=",
+    "monitoring.alerts=true",
+    "monitoring.dashboards=true",
+    "monitoring.labels.release=prometheus",
     "monitoring.serviceMonitors=true",
     "recommender.externalMetrics.cpuMetric=cpu",
     "recommender.externalMetrics.enabled=true",
@@ -72,12 +77,26 @@ def warnings(admin: Api, documents: list[Json]) -> list[str]:
     query = {"fieldManager": "t", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
     found: list[str] = []
     for document in documents:
-        if document["apiVersion"] not in ELSEWHERE:
-            resource, namespace, name = place(document)
-            path = resource.path(namespace, name)
-            kind = "application/apply-patch+yaml"
-            found += admin.call("PATCH", path, document, query=query, content_type=kind).warnings
+        resource, namespace, name = place(document)
+        path = resource.path(namespace, name)
+        kind = "application/apply-patch+yaml"
+        found += admin.call("PATCH", path, document, query=query, content_type=kind).warnings
     return found
+
+
+@pytest.fixture(scope="module")
+def with_others(admin: Api) -> Iterator[Api]:
+    """A cluster that knows what cert-manager and the Prometheus operator define."""
+    try:
+        definitions = foreign()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    names = [definition["metadata"]["name"] for definition in definitions]
+    lacking = [name for name in names if admin.find(CUSTOM_RESOURCE_DEFINITIONS, "", name) is None]
+    install(admin, [item for item in definitions if item["metadata"]["name"] in lacking])
+    yield admin
+    for name in lacking:
+        admin.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -87,18 +106,28 @@ def test_documents_apply(admin: Api, name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=lambda folder: folder.name)
-def test_kustomizations_apply(cluster: Cluster, folder: Path) -> None:
+def test_kustomizations_apply(cluster: Cluster, with_others: Api, folder: Path) -> None:
     """Base and overlays are built and taken with strict fields, without a warning."""
     found = kustomized(cluster.kubectl, folder)
 
     assert found
-    assert warnings(cluster.admin, found) == []
+    assert warnings(with_others, found) == []
 
 
 @pytest.mark.parametrize("values", [(), ALL_VALUES], ids=["default", "all"])
-def test_chart_applies(admin: Api, values: tuple[str, ...]) -> None:
+def test_chart_applies(with_others: Api, values: tuple[str, ...]) -> None:
     """The chart is taken with strict fields, without a warning."""
-    assert warnings(admin, charted(*values)) == []
+    assert warnings(with_others, charted(*values)) == []
+
+
+def test_strict_fields_hold_for_others_too(cluster: Cluster, with_others: Api) -> None:
+    """A field that the Prometheus operator does not know is refused, here as elsewhere."""
+    documents = kustomized(cluster.kubectl, DEPLOY / "monitoring")
+    monitor = next(item for item in documents if item["kind"] == "ServiceMonitor")
+    monitor["spec"]["endpoints"][0]["prot"] = "prometheus"
+
+    with pytest.raises(Refusal, match="prot"):
+        warnings(with_others, [monitor])
 
 
 def test_chart_is_the_base(cluster: Cluster) -> None:
