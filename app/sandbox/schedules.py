@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
@@ -37,7 +38,7 @@ class BadSchedule(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When something is due, in UTC."""
+    """When something is due, by the clock of a time zone."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -46,9 +47,10 @@ class Schedule:
     weekdays: frozenset[int]  # Sunday is 0
     any_day: bool  # neither kind of day is restricted, or only one of them
     every: timedelta | None = None  # instead of all that
+    zone: tzinfo = UTC
 
     @staticmethod
-    def parse(text: str) -> Schedule:
+    def parse(text: str, zone: tzinfo = UTC) -> Schedule:
         """Read a schedule.
 
         Raises:
@@ -64,12 +66,19 @@ class Schedule:
             for field, (least, most), known in zip(fields, _RANGES, _NAMES, strict=True)
         )
         either = fields[2][0] in "*?" or fields[4][0] in "*?"
-        return Schedule(minutes, hours, days, months, weekdays, either)
+        return Schedule(minutes, hours, days, months, weekdays, either, zone=zone)
 
     def after(self, moment: datetime) -> datetime | None:
         """Return the next time that is later than a moment, None if there is none."""
         if self.every is not None:
             return moment.replace(microsecond=0) + self.every
+        due = self._on_clock(moment.astimezone(self.zone))
+        if due is None or due.astimezone(UTC) > moment:
+            return due and due.astimezone(UTC)
+        return due.replace(fold=1).astimezone(UTC)  # in the hour that a change of clocks repeats
+
+    def _on_clock(self, moment: datetime) -> datetime | None:
+        """Return what the clock shows next, from the minute after a moment on."""
         found = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for _ in range(_MOST_DAYS):
             due = self._on_day(found) if self._is_day(found) else None
@@ -90,6 +99,20 @@ class Schedule:
         in_week = moment.isoweekday() % 7 in self.weekdays
         fits = in_month and in_week if self.any_day else in_month or in_week
         return moment.month in self.months and fits
+
+
+def zone_named(name: str | None) -> tzinfo:
+    """Return a time zone, UTC for None.
+
+    Raises:
+        BadSchedule: there is no such zone.
+    """
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise BadSchedule(f"unknown time zone {name}") from error
 
 
 def _repeated(text: str) -> Schedule:

@@ -10,7 +10,7 @@ from app.sandbox.objects import member, selector_of, uid_of
 from app.sandbox.pod_rules import fill_template, template_problems
 from app.sandbox.refusals import Problem, immutable, required, wrong
 from app.sandbox.resources import tidy_map
-from app.sandbox.schedules import BadSchedule, Schedule
+from app.sandbox.schedules import BadSchedule, Schedule, zone_named
 
 _LASTING: Final = ("Always",)
 _ENDING: Final = ("OnFailure", "Never")
@@ -142,6 +142,10 @@ def cron_job_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
             Schedule.parse(str(schedule))
         except BadSchedule as error:
             yield wrong("spec.schedule", schedule, str(error))
+    try:
+        zone_named(spec.get("timeZone"))
+    except BadSchedule as error:
+        yield wrong("spec.timeZone", spec["timeZone"], str(error))
     path = "spec.jobTemplate.spec.template"
     yield from template_problems(spec["jobTemplate"]["spec"]["template"], path, _ENDING)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.model.errors import Invalid
 from app.ports import (
     CRON_JOBS,
     DAEMON_SETS,
@@ -369,7 +370,11 @@ def test_cron_jobs(cluster: Cluster, pods: Pods) -> None:
     """A CronJob makes a Job when it is time."""
     body = {
         "metadata": {"name": "often"},
-        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}},
+        "spec": {
+            "schedule": "* * * * *",
+            "timeZone": "Asia/Tokyo",
+            "jobTemplate": {"spec": job()["spec"]},
+        },
     }
     cluster.create(CRON_JOBS, pods.namespace, body)
     pods.eventually(lambda: pods.all(), seconds=90)
@@ -380,6 +385,18 @@ def test_cron_jobs(cluster: Cluster, pods: Pods) -> None:
     assert found["metadata"]["name"].startswith("often-")
     assert [entry["name"] for entry in status["active"]] == [found["metadata"]["name"]]
     assert status["lastScheduleTime"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("schedule", "* * * *"), ("timeZone", "Mars/Base"), ("timeZone", "")],
+)
+def test_cron_jobs_that_never_come(cluster: Cluster, pods: Pods, field: str, value: str) -> None:
+    """A time or a zone that is none is refused, and named."""
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}, field: value}
+
+    with pytest.raises(Invalid, match=f"spec.{field}"):
+        cluster.create(CRON_JOBS, pods.namespace, {"metadata": {"name": "never"}, "spec": spec})
 
 
 def test_refused_pods_are_told_as_events(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.sandbox.schedules import BadSchedule, Schedule
+from app.sandbox.schedules import BadSchedule, Schedule, zone_named
 
 MONDAY = datetime(2026, 1, 5, 10, 0, 30, tzinfo=UTC)
 
@@ -55,6 +56,40 @@ def test_bad_schedules(text: str) -> None:
     """What is no schedule is refused."""
     with pytest.raises(BadSchedule):
         Schedule.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("moment", "text", "zone", "expected"),
+    [
+        pytest.param("2026-01-05T10:00", "0 9 * * *", "Asia/Tokyo", "2026-01-06T00:00", id="ahead"),
+        pytest.param(
+            "2026-07-05T10:00", "0 9 * * *", "Europe/Berlin", "2026-07-06T07:00", id="summer"
+        ),
+        pytest.param(
+            "2026-01-05T10:00", "0 9 * * *", "Europe/Berlin", "2026-01-06T08:00", id="winter"
+        ),
+        pytest.param(
+            "2026-10-25T01:10", "15 * * * *", "Europe/Berlin", "2026-10-25T01:15", id="again"
+        ),
+        pytest.param(
+            "2026-03-29T00:40", "30 2 * * *", "Europe/Berlin", "2026-03-29T01:30", id="left out"
+        ),
+    ],
+)
+def test_time_zones(moment: str, text: str, zone: str, expected: str) -> None:
+    """A schedule means the clock of its zone, also in the night when that is changed."""
+    asked = datetime.fromisoformat(f"{moment}+00:00")
+    due = Schedule.parse(text, ZoneInfo(zone)).after(asked)
+
+    assert due is not None
+    assert due.isoformat(timespec="minutes") == f"{expected}+00:00"
+
+
+@pytest.mark.parametrize("name", ["", "Local", "Mars/Base", "../UTC", "/UTC", "Europe", "x" * 300])
+def test_no_time_zones(name: str) -> None:
+    """What is no time zone is refused."""
+    with pytest.raises(BadSchedule):
+        zone_named(name)
 
 
 def test_a_schedule_that_never_comes() -> None:

@@ -18,7 +18,7 @@ from app.sandbox.objects import (
     stamp,
     uid_of,
 )
-from app.sandbox.schedules import Schedule
+from app.sandbox.schedules import Schedule, zone_named
 
 _MOMENT_SECONDS = 0.1  # after the time, so that it is surely over
 _HISTORY = (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit"))
@@ -49,7 +49,8 @@ class CronJobs:
         return wait
 
     def _start(self, owner: Json, running: list[Json], status: Json) -> float | None:
-        schedule = Schedule.parse(owner["spec"]["schedule"])
+        spec = owner["spec"]
+        schedule = Schedule.parse(spec["schedule"], zone_named(spec.get("timeZone")))
         now = self._hands.clock.now()
         last = time_at(owner.get("status") or {}, "lastScheduleTime", "") or time_at(
             owner["metadata"], "creationTimestamp", ""
