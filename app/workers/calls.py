@@ -21,7 +21,7 @@ from app.core.updating.resizing import are_same
 from app.core.updating.unboost import after_refusal
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavailable
 from app.model.pods import Pod, read_pod
-from app.ports import PODS, Cluster
+from app.ports import PODS, Cluster, PatchKind
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +91,11 @@ class Calls:
     def _marked(self, pod: Pod, change: PodChange) -> Answer:
         body = annotation_patch(pod, change)
         try:
-            self._cluster.patch(PODS, pod.namespace, pod.name, body)
+            self._cluster.patch(PODS, pod.namespace, pod.name, body, kind=PatchKind.MERGE)
+        except (NotFound, Invalid) as error:  # the latter also when the uid is another one
+            return Answer(error, is_gone=self._is_gone(pod))
         except ClusterError as error:
-            return Answer(error, is_gone=isinstance(error, NotFound))
+            return Answer(error)
         return ACCEPTED
 
     def _leave_marks(self, pod: Pod, change: PodChange) -> None:

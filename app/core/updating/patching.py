@@ -1,8 +1,8 @@
-"""The JSON patches that resize a pod and mark what was done.
+"""The patches that resize a pod and mark what was done.
 
 Strategy: two requests, for the resize subresource drops everything but resources and a plain
-patch may not touch them. Both begin by making sure that the pod is still the one that was
-looked at.
+patch may not touch them. Both apply only to the pod that was looked at. Marks are merged into
+what the pod carries by then, so annotations of others stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from app.core.scaling import MEMORY, in_order
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed
-from app.model.patches import Operation, add, remove, test
+from app.model.patches import Operation, add, test
 from app.model.pods import IN_PLACE_ANNOTATION, Pod
 
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
@@ -43,24 +43,16 @@ def resize_patch(pod: Pod, change: PodChange, *, guarded: bool = True) -> list[O
                 add((*path, word, resource), str(amounts[resource]))
                 for resource in in_order(amounts)
             ]
-    return [*_same_pod(pod, guarded=guarded), *operations] if operations else []
+    is_same = [test("/metadata/uid", pod.uid)] if guarded else []
+    return [*is_same, *operations] if operations else []
 
 
-def annotation_patch(pod: Pod, change: PodChange, *, guarded: bool = True) -> list[Operation]:
-    """Return what is sent to the pod itself; empty if no annotation changes."""
+def annotation_patch(pod: Pod, change: PodChange) -> dict[str, object]:
+    """Return the merge patch that is sent to the pod itself; empty if no annotation changes."""
     if not change.annotations:
-        return []
-    operations = _same_pod(pod, guarded=guarded)
-    if pod.annotations is None:
-        operations.append(add("/metadata/annotations", {}))
-    for key, value in change.annotations:
-        path = ("metadata", "annotations", key)
-        operations.append(remove(path) if value is None else add(path, value))
-    return operations
-
-
-def _same_pod(pod: Pod, *, guarded: bool) -> list[Operation]:
-    return [test("/metadata/uid", pod.uid)] if guarded else []
+        return {}
+    # A uid is never changed: an API server refuses a patch with another one.
+    return {"metadata": {"uid": pod.uid, "annotations": dict(change.annotations)}}
 
 
 def updated_marks(now: datetime | None) -> Iterable[tuple[str, str | None]]:
@@ -83,9 +75,19 @@ def raised_marks(
                 break
 
 
-def without_raised_marks(pod: Pod) -> Iterable[tuple[str, str | None]]:
-    """Return what takes those annotations away again, for the memory was not had."""
-    return ((key, None) for key in pod.annotations or () if key.startswith(RAISED_ANNOTATION))
+def without_raised_marks(
+    pod: Pod, changes: Iterable[ContainerChange]
+) -> Iterable[tuple[str, str | None]]:
+    """Return what takes those annotations from containers whose memory goes back again."""
+    for change in changes:
+        key = RAISED_ANNOTATION + change.container
+        asked = pod.containers[change.index].resources
+        for amounts, before in ((change.requests, asked.request), (change.limits, asked.limit)):
+            old = before(MEMORY)
+            is_less = MEMORY in amounts and old is not None and amounts[MEMORY] < old
+            if is_less and pod.annotation(key) is not None:
+                yield key, None
+                break
 
 
 def memory_raised(pod: Pod, container: str, now: datetime) -> datetime | None:

@@ -90,7 +90,7 @@ def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | 
         is_over and state.stage in (Stage.DEFERRED, Stage.FAILING)
     )
     changes = _as_reported(case.pod) if hopeless else ()
-    marks = (*updated_marks(case.terms.now), *without_raised_marks(case.pod))
+    marks = (*updated_marks(case.terms.now), *without_raised_marks(case.pod, changes))
     return PodChange(changes, marks) if changes else None
 
 

@@ -21,7 +21,7 @@ from app.core.updating.patching import (
     without_raised_marks,
     written,
 )
-from app.model.patches import apply
+from app.model.patches import apply, merge
 from app.model.quantity import Quantity
 from tests import make
 from tests.core.updating.scenes import NOW, amounts, container, read, running
@@ -93,12 +93,13 @@ def test_odd_names_are_escaped_and_come_last() -> None:
 
 
 def test_patches_are_for_the_pod_that_was_looked_at() -> None:
-    """Both begin with a test of the uid, and containers are tested by name."""
+    """Both hold for its uid alone, and containers are tested by name."""
     pod = read(running(container("app", "1")))
     test = {"op": "test", "path": "/metadata/uid", "value": "uid-web-0"}
     name = {"op": "test", "path": "/spec/containers/0/name", "value": "app"}
     assert resize_patch(pod, to("2"))[:2] == [test, name]
-    assert annotation_patch(pod, PodChange((), (("a", "b"),)))[0] == test
+    metadata = {"uid": "uid-web-0", "annotations": {"a": "b", "c": None}}
+    assert annotation_patch(pod, PodChange((), (("a", "b"), ("c", None)))) == {"metadata": metadata}
 
 
 @pytest.mark.parametrize(
@@ -114,11 +115,13 @@ def test_annotation_patch(
     changes: tuple[tuple[str, str | None], ...],
     expected: Mapping[str, str] | None,
 ) -> None:
-    """Annotations are set and removed; no change is no patch."""
+    """Annotations are set and removed, whatever others wrote meanwhile; no change is no patch."""
     item = running(annotations=annotations)
     patch = annotation_patch(read(item), PodChange((), changes))
     assert bool(patch) == bool(changes)
-    assert apply(item, patch)["metadata"].get("annotations") == expected
+    meanwhile = merge(item, {"metadata": {"annotations": {"others": "x", "b/c": None}}})
+    found = merge(meanwhile, patch)["metadata"]["annotations"]
+    assert found == {"others": "x"} | dict(expected or {})
 
 
 def test_marks_of_an_update() -> None:
@@ -162,7 +165,29 @@ def test_marks_of_more_memory(requests: str, limits: str, is_raised: bool) -> No
     assert marks == ({"vpaMemoryRaisedAt/app": "2026-01-05T10:00:00Z"} if is_raised else {})
     marked = make.pod(annotations={"a": "b"} | {key: text or "" for key, text in marks.items()})
     assert memory_raised(marked, "app", NOW) == (NOW if is_raised else None)
-    assert dict(without_raised_marks(marked)) == dict.fromkeys(marks)
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "is_unmarked"),
+    [
+        pytest.param("-/512Mi", "-", True, id="less is requested again"),
+        pytest.param("-", "-/512Mi", True, id="the limit is lower again"),
+        pytest.param("50m", "-", False, id="cpu alone goes back"),
+        pytest.param("-/2Gi", "-/2Gi", False, id="a decrease is taken back"),
+    ],
+)
+def test_marks_of_memory_that_was_not_had(requests: str, limits: str, is_unmarked: bool) -> None:
+    """Only a container whose memory goes back again loses its mark; those of others stay."""
+    marks = {f"vpaMemoryRaisedAt/{name}": "2026-01-05T10:00:00Z" for name in ("app", "b")}
+    sizes = (container("app", "100m/1Gi", "-/1Gi"), container("b", "100m/1Gi"))
+    pod = read(running(*sizes, annotations=marks))
+    changes = (
+        ContainerChange(0, "app", quantities(requests), quantities(limits)),
+        ContainerChange(1, "b", quantities("50m"), {}),
+    )
+    expected = {"vpaMemoryRaisedAt/app": None} if is_unmarked else {}
+    assert dict(without_raised_marks(pod, changes)) == expected
+    assert dict(without_raised_marks(read(running(*sizes)), changes)) == {}
 
 
 def test_a_first_request_for_memory_is_more() -> None:

@@ -21,7 +21,7 @@ from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import MARK
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.model.gates import ALL_GATES
-from app.model.patches import apply
+from app.model.patches import apply, merge
 from app.model.snapshot import Snapshot
 from tests import make
 from tests.core.updating.scenes import NOW, container
@@ -206,7 +206,8 @@ class World:
             return
         change = step.decision.change
         assert change is not None
-        patched = apply(pod, [*resize_patch(step.pod, change), *annotation_patch(step.pod, change)])
+        patched = apply(pod, resize_patch(step.pod, change))
+        patched = merge(patched, annotation_patch(step.pod, change))
         if change.is_disruptive:
             conditions = [{"type": "Ready", "status": "False"}]
             patched["status"] = patched["status"] | {"conditions": conditions}
