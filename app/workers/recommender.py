@@ -29,10 +29,9 @@ from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
-from app.telemetry.recommender import RecommenderMetrics, Step, VpaState, Written
+from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
 from app.workers.external_usage import ExternalUsage
 from app.workers.lookout import Lookout
-from app.workers.pen import Pen
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources
 from app.workers.writing import Desk, Writing, WritingRules
@@ -104,10 +103,23 @@ class Recommender:
         self._parity = not departures.rows_per_vpa
         self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
         self._sources = Sources(self.model, self._lookout, around.metrics, around.past)
-        self._pen = Pen(around.cluster, clock, rules.threads, parity=self._parity)
         self._writing = Writing(
-            Desk(self.model, self._pen, clock, around.metrics, may_write, self._urgent, self._born),
-            WritingRules(rules.interval_seconds, rules.checkpoint_seconds, rules.threads),
+            Desk(
+                self.model,
+                around.cluster,
+                clock,
+                around.metrics,
+                may_write,
+                self._urgent,
+                self._born,
+            ),
+            WritingRules(
+                rules.interval_seconds,
+                rules.checkpoint_seconds,
+                rules.threads,
+                rules.threads,
+                self._parity,
+            ),
         )
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
@@ -132,26 +144,27 @@ class Recommender:
         elif not self._has_looked:
             self._look(now)  # so that kills are heard of while the first round waits
         elif self._heard and self._is_restored:
-            self._writing.publish(self._urgent())
+            self._writing.finish()
             self._around.show(self.model)
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
         """Go through one round."""
-        clock, began, written = self._around.clock, self._around.clock.monotonic(), 0
+        clock, began = self._around.clock, self._around.clock.monotonic()
         self._look(now)
         self._sources.recall(now)
         with self._timed(Step.LOAD_METRICS):
             samples = self._sources.read_usage(self._usage_pages(), now)
         with self._timed(Step.UPDATE_VPAS):
-            published, failed = self._writing.publish(self.model.tick(now))
+            self._writing.publish(self.model.tick(now))
         self._around.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(Step.MAINTAIN_CHECKPOINTS):
-                written = self._store(now)
+                self._store(now)
             with self._timed(Step.GARBAGE_COLLECT):
                 self._drop_abandoned()
                 self._drop_orphans()
+        self._writing.finish()
         self._count()
         self.finished = clock.monotonic()
         self._around.metrics.step(Step.TOTAL, self.finished - began)
@@ -159,9 +172,7 @@ class Recommender:
             "vpas": len(self._lookout.vpas),
             "histories": self.model.row_count,
             "samples": samples,
-            "published": published,
-            "not_published": failed,
-            "checkpoints": written,
+            **self._writing.told(),
             "seconds": round(self.finished - began, 3),
             "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
             "tally": self.model.tally.counts(),
@@ -172,11 +183,8 @@ class Recommender:
         """Store all that changed, as long as there is time."""
         if not (self._rules.keeps_checkpoints and self._is_restored) or self._parity:
             return
-        due = self.model.checkpoints(now, None)
-        failed = self._pen.store(due, seconds, may_write)
-        self._around.metrics.writes_failed(Written.CHECKPOINT, len(failed))
-        extra = {"stored": len(due) - len(failed), "not_stored": len(failed)}
-        log.info("history flushed", extra=extra)
+        stored, due = self._writing.flush(self.model.checkpoints(now, None), seconds, may_write)
+        log.info("history flushed", extra={"stored": stored, "not_stored": due - stored})
 
     # --- hearing
 
@@ -245,13 +253,13 @@ class Recommender:
 
     # --- writing
 
-    def _store(self, now: datetime) -> int:
+    def _store(self, now: datetime) -> None:
         """Write the most urgent checkpoints; upstream writes all of them, as time allows."""
         if not self._is_restored:
-            return 0
+            return
         per_minute = max(_LEAST_PER_MINUTE, self.model.row_count // _ROW_MINUTES)
         budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        return self._writing.store(self.model.checkpoints(now, None if self._parity else budget))
+        self._writing.store(self.model.checkpoints(now, None if self._parity else budget))
 
     def _urgent(self) -> Sequence[Publication]:
         """Return what kills have made worth a write that were heard of just now."""
@@ -263,9 +271,7 @@ class Recommender:
 
     def _drop_abandoned(self) -> None:
         names = [(*one, "") for one in self.model.abandoned()]
-        for namespace, name, _ in self._pen.drop(
-            names, self._rules.checkpoint_seconds, self._may_write
-        ):
+        for namespace, name, _ in self._writing.drop(names):
             self.model.not_dropped(namespace, name)
 
     def _drop_orphans(self) -> None:
@@ -285,7 +291,7 @@ class Recommender:
             (one for one, _ in owned), vpas, kept_namespaces=self._rules.ignored_namespaces
         )
         names = [(one.namespace, one.name, uids[one.namespace, one.name]) for one in found]
-        if not self._pen.drop(names, self._rules.checkpoint_seconds, self._may_write):
+        if not self._writing.drop(names):
             self._tidied = clock.monotonic()
 
     # --- inside

@@ -1,27 +1,31 @@
 """Brings what a recommender's model says into the cluster; what is urgent does not wait in line.
 
-Strategy: writes go out in pieces. Between two of them we ask what has become urgent, and that goes
-first, in place of what it puts out of date. When time is over the rest fails at once.
+Strategy: statuses and checkpoints of a round stand in one queue. Before each of them we ask what
+has become urgent, and that goes first, in place of what it puts out of date. What there was no
+time for is the first that is written in the next round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
+from functools import partial
 from math import inf
-from typing import Final
 
-from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.checkpoints import Checkpoint, patch_of, to_json
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.publications import Publication, Why
-from app.ports import Clock
+from app.core.recommendation.status import status_patch
+from app.model.errors import NotFound
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster
 from app.telemetry.recommender import RecommenderMetrics, Written
-from app.workers.pen import Pen
+from app.workers.pen import Fate, Pen, Write
 
-_PIECE: Final = 50  # writes, about a second's worth
+CheckpointName = tuple[str, str, str]  # namespace, name, and uid if it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class WritingRules:
     status_seconds: float
     checkpoint_seconds: float
     least_vpas: int  # whose checkpoints are written however long it takes
+    threads: int = 10
+    parity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class Desk:
     """What writing needs."""
 
     model: RecommenderModel
-    pen: Pen
+    cluster: Cluster
     clock: Clock
     metrics: RecommenderMetrics
     may_write: Callable[[], bool]
@@ -47,65 +53,136 @@ class Desk:
 
 
 class Writing:
-    """Writes for one model, which is told what failed."""
+    """Writes for one model, which is told what was not written."""
 
     def __init__(self, desk: Desk, rules: WritingRules) -> None:
         self._desk = desk
         self._rules = rules
+        self._pen = Pen(desk.clock, rules.threads, desk.may_write)
+        self._late: set[VpaKey] = set()  # whose status was put off
+        self._fates = Counter[tuple[Written, Fate]]()
 
-    def publish(self, publications: Sequence[Publication]) -> tuple[int, int]:
-        """Write statuses, also those that become urgent; return how many were written, or not."""
-        until = self._desk.clock.monotonic() + self._rules.status_seconds
-        waiting, tried, failed = _by_key(publications), 0, 0
-        while waiting:
-            count = self._length(len(waiting), until)
-            piece = [waiting.pop(key) for key in tuple(islice(waiting, count))]
-            tried, failed = tried + count, failed + self._published(piece, until)
-            if news := _by_key(self._desk.urgent()):
-                for key in news:
-                    waiting.pop(key, None)
-                waiting = news | waiting
-        return tried - failed, failed
+    def publish(self, publications: Sequence[Publication]) -> None:
+        """Begin to write statuses, first those that were put off."""
+        late, self._late = self._late, set()
+        self._pen.add(self._statuses(one for one in publications if _key(one) in late))
+        self._pen.add(self._statuses(one for one in publications if _key(one) not in late))
+        self._go_on()
 
-    def store(self, checkpoints: Sequence[Checkpoint]) -> int:
-        """Write checkpoints; return how many were written."""
+    def store(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Begin to write checkpoints."""
         until = self._desk.clock.monotonic() + self._rules.checkpoint_seconds
         count = _length_of_vpas(checkpoints, self._rules.least_vpas)
-        failures = self._stored(checkpoints[:count], inf)
-        for piece in self._pieces(checkpoints[count:], until):
-            self.publish(self._desk.urgent())
-            failures += self._stored(piece, until)
-        return len(checkpoints) - failures
+        self._pen.add(self._checkpoint(one, inf) for one in checkpoints[:count])
+        self._pen.add(self._checkpoint(one, until) for one in checkpoints[count:])
+        self._go_on()
 
-    def _published(self, piece: Sequence[Publication], until: float) -> int:
-        desk = self._desk
-        failed = desk.pen.publish(piece, until - desk.clock.monotonic(), desk.may_write)
-        desk.metrics.writes_failed(Written.STATUS, len(failed))
-        for one in failed:
-            desk.model.not_published(one.namespace, one.name)
-        first = {key for key, one in _by_key(piece).items() if one.why is Why.FIRST}
-        for key in first - _by_key(failed).keys():
-            self._time_first(key)
-        return len(failed)
+    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
+        """Delete checkpoints, and finish; return those that were not deleted."""
+        kept: list[CheckpointName] = []
+        until = self._desk.clock.monotonic() + self._rules.checkpoint_seconds
 
-    def _stored(self, piece: Sequence[Checkpoint], until: float) -> int:
-        desk = self._desk
-        failed = desk.pen.store(piece, until - desk.clock.monotonic(), desk.may_write)
-        desk.metrics.writes_failed(Written.CHECKPOINT, len(failed))
-        for one in failed:
-            desk.model.not_stored(one)
-        return len(failed)
+        def ended(one: CheckpointName, fate: Fate) -> None:
+            if fate is not Fate.WRITTEN:
+                kept.append(one)
 
-    def _pieces(self, tasks: Sequence[Checkpoint], until: float) -> Iterator[Sequence[Checkpoint]]:
-        while tasks:
-            count = self._length(len(tasks), until)
-            yield tasks[:count]
-            tasks = tasks[count:]
+        self._pen.add(
+            Write(
+                (CHECKPOINTS.kind, *one[:2]), partial(self._delete, one), partial(ended, one), until
+            )
+            for one in names
+        )
+        self.finish()
+        return kept
 
-    def _length(self, count: int, until: float) -> int:
-        """Return how many of so many writes come next: all of them if none of them can be made."""
-        can = self._desk.clock.monotonic() < until and self._desk.may_write()
-        return min(_PIECE, count) if can else count
+    def finish(self) -> None:
+        """Write what is urgent, and return when all writes have ended."""
+        self._overtake()
+        while self._pen.is_busy:
+            self._pen.step()
+            self._overtake()
+        self._pen.rest()
+
+    def flush(
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+    ) -> tuple[int, int]:
+        """Write checkpoints and nothing else; return how many were written, and how many of."""
+        rules = replace(self._rules, checkpoint_seconds=seconds, least_vpas=0)
+        last = Writing(replace(self._desk, may_write=may, urgent=lambda: ()), rules)
+        last.store(checkpoints)
+        last.finish()
+        return last.told()["checkpoints"], len(checkpoints)
+
+    def told(self) -> dict[str, int]:
+        """Return, once, how many statuses and checkpoints were written, and how many were not."""
+        fates, self._fates = self._fates, Counter()
+        return {
+            "published": fates[Written.STATUS, Fate.WRITTEN],
+            "not_published": fates[Written.STATUS, Fate.FAILED],
+            "checkpoints": fates[Written.CHECKPOINT, Fate.WRITTEN],
+            "not_stored": fates[Written.CHECKPOINT, Fate.FAILED],
+            "put_off": sum(fates[kind, Fate.PUT_OFF] for kind in Written),
+        }
+
+    def _go_on(self) -> None:
+        self._overtake()
+        while self._pen.is_waiting:
+            self._pen.step()
+            self._overtake()
+
+    def _overtake(self) -> None:
+        if news := self._desk.urgent():
+            self._pen.add(self._statuses(reversed(news)), urgent=True)
+
+    # --- what is written
+
+    def _statuses(self, publications: Iterable[Publication]) -> Iterable[Write]:
+        until = self._desk.clock.monotonic() + self._rules.status_seconds
+        for one in publications:
+            target = (VPAS.kind, one.namespace, one.name)
+            yield Write(target, partial(self._patch, one), partial(self._published, one), until)
+
+    def _checkpoint(self, one: Checkpoint, until: float) -> Write:
+        target = (CHECKPOINTS.kind, one.namespace, one.name)
+        return Write(target, partial(self._put, one), partial(self._stored, one), until)
+
+    def _patch(self, one: Publication) -> None:
+        body = status_patch(one.status)
+        self._desk.cluster.patch(VPAS, one.namespace, one.name, body, subresource="status")
+
+    def _put(self, one: Checkpoint) -> None:
+        item, cluster = to_json(one), self._desk.cluster
+        body = patch_of(item, parity=self._rules.parity)
+        try:
+            cluster.patch(CHECKPOINTS, one.namespace, one.name, body)
+        except NotFound:
+            cluster.create(CHECKPOINTS, one.namespace, item)
+
+    def _delete(self, one: CheckpointName) -> None:
+        namespace, name, uid = one
+        with suppress(NotFound):  # it was gone already
+            self._desk.cluster.delete(CHECKPOINTS, namespace, name, uid=uid)
+
+    # --- what became of it
+
+    def _published(self, one: Publication, fate: Fate) -> None:
+        self._count(Written.STATUS, fate)
+        if fate is Fate.PUT_OFF:
+            self._late.add(_key(one))
+        if fate is not Fate.WRITTEN:
+            self._desk.model.not_published(one.namespace, one.name)
+        elif one.why is Why.FIRST:
+            self._time_first(_key(one))
+
+    def _stored(self, one: Checkpoint, fate: Fate) -> None:
+        self._count(Written.CHECKPOINT, fate)
+        if fate is not Fate.WRITTEN:
+            self._desk.model.not_stored(one)
+
+    def _count(self, kind: Written, fate: Fate) -> None:
+        self._fates[kind, fate] += 1
+        if fate is Fate.FAILED:
+            self._desk.metrics.writes_failed(kind, 1)
 
     def _time_first(self, key: VpaKey) -> None:
         if (created := self._desk.created(key)) is not None:
@@ -113,8 +190,8 @@ class Writing:
             self._desk.metrics.first_recommendation(max(seconds, 0.0))
 
 
-def _by_key(publications: Sequence[Publication]) -> dict[VpaKey, Publication]:
-    return {(one.namespace, one.name): one for one in publications}
+def _key(one: Publication) -> VpaKey:
+    return one.namespace, one.name
 
 
 def _length_of_vpas(checkpoints: Sequence[Checkpoint], vpas: int) -> int:

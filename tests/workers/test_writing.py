@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 
 import pytest
 
@@ -91,8 +92,39 @@ def test_a_kill_overtakes_checkpoints() -> None:
     assert len(scene.checkpoints()) == CROWD + 2
 
 
-def test_when_time_is_over_the_rest_fails_at_once() -> None:
-    """What could not be written in time is counted, told of in one line, and comes again."""
+def failed(scene: Scene, kind: str) -> float | None:
+    """Return how many writes of a kind are said to have failed."""
+    name, labels = "vpa_recommender_failed_writes_total", {"object": kind}
+    return scene.registry.get_sample_value(name, labels)
+
+
+def test_a_slow_write_holds_nobody_up() -> None:
+    """While one status hangs, every other one is written, and every checkpoint."""
+    scene, others = crowded(), Event()
+    was_released = list[bool]()
+
+    def before(call: Call) -> None:
+        if (call.name, call.subresource) == ("vpa-003", "status"):
+            was_released.append(others.wait(20))
+
+    def after(call: Call) -> None:
+        if len(scene.watched.calls) >= 3 * (CROWD + 2) and call.verb == "create":
+            others.set()
+
+    scene.watched.before, scene.watched.after = before, after
+    scene.rounds(1)
+
+    assert was_released == [True]
+    assert len(scene.checkpoints()) == CROWD + 2
+    assert len(set(statuses(scene))) == CROWD + 2
+
+
+@pytest.mark.parametrize("is_parity", [False, True])
+def test_what_there_was_no_time_for_comes_first(
+    is_parity: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is put off, which is no failure; a line says how much, and the next round begins there."""
+    caplog.set_level("INFO")
     scene = crowded()
 
     def late(call: Call) -> None:
@@ -100,16 +132,22 @@ def test_when_time_is_over_the_rest_fails_at_once() -> None:
             scene.sandbox.advance(7)
 
     scene.watched.before = late
-    slow = Recommender(RoundRules(RecommenderRules(), threads=1), scene.around, scene.heard)
+    rules = as_upstream(RecommenderRules()) if is_parity else RecommenderRules()
+    slow = Recommender(
+        RoundRules(rules, threads=1, checkpoint_seconds=0), scene.around, scene.heard
+    )
     slow.round(scene.sandbox.clock.now())
     scene.watched.before = lambda _call: None
-    assert 0 < len(statuses(scene)) < CROWD
-    name, labels = "vpa_recommender_failed_writes_total", {"object": "status"}
-    failed = scene.registry.get_sample_value(name, labels)
-    assert failed == CROWD + 2 - len(statuses(scene))
+    done, every = statuses(scene), {"web", "zoo", *(f"vpa-{n:03}" for n in range(CROWD))}
+    (line,) = (one.__dict__ for one in caplog.records if one.message == "round finished")
+    assert 0 < len(done) < CROWD
+    assert (line["published"], line["checkpoints"]) == (len(done), 1)
+    assert line["put_off"] == CROWD + 2 - len(done) + CROWD + 1
+    assert line["not_published"] == line["not_stored"] == 0
+    assert failed(scene, "status") == failed(scene, "checkpoint") == 0
 
     scene.rounds(1, slow)
-    assert set(statuses(scene)) == {"web", "zoo", *(f"vpa-{number:03}" for number in range(CROWD))}
+    assert set(statuses(scene)[len(done) : len(every)]) == every - set(done)
 
 
 @pytest.mark.parametrize("is_parity", [False, True])
@@ -141,8 +179,7 @@ def test_failed_checkpoints_come_again() -> None:
     scene.faults.order(Fault(error, "patch", CHECKPOINTS, "zoo-app", times=1))
     scene.rounds(1)
     assert "zoo-app" not in scene.checkpoints()
-    name, labels = "vpa_recommender_failed_writes_total", {"object": "checkpoint"}
-    assert scene.registry.get_sample_value(name, labels) == 1
+    assert failed(scene, "checkpoint") == 1
 
     scene.rounds(1)
     assert "zoo-app" in scene.checkpoints()
