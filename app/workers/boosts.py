@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -121,13 +121,24 @@ class Boosts:
             return _IDLE_SECONDS
         with self._lock:
             touched, self._touched = self._touched, set()
-        self._put(touched)
-        due = self._take()
-        snapshot = self._snapshot()
-        places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
-        if places:
-            self._look(places, snapshot, now)
+        due: dict[Place, _Entry] = {}
+        try:
+            self._put(touched)
+            due = self._take()
+            snapshot = self._snapshot()
+            places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
+            if places:
+                self._look(places, snapshot, now)
+        except Exception:
+            self._take_back(touched, due)
+            raise
         return self._pause()
+
+    def _take_back(self, touched: set[str], due: Mapping[Place, _Entry]) -> None:
+        """Look again at what was not looked at to the end."""
+        with self._lock:
+            self._touched |= touched
+            self._entries = {**due, **self._entries}
 
     def _take(self) -> dict[Place, _Entry]:
         now = self._clock.monotonic()

@@ -158,6 +158,7 @@ class Stage:
         sources = Sources(self.sandbox.snapshot, NoOwners(), NoSiblings(), self.clock)
         self._reviewer = Reviewer(sources, rules, Uncounted())
         self._shown, self._version = Snapshot(), -1
+        self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
         assert self.sandbox.apply(*crd.documents()) == []
         self.apply(WEBHOOK)
@@ -176,7 +177,7 @@ class Stage:
             acting=cluster,
             telling=cluster,
             owners=NoOwners(),
-            snapshot=lambda: self._shown,
+            snapshot=self._seen,
             is_known=lambda: True,
             may_act=lambda: self.leads,
             clock=self.wall,
@@ -225,6 +226,10 @@ class Stage:
                 "spec": {"holderIdentity": "webhook", "renewTime": renewed},
             })  # fmt: skip
         return 10.0
+
+    def _seen(self) -> Snapshot:
+        self.before_look()
+        return self._shown
 
     def _watch(self, _now: datetime) -> float:
         """Show the updater what the cluster is like."""

@@ -173,6 +173,31 @@ def test_a_rate_that_is_used_up_holds_up_no_other_namespace() -> None:
     assert stage.requests() == ["100m"] * 4
 
 
+@pytest.mark.parametrize("number", [1, 2], ids=["before pods are taken", "after"])
+@pytest.mark.parametrize("due", ["by the clock", "by a change"])
+def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
+    """What was to be looked at when something broke is looked at again, VPAs and pods alike."""
+    stage = staged(seconds=30)
+    if due == "by the clock":
+        stage.clock.advance(40)
+    else:
+        change(stage, {"startupBoost": boost(1)})
+        stage.run_watch()
+    looks = iter(range(1, 10))
+
+    def fail() -> None:
+        if next(looks) == number:
+            raise ZeroDivisionError
+
+    assert stage.team.boosts is not None
+    stage.before_look = fail
+    with pytest.raises(ZeroDivisionError):
+        stage.team.boosts.tick(stage.clock.now())
+    stage.before_look = lambda: None
+    stage.run(3)
+    assert stage.requests() == ["100m"] * 4
+
+
 def in_other(name: str) -> Json:
     """Return metadata in another namespace."""
     return {"metadata": {"name": name, "namespace": "other"}}
