@@ -2,7 +2,8 @@
 
 Strategy: Deployments make pods, and the kubelet gives each an address, volumes and a bound token,
 but starts no program. That is done here, from the container of the live pod: its command line,
-its environment and its mounts. Only addresses are told beside, for everything is on loopback.
+its environment, its mounts, its user and its read-only root. Only addresses are told beside, for
+everything is on loopback.
 The kubelet's own probes then find the program, and say whether the pod is ready.
 """
 
@@ -23,6 +24,7 @@ import pytest
 
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from app.wiring.clock import SystemClock
+from tests.acceptance.container import REPOSITORY, Mount, User, contained
 from tests.acceptance.definitions import install
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
@@ -38,14 +40,8 @@ SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSl
 _ADDRESSES: Final = "127.96.0.0/16"  # of Services: here they can be listened on
 _ELSEWHERE: Final = "192.0.2.1"  # nobody's; EndpointSlices take none of loopback
 _HOOK: Final = "helm.sh/hook"
-_ROOT: Final = Path(__file__).parents[2]
-_SECRETS: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _OURS: Final = "app.kubernetes.io/name=plumbline"
 _LONG_SECONDS: Final = 180.0
-# The token lies where it does in a pod, for this one program alone.
-_MOUNT: Final = (
-    'mount -t tmpfs none /var/run && mkdir -p "$1" && mount --bind "$0" "$1" && shift && exec "$@"'
-)
 
 
 def account(name: str) -> str:
@@ -190,28 +186,32 @@ def _program(plane: ControlPlane, pod: Json) -> Program:
     """Return the program of a pod's container, with what the kubelet has prepared for it."""
     (container,) = pod["spec"]["containers"]
     volumes = plane.folder / pod["spec"]["nodeName"] / "pods" / pod["metadata"]["uid"] / "volumes"
-    mounts = {
-        each["mountPath"]: next(iter(volumes.glob(f"*/{each['name']}")), None)
+    mounts = [
+        Mount(
+            next(volumes.glob(f"*/{each['name']}")),
+            each["mountPath"],
+            is_writable=not each.get("readOnly", False),
+        )
         for each in container["volumeMounts"]
-    }
-    secrets, scratch = mounts.pop(_SECRETS), mounts.pop("/tmp")
-    assert secrets is not None
-    assert scratch is not None
-    assert not mounts, f"nobody knows what to mount for {mounts}"
+    ]
     server = urlsplit(plane.access.url)
     environment = {
         "PATH": os.environ.get("PATH", ""),
-        "PYTHONPATH": str(_ROOT),
-        "TMPDIR": str(scratch),
+        "PYTHONPATH": str(REPOSITORY),
         "KUBERNETES_SERVICE_HOST": str(server.hostname),
         "KUBERNETES_SERVICE_PORT": str(server.port),
         **{each["name"]: _value(each, pod) for each in container.get("env", ())},
     }
     told = [_expanded(word, environment) for word in container["args"]]
-    command = ["unshare", "--mount", "sh", "-c", _MOUNT, str(secrets), _SECRETS]
-    plumbline = [sys.executable, "-m", "app", *told, *_where(pod)]
-    name = _name(pod)
-    return Program(name, [*command, *plumbline], plane.folder / f"{name}.log", environment)
+    name, who = _name(pod), pod["spec"]["securityContext"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    command = contained(
+        [sys.executable, "-m", "app", *told, *_where(pod)],
+        plane.folder / f"{name}.root",
+        User(who["runAsUser"], who["runAsGroup"]),
+        mounts,
+    )
+    return Program(name, command, plane.folder / f"{name}.log", environment)
 
 
 def _where(pod: Json) -> Iterator[str]:

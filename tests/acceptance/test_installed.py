@@ -27,6 +27,7 @@ from tests.cluster.programs import eventually
 from tests.manifests.test_monitoring import SERIES, SUFFIXES, THEIRS, expressions
 
 ROOT = Path(__file__).parents[2]
+NOBODY = 65534
 SECONDS = 120
 COMPONENTS = ("admission-controller", "recommender", "updater")
 POOR = ("serious", "unknown", "warning")
@@ -69,6 +70,21 @@ def test_doctor_is_content(installed: Installed) -> None:
         return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
 
     eventually(look, "all is well", seconds=SECONDS, every=2)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_nobody_is_at_work(installed: Installed, component: str) -> None:
+    """A process is the user of its pod, without privileges, and may write nowhere but in /tmp."""
+    place = Path(f"/proc/{installed.program(component).pid}")
+    status = dict(line.split(":\t", 1) for line in (place / "status").read_text().splitlines())
+    mounts = [line.split() for line in (place / "mountinfo").read_text().splitlines()]
+
+    assert status["Uid"].split() == status["Gid"].split() == [str(NOBODY)] * 4
+    assert not any(int(status[f"Cap{which}"], 16) for which in ("Inh", "Prm", "Eff", "Bnd", "Amb"))
+    assert status["NoNewPrivs"] == "1"
+    assert {where for _, _, _, _, where, how, *_ in mounts if "ro" not in how.split(",")} == {
+        "/tmp"
+    }
 
 
 def test_metrics_are_published(installed: Installed) -> None:
