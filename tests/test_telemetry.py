@@ -92,7 +92,8 @@ def exercise_recommender(registry: CollectorRegistry) -> None:
     metrics.resources_read(Source.SPEC)
     metrics.overlaps({"default": 1})
     metrics.fates({"cpu": 1})
-    metrics.writes_failed(Written.STATUS, 1)
+    metrics.write_failed(Written.STATUS)
+    metrics.write_put_off(Written.CHECKPOINT)
 
 
 def exercise_quality(registry: CollectorRegistry) -> None:
@@ -162,6 +163,7 @@ PUBLISHED: Final = [
         ("recommender_overlapping_pods", "gauge", "namespace", ""),
         ("recommender_samples_total", "counter", "fate", ""),
         ("recommender_failed_writes_total", "counter", "object", ""),
+        ("recommender_put_off_writes_total", "counter", "object", ""),
         ("recommender_refused_checkpoints_total", "counter", "", ""),
         ("resources_get_resources_count", "counter", "source", ""),
     ]),

@@ -133,7 +133,12 @@ class RecommenderMetrics:
             ["fate"],
             registry=registry,
         )
-        self._failed_writes, self._refused_checkpoints = _of_failures(registry)
+        self._failed_writes, self._late_writes = _of_writes(registry)
+        self._refused_checkpoints = Counter(  # ours
+            f"{_PREFIX}_refused_checkpoints",
+            "Checkpoints that could not be used, each for the same reason once.",
+            registry=registry,
+        )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
@@ -175,9 +180,13 @@ class RecommenderMetrics:
         for namespace, count in pods.items():
             self._overlapping.labels(namespace).set(count)
 
-    def writes_failed(self, kind: Written, times: int) -> None:
+    def write_failed(self, kind: Written) -> None:
         """Count what could not be written."""
-        self._failed_writes.labels(kind).inc(times)
+        self._failed_writes.labels(kind).inc()
+
+    def write_put_off(self, kind: Written) -> None:
+        """Count what there was no time to write."""
+        self._late_writes.labels(kind).inc()
 
     def checkpoint_refused(self) -> None:
         """Count a checkpoint that cannot be used."""
@@ -203,19 +212,21 @@ def _of_prometheus(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
     return counts, seconds
 
 
-def _of_failures(registry: CollectorRegistry) -> tuple[Counter, Counter]:
-    """Return what counts writes that failed, and checkpoints that were refused; both are ours."""
-    writes = Counter(
+def _of_writes(registry: CollectorRegistry) -> tuple[Counter, Counter]:
+    """Return what counts writes that failed, and those that were put off; both are ours."""
+    failed = Counter(
         f"{_PREFIX}_failed_writes",
         "Statuses and checkpoints that could not be written, and are tried again.",
         ["object"],
         registry=registry,
     )
-    for kind in Written:  # a rise is seen only where there was a zero before
-        writes.labels(kind)
-    refused = Counter(
-        f"{_PREFIX}_refused_checkpoints",
-        "Checkpoints that could not be used, each for the same reason once.",
+    late = Counter(
+        f"{_PREFIX}_put_off_writes",
+        "Statuses and checkpoints that there was no time to write; they come first next time.",
+        ["object"],
         registry=registry,
     )
-    return writes, refused
+    for kind in Written:  # a rise is seen only where there was a zero before
+        failed.labels(kind)
+        late.labels(kind)
+    return failed, late

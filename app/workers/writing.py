@@ -182,7 +182,9 @@ class Writing:
     def _count(self, kind: Written, fate: Fate) -> None:
         self._fates[kind, fate] += 1
         if fate is Fate.FAILED:
-            self._desk.metrics.writes_failed(kind, 1)
+            self._desk.metrics.write_failed(kind)
+        elif fate is Fate.PUT_OFF:
+            self._desk.metrics.write_put_off(kind)
 
     def _time_first(self, key: VpaKey) -> None:
         if (created := self._desk.created(key)) is not None:

@@ -92,10 +92,10 @@ def test_a_kill_overtakes_checkpoints() -> None:
     assert len(scene.checkpoints()) == CROWD + 2
 
 
-def failed(scene: Scene, kind: str) -> float | None:
-    """Return how many writes of a kind are said to have failed."""
-    name, labels = "vpa_recommender_failed_writes_total", {"object": kind}
-    return scene.registry.get_sample_value(name, labels)
+def count(scene: Scene, fate: str, kind: str) -> float | None:
+    """Return how many writes of a kind a metric tells of."""
+    name = f"vpa_recommender_{fate}_writes_total"
+    return scene.registry.get_sample_value(name, {"object": kind})
 
 
 def test_a_slow_write_holds_nobody_up() -> None:
@@ -144,7 +144,8 @@ def test_what_there_was_no_time_for_comes_first(
     assert (line["published"], line["checkpoints"]) == (len(done), 1)
     assert line["put_off"] == CROWD + 2 - len(done) + CROWD + 1
     assert line["not_published"] == line["not_stored"] == 0
-    assert failed(scene, "status") == failed(scene, "checkpoint") == 0
+    assert count(scene, "put_off", "status") == CROWD + 2 - len(done)
+    assert count(scene, "failed", "status") == count(scene, "failed", "checkpoint") == 0
 
     scene.rounds(1, slow)
     assert set(statuses(scene)[len(done) : len(every)]) == every - set(done)
@@ -179,7 +180,7 @@ def test_failed_checkpoints_come_again() -> None:
     scene.faults.order(Fault(error, "patch", CHECKPOINTS, "zoo-app", times=1))
     scene.rounds(1)
     assert "zoo-app" not in scene.checkpoints()
-    assert failed(scene, "checkpoint") == 1
+    assert count(scene, "failed", "checkpoint") == 1
 
     scene.rounds(1)
     assert "zoo-app" in scene.checkpoints()
