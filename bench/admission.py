@@ -71,7 +71,8 @@ def bench(options: Options) -> Result:
             f"{REVIEWS:,} different pod reviews of {size:,} bytes, of {WORKLOADS} workloads, in "
             f"random order, over TLS with keep-alive, {CONNECTIONS} connections.",
             "The generator takes its share of the same cores: rates are those of both together.",
-            "CPU is that of the server's processes; memory is their proportional set size.",
+            "CPU is that of all processes of a server. Memory is their resident memory, and what "
+            "they share counts once; ours are one process a core and one that watches them.",
         ],
     )
 

@@ -1,9 +1,15 @@
-"""What the processes of a session have spent, told by /proc."""
+"""What the processes of a session have spent, told by /proc.
+
+Strategy: memory is resident memory. What processes of one session share counts once: to what each
+has alone, the largest shared part is added. For a session of one process that is its RSS, whatever
+it may share with programs that are not measured.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +26,23 @@ def cpu_seconds(session: int) -> float:
 
 def memory_mb(session: int) -> float:
     """Return the resident memory of a session; what its processes share counts once."""
-    return sum(_kilobytes(path / "smaps_rollup", "Pss") for path in _processes(session)) / 1024
+    return (
+        resident_kb(
+            (
+                _kilobytes(path / "smaps_rollup", "Rss"),
+                _kilobytes(path / "smaps_rollup", r"Private_\w+"),
+            )
+            for path in _processes(session)
+        )
+        / 1024
+    )
+
+
+def resident_kb(processes: Iterable[tuple[int, int]]) -> int:
+    """Return the memory of processes, each told by what is resident and what is its own of it."""
+    told = list(processes)
+    alone = sum(own for _, own in told)
+    return alone + max((resident - own for resident, own in told), default=0)
 
 
 def peak_mb(session: int) -> float:
@@ -29,9 +51,10 @@ def peak_mb(session: int) -> float:
 
 
 def _kilobytes(path: Path, word: str) -> int:
+    """Return the sum of all lines whose name matches."""
     with suppress(OSError):
-        if found := re.search(rf"^{word}:\s+(\d+) kB", path.read_text(), re.MULTILINE):
-            return int(found[1])
+        found = re.findall(rf"^{word}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
+        return sum(map(int, found))
     return 0
 
 
