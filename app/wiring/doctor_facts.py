@@ -16,12 +16,12 @@ from app.adapters.certificates import called_name, judge
 from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
-from app.core.checkup.facts import Access, Facts, Json, Pods, Trial, Tried
+from app.core.checkup.facts import Facts, Json, Pods, Trial, Tried
 from app.core.checkup.findings import Unasked
 from app.core.checkup.registrations import hooks
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
-from app.manifests.rights import OPTIONS, RIGHTS, Reach, Right
+from app.manifests.rights import OPTIONS, RIGHTS, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.fields import object_at, time_at
@@ -34,7 +34,6 @@ from app.ports import (
     MUTATING_WEBHOOKS,
     POD_METRICS,
     PODS,
-    SECRETS,
     VALIDATING_WEBHOOKS,
     VPAS,
     Clock,
@@ -42,6 +41,7 @@ from app.ports import (
 )
 from app.settings.doctor import DoctorSettings
 from app.settings.shared import Offline
+from app.wiring.doctor_rights import own_rights, reviewed, rights
 from app.wiring.gathering import Gathered, Place, gathered, looked_up
 from app.workers.leases import lease
 from app.workers.webhook_lease import LeaseRules
@@ -49,16 +49,10 @@ from app.workers.webhook_lease import LeaseRules
 _PAGE: Final = 500
 _SECRET: Final = "vpa-tls-certs"
 _CALL_SECONDS: Final = 10.0
+_BURST: Final = 500.0  # short questions
 _TRIAL_NAMESPACE: Final = "default"
 _HALF_SECOND: Final = timedelta(milliseconds=500)  # of what a server's time is cut off
-_AUTHORIZATION: Final = "authorization.k8s.io"
 _ENDPOINTS: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-_REVIEWS: Final = Resource(
-    _AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
-_SELF_REVIEWS: Final = Resource(
-    _AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
-)
 # What the check itself looks at.
 _READ: Final = (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -103,8 +97,8 @@ def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Fa
         facts,
         endpoints={place: _ready(cluster, *place) for place in _services(facts)},
         certificate=_asked(lambda: _certificate(cluster, facts)),
-        rights=_asked(lambda: list(_own_rights(cluster, home))),
-        accounts=_asked(lambda: list(_rights(cluster, facts))),
+        rights=_asked(lambda: reviewed(cluster, own_rights(_READ, home))),
+        accounts=_asked(lambda: reviewed(cluster, rights(_accounts(facts)))),
     )
     server_time = _asked(lambda: _server_time(cluster, home))
     return replace(facts, now=clock.now(), server_time=server_time)
@@ -202,39 +196,13 @@ def _certificate(cluster: KubeCluster, facts: Facts) -> Generation | None:
     current = SecretStore(cluster, facts.namespace, _SECRET).read().ring.current
     if current is None:
         return None
-    names = tuple(called_name(name, namespace) for namespace, name in _services(facts))
-    return judge(current, names)
+    clients = [hook.get("clientConfig") or {} for _, hook in hooks(facts)]
+    named = [called_name(name, namespace) for namespace, name in _services(facts)]
+    named += [called_name("", "", str(client["url"])) for client in clients if client.get("url")]
+    return judge(current, tuple(filter(None, named)))
 
 
 # --- accounts
-
-
-def _own_rights(cluster: KubeCluster, home: str) -> Iterator[Access]:
-    for resource in (*_READ, SECRETS):
-        namespace = home if resource is SECRETS else ""
-        attributes = {
-            "verb": "get" if resource is SECRETS else "list",
-            "group": resource.group,
-            "resource": resource.plural,
-            "namespace": namespace,
-        }
-        yield _access(cluster, _SELF_REVIEWS, {}, attributes, "look at it", "")
-
-
-def _rights(cluster: KubeCluster, facts: Facts) -> Iterator[Access]:
-    for process, account, allowed in _accounts(facts):
-        home = account.split(":")[2]
-        who: Json = {
-            "user": account,
-            "groups": [
-                "system:serviceaccounts",
-                f"system:serviceaccounts:{home}",
-                "system:authenticated",
-            ],
-        }
-        for right in allowed:
-            for attributes in _attributes(right, home):
-                yield _access(cluster, _REVIEWS, who, attributes, right.why, process)
 
 
 def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
@@ -265,43 +233,13 @@ def _words(pod: Json) -> Sequence[str]:
     ]
 
 
-def _attributes(right: Right, home: str) -> Iterator[Json]:
-    for resource in right.resources:
-        plural, _, subresource = resource.partition("/")
-        for verb in right.verbs:
-            for name in right.names or ("",):
-                yield {
-                    "verb": verb,
-                    "group": right.group,
-                    "resource": plural,
-                    "subresource": subresource,
-                    "namespace": home if right.reach is Reach.AT_HOME else "",
-                    "name": name,
-                }
-
-
-def _access(
-    cluster: KubeCluster, reviews: Resource, who: Json, attributes: Json, why: str, process: str
-) -> Access:
-    body = {
-        "apiVersion": reviews.api_version,
-        "kind": reviews.kind,
-        "spec": {**who, "resourceAttributes": attributes},
-    }
-    status = cluster.create(reviews, "", body).get("status") or {}
-    subresource = attributes.get("subresource")
-    what = attributes["resource"] + (f"/{subresource}" if subresource else "")
-    what += f" of {attributes['group']}" if attributes["group"] else ""
-    account = who.get("user", "you")
-    return Access(account, attributes["verb"], what, why, bool(status.get("allowed")), process)
-
-
 # --- VPAs and pods
 
 
 def _pods(settings: DoctorSettings, clock: Clock) -> Pods:
     nobody = LeaseRules("", "", timedelta(), is_on=False)
-    place = Place(Offline(()), settings.cluster, "", nobody)
+    reach = replace(settings.cluster, queries_per_second=_BURST, burst=_BURST)
+    place = Place(Offline(()), reach, "", nobody)
     with gathered(place, clock, clock.now()) as seen:
         found = looked_up(seen.owners, clock, lambda known: _needed(seen, known))
     return replace(found, problems=list(map(str, seen.problems)))

@@ -276,7 +276,7 @@ def test_what_is_shown() -> None:
         "note     Leases       lease/b: odd",
         "serious  Metrics      apiservice/x: down",
         "         $ mend it",
-        "1 serious, 2 notes, 1 fine",
+        "1 serious (Metrics), 2 notes, 1 fine",
     ]
     assert list(shown(found, Output.NAME)) == ["lease/a", "lease/b", "apiservice/x"]
     assert found.items[1] == {
@@ -285,3 +285,20 @@ def test_what_is_shown() -> None:
         "about": "lease/a",
         "message": "odd",
     }
+
+
+def test_many_alike() -> None:
+    """Of what a thousand VPAs have in common people see ten, programs all, with the sum."""
+    found = report(
+        [
+            Finding(Check.VPAS, level, f"vpa/{number}", "no pods")
+            for number in range(1000)
+            for level in (Level.NOTE, Level.WARNING)
+        ]
+    )
+    *first, notes, warnings, told = shown(found, Output.TABLE)
+    assert len(first) == 20
+    assert notes == "note     VPAs         990 more: not shown here, but by -o json"
+    assert warnings == "warning  VPAs         990 more: not shown here, but by -o json"
+    assert told == "1000 warnings, 1000 notes"
+    assert len(found.items) == 2000

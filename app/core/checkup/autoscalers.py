@@ -22,11 +22,11 @@ _PATIENCE: Final = timedelta(minutes=10)
 
 
 def targets(pods: Pods) -> Iterator[Lookup]:
-    """Yield the targets of VPAs that a snapshot does not hold."""
+    """Yield the targets of VPAs that a snapshot does not hold; of built-in kinds it holds all."""
     for namespace, view in pods.snapshot.namespaces.items():
         for vpa in view.vpas.values():
             target = vpa.target
-            if target is not None and target.key not in view.workloads:
+            if target is not None and not target.key.is_built_in:
                 version, kind = target.api_version, target.kind
                 yield Lookup(namespace, version, kind, target.name, target.key)
 
@@ -63,13 +63,14 @@ def _of_namespace(
     for name in sorted(view.vpas):
         vpa = view.vpas[name]
         pods = members.get((vpa.namespace, name), ())
-        if name in weaker:
+        is_weaker = name in weaker
+        if is_weaker and (not vpa.is_off or vpa.mentions_boost):
             told = f"VPA {weaker[name]} takes the same pods first; part them by spec.selector"
             yield _warning(vpa, told, "edit")
-        problem = _target_problem(vpa, view, looked_up)
+        level, problem = _target_problem(vpa, view, looked_up)
         if problem:
-            yield _warning(vpa, problem, "edit")
-        elif not pods and name not in weaker:
+            yield _warning(vpa, problem, "edit", level)
+        elif not pods and not is_weaker:
             yield _warning(vpa, "it has no pods", "describe", Level.NOTE)
         elif pods and not vpa.recommendation and _is_old(vpa, facts):
             yield _warning(vpa, f"nothing is recommended: {why_none(vpa)}", "describe")
@@ -84,19 +85,21 @@ def _is_old(vpa: Vpa, facts: Facts) -> bool:
     return vpa.created is None or facts.now - vpa.created > _PATIENCE
 
 
-def _target_problem(vpa: Vpa, view: NamespaceView, looked_up: Mapping[ObjectKey, Found]) -> str:
+def _target_problem(
+    vpa: Vpa, view: NamespaceView, looked_up: Mapping[ObjectKey, Found]
+) -> tuple[Level, str]:
     if vpa.target is None:
-        return "it names no workload"
+        return Level.WARNING, "it names no workload"
     key = vpa.target.key
     found = view.workloads.get(key) or looked_up.get(key)
     if isinstance(found, Workload):
         owner = found.owner
         if owner is None:
-            return ""
-        return f"{key} belongs to {owner.key}; name that in spec.targetRef"
+            return Level.FINE, ""
+        return Level.WARNING, f"{key} belongs to {owner.key}; name that in spec.targetRef"
     if isinstance(found, Failed):
-        return f"{key} cannot be looked up: {found.message}"
-    return f"{key} does not exist, or cannot be scaled"
+        return Level.UNKNOWN, f"{key} cannot be looked up: {found.message}"
+    return Level.WARNING, f"{key} does not exist, or cannot be scaled"
 
 
 def _overlaps(view: NamespaceView, looked_up: Mapping[ObjectKey, Found]) -> Mapping[str, str]:

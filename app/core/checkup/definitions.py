@@ -48,7 +48,7 @@ def _flaws(about: str, live: Json, wanted: Json) -> Iterator[Finding]:
     if missing:
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         told = f"these would be dropped or refused: {', '.join(missing[:_MOST_NAMED])}{more}"
-        yield Finding(Check.DEFINITIONS, Level.WARNING, about, told, _FIX)
+        yield Finding(Check.DEFINITIONS, Level.WARNING, about, told, _FIX, is_absence=True)
 
 
 def _name(item: Json) -> str:

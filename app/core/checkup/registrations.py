@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Final
 
+from app.core.checkup.components import ADMISSION, logs_of, place_of
 from app.core.checkup.facts import Facts, Json, Trial
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.model.certificates import Generation, fingerprints
@@ -38,7 +39,7 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
     found = list(hooks(facts))
     if not found:
         told = "no webhook is registered, so no pod is sized when it is created"
-        fix = "plumbline manifests admission | kubectl apply -f -"
+        fix = logs_of(ADMISSION, facts)
         yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix, is_absence=True)
         return
     yield from _several([name for name, _ in found])
@@ -56,6 +57,8 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
     yield from _order(found[0][0], facts)
     if any(_is_ours(hook) for _, hook in found):
         yield from _judge(facts)
+    else:
+        yield from _left_behind(facts)
     yield from _trial(facts)
 
 
@@ -72,18 +75,40 @@ def _judge(facts: Facts) -> Iterator[Finding]:
     if isinstance(facts.validating, Unasked):
         yield unknown(Check.WEBHOOK, about, facts.validating)
         return
-    found = [
-        hook
-        for item in facts.validating
-        for hook in item.get("webhooks") or ()
-        if hook.get("name") == _JUDGE
-    ]
+    found = [hook for _, hook in _judges(facts)]
     if not found:
         told = "it is missing, so mistakes that other webhooks make in VPAs pass"
-        fix = f"kubectl -n {facts.namespace} rollout restart deployment/vpa-admission-controller"
-        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, _restart(facts))
     for hook in found:
         yield from (*_manners(about, hook), *_trust(about, hook, facts))
+
+
+def _judges(facts: Facts) -> Iterator[tuple[str, Json]]:
+    """Yield the webhooks that ours alone answer, each with the name of its configuration."""
+    for item in () if isinstance(facts.validating, Unasked) else facts.validating:
+        for hook in item.get("webhooks") or ():
+            if hook.get("name") == _JUDGE:
+                yield _name(item), hook
+
+
+def _left_behind(facts: Facts) -> Iterator[Finding]:
+    """Tell of what nobody answers any more."""
+    for name, _ in _judges(facts):
+        about = f"validatingwebhookconfiguration/{name}"
+        told = "our webhook is gone and this was left behind, so each change of a VPA waits for it"
+        yield Finding(Check.WEBHOOK, Level.WARNING, about, told, f"kubectl delete {about}")
+
+
+def _restart(facts: Facts) -> str:
+    namespace, process = place_of(ADMISSION, facts)
+    return f"kubectl -n {namespace} rollout restart {process}"
+
+
+def _anew(about: str, hook: Json) -> str:
+    """Return what mends a configuration: ours is made anew, others know who made theirs."""
+    if _is_ours(hook) or hook.get("name") == _JUDGE:
+        return f"kubectl delete {about}  # it is made anew within a minute"
+    return f"kubectl get {about} -o yaml"
 
 
 def _name(item: Json) -> str:
@@ -101,7 +126,7 @@ def _several(names: list[str]) -> Iterator[Finding]:
 
 
 def _rules(about: str, hook: Json) -> Iterator[Finding]:
-    fix = "kubectl delete " + about + "  # it is made anew within a minute"
+    fix = _anew(about, hook)
     if not _covers(hook, *_POD, "CREATE"):
         told = "it is not asked about new pods, so none is sized"
         yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
@@ -132,14 +157,19 @@ def _manners(about: str, hook: Json) -> Iterator[Finding]:
     if hook.get("reinvocationPolicy") == "IfNeeded":
         told = "it may be asked twice, and then takes its own sizes for the pod's"
         yield Finding(Check.WEBHOOK, Level.WARNING, about, told, f"kubectl edit {about}")
-    left_out = [
-        key
-        for key in ("namespaceSelector", "objectSelector")
-        if any((hook.get(key) or {}).values())
-    ]
-    if left_out:
-        told = f"{' and '.join(left_out)} leave some pods out; they are not sized"
-        yield Finding(Check.WEBHOOK, Level.NOTE, about, told, f"kubectl get {about} -o yaml")
+    for key in ("namespaceSelector", "objectSelector"):
+        if _leaves_out(hook.get(key) or {}):
+            told = f"its {key} leaves some pods out; they are not sized"
+            yield Finding(Check.WEBHOOK, Level.NOTE, about, told, f"kubectl get {about} -o yaml")
+
+
+def _leaves_out(selector: Json) -> bool:
+    """Whether somebody is meant; upstream leaves out the namespace without a name."""
+    nobody = {"operator": "NotIn", "values": [""]}
+    expressions = selector.get("matchExpressions") or ()
+    return bool(selector.get("matchLabels")) or any(
+        not nobody.items() <= expression.items() for expression in expressions
+    )
 
 
 def _trust(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
@@ -149,12 +179,10 @@ def _trust(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
     if not trusted:
         if client.get("service") is not None:
             told = "it carries no CA, so the API server trusts nobody who answers"
-            fix = f"kubectl delete {about}  # it is made anew within a minute"
-            yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+            yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, _anew(about, hook))
     elif isinstance(served, Generation) and not trusted & served.authorities:
         told = "its CA is not the one that signed the certificate in use"
-        fix = f"kubectl -n {facts.namespace} rollout restart deployment/vpa-admission-controller"
-        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, _restart(facts))
 
 
 def _behind(hook: Json, facts: Facts) -> Iterator[Finding]:
@@ -199,7 +227,7 @@ def _order(ours: str, facts: Facts) -> Iterator[Finding]:
 def _trial(facts: Facts) -> Iterator[Finding]:
     """Tell what became of a VPA that the webhook must refuse."""
     tried, about = facts.tried, "webhook"
-    fix = f"kubectl -n {facts.namespace} logs deployment/vpa-admission-controller --tail=50"
+    fix = logs_of(ADMISSION, facts)
     if isinstance(tried, Unasked):
         yield unknown(Check.WEBHOOK, about, tried)
     elif tried.trial is Trial.REFUSED:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from base64 import b64encode
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from app.core.checkup.facts import Access, Facts, Pods, Trial, Tried
-from app.core.checkup.findings import Finding, Level
+from app.core.checkup.findings import Finding, Level, Unasked
 from app.manifests import crd
 from app.model.certificates import Generation, fingerprints
 from tests import make
@@ -131,6 +132,14 @@ FACTS = Facts(
     accounts=[access()],
     pods=Pods(make.snapshot(VPA, make.workload_json(), make.pod_json())),
 )
+
+
+def with_one(*deployments: Json) -> Facts:
+    """Return an installation with these processes instead of the usual ones of their kind."""
+    kinds = {item["metadata"]["name"] for item in deployments}
+    assert not isinstance(FACTS.deployments, Unasked)
+    others = [one for one in FACTS.deployments if one["metadata"]["name"] not in kinds]
+    return replace(FACTS, deployments=[*others, *deployments])
 
 
 def flaws(found: tuple[Finding, ...] | list[Finding]) -> list[tuple[Level, str]]:

@@ -58,6 +58,11 @@ def found(*items: Json) -> list[tuple[Level, str]]:
             "VPA web takes the same pods first; part them by spec.selector",
             id="overlap",
         ),
+        pytest.param(
+            [VPA, make.vpa_json("young", mode="Off", created=timedelta(days=1)), WORKLOAD, POD],
+            None,
+            id="beside one that only recommends",
+        ),
     ],
 )  # fmt: skip
 def test_planted_faults(items: list[Json], message: str | None) -> None:
@@ -81,9 +86,16 @@ def test_unasked() -> None:
 def test_targets_that_have_to_be_looked_up() -> None:
     """A target that no snapshot holds is asked for, and what is heard of it is told."""
     vpa = make.vpa_json("odd", target="example.com/v1/Gadget/web")
-    snapshot = make.snapshot(VPA, WORKLOAD, POD, vpa, make.vpa_json("none", target=None))
+    snapshot = make.snapshot(
+        VPA,
+        WORKLOAD,
+        POD,
+        vpa,
+        make.vpa_json("none", target=None),
+        make.vpa_json("lost", target="apps/v1/Deployment/gone"),
+    )
     (lookup,) = targets(Pods(snapshot))
     assert lookup.key == KEY
     looked_up = {"default": {KEY: Failed("refused")}}
     found = flaws(list(of_vpas(replace(FACTS, pods=Pods(snapshot, looked_up)))))
-    assert "Gadget.example.com/web cannot be looked up: refused" in [told for _, told in found]
+    assert (Level.UNKNOWN, "Gadget.example.com/web cannot be looked up: refused") in found

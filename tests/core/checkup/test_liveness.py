@@ -1,4 +1,4 @@
-"""What is found about certificates, Leases, metrics and processes."""
+"""What is found about certificates, Leases and metrics."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pytest
 
 from app.core.checkup.facts import Facts
 from app.core.checkup.findings import Level, Unasked
-from app.core.checkup.liveness import of_certificate, of_components, of_leases, of_metrics
+from app.core.checkup.liveness import of_certificate, of_leases, of_metrics
 from app.model.certificates import Generation
 from tests import make
-from tests.core.checkup.healthy import FACTS, deployment, flaws, generation, lease
+from tests.core.checkup.healthy import FACTS, deployment, generation, lease, with_one
 
 Json = dict[str, Any]
-UPSTREAM = "registry.k8s.io/autoscaling/vpa-{}:1.8.1"
-DOUBLED = "upstream's {} still runs, and does the same as ours"
 HEARTBEAT = "vpa-admission-controller"
 
 
@@ -45,7 +43,8 @@ def test_certificates(certificate: Generation | Unasked | None, level: Level, wo
         pytest.param(FACTS.leases, [Level.FINE, Level.FINE], id="alive"),
         pytest.param([], [Level.SERIOUS], id="none"),
         pytest.param([lease(HEARTBEAT, timedelta(minutes=2))], [Level.SERIOUS], id="stale"),
-        pytest.param([lease(HEARTBEAT, timedelta(seconds=-9))], [Level.FINE], id="ahead"),
+        pytest.param([lease(HEARTBEAT, timedelta(seconds=-3))], [Level.FINE], id="ahead"),
+        pytest.param([lease(HEARTBEAT, timedelta(seconds=-9))], [Level.WARNING], id="far ahead"),
         pytest.param(
             [{"metadata": {"name": HEARTBEAT}, "spec": {}}], [Level.SERIOUS], id="never renewed"
         ),
@@ -63,6 +62,15 @@ def test_certificates(certificate: Generation | Unasked | None, level: Level, wo
             [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(hours=9), holder="")],
             [Level.FINE],
             id="a leader that stepped down",
+        ),
+        pytest.param(
+            [
+                lease(HEARTBEAT, timedelta()),
+                lease("vpa-updater", timedelta()),
+                lease("vpa-updater-lease", timedelta(hours=9)),
+            ],
+            [Level.FINE, Level.FINE, Level.NOTE],
+            id="a leader of another installation",
         ),
         pytest.param(Unasked("refused"), [Level.UNKNOWN], id="unasked"),
     ],
@@ -87,19 +95,6 @@ def test_metrics(metrics: list[Json] | Unasked, level: Level, word: str) -> None
     (finding,) = of_metrics(replace(FACTS, metrics=metrics))
     assert finding.level is level
     assert word in finding.message
-
-
-def with_one(*deployments: Json) -> Facts:
-    """Return an installation with these processes instead of the usual ones of their kind."""
-    kinds = {item["metadata"]["name"] for item in deployments}
-    assert not isinstance(FACTS.deployments, Unasked)
-    others = [one for one in FACTS.deployments if one["metadata"]["name"] not in kinds]
-    return replace(FACTS, deployments=[*others, *deployments])
-
-
-def theirs(component: str, *args: str, replicas: int = 1) -> Json:
-    """Return upstream's process."""
-    return deployment(component, *args, image=UPSTREAM.format(component), replicas=replicas)
 
 
 @pytest.mark.parametrize(
@@ -139,73 +134,3 @@ def test_usage_from_elsewhere(facts: Facts, level: Level, word: str) -> None:
     (finding,) = of_metrics(replace(facts, metrics=Unasked("404")))
     assert finding.level is level
     assert word in finding.message
-
-
-@pytest.mark.parametrize(
-    ("facts", "found"),
-    [
-        pytest.param(FACTS, [], id="ours"),
-        pytest.param(
-            with_one(deployment("updater", available=0)),
-            [(Level.SERIOUS, "no pod of the updater is available")],
-            id="down",
-        ),
-        pytest.param(
-            with_one(deployment("updater", replicas=0)),
-            [(Level.WARNING, "the updater is scaled to zero")],
-            id="scaled to zero",
-        ),
-        pytest.param(
-            with_one(deployment("updater"), theirs("updater")),
-            [(Level.SERIOUS, DOUBLED.format("updater"))],
-            id="both",
-        ),
-        pytest.param(
-            with_one(theirs("updater")),
-            [(Level.NOTE, "upstream's updater runs")],
-            id="upstream's alone",
-        ),
-        pytest.param(
-            with_one(deployment("updater"), theirs("updater", replicas=0)), [], id="the way back"
-        ),
-        pytest.param(
-            with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), [], id="dry"
-        ),
-        pytest.param(
-            with_one(deployment("recommender", "--recommender-name=b"), theirs("recommender")),
-            [],
-            id="two names",
-        ),
-        pytest.param(
-            with_one(
-                deployment("recommender", "--recommender-name", "b"),
-                theirs("recommender", "--recommender-name=b"),
-            ),
-            [(Level.SERIOUS, DOUBLED.format("recommender"))],
-            id="one name for two",
-        ),
-        pytest.param(
-            with_one(deployment("admission-controller"), theirs("admission-controller")),
-            [(Level.SERIOUS, DOUBLED.format("admission-controller"))],
-            id="two webhooks",
-        ),
-        pytest.param(
-            with_one(deployment("updater", image="nginx")),
-            [(Level.NOTE, "it was not found; it may run by other means")],
-            id="something else of that name",
-        ),
-        pytest.param(
-            replace(FACTS, deployments=[{"metadata": {"name": "web"}}]),
-            [(Level.NOTE, "it was not found; it may run by other means")] * 3,
-            id="none",
-        ),
-        pytest.param(
-            replace(FACTS, deployments=Unasked("refused")),
-            [(Level.UNKNOWN, "could not be looked at: refused")],
-            id="unasked",
-        ),
-    ],
-)  # fmt: skip
-def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
-    """Processes that are down, doubled or absent are named; those that agreed are not."""
-    assert flaws(list(of_components(facts))) == found

@@ -28,6 +28,9 @@ UPSTREAM = {
     "clientConfig": hook()["clientConfig"]
     | {"service": {"namespace": "kube-system", "name": SERVICE[1]}}
 }
+NOBODY = {
+    "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": [""]}]}
+}
 BOTH = {"clientConfig": hook()["clientConfig"] | {"caBundle": bundle(CA + OTHER_CA)}}
 ROTATING = configuration("vpa-webhook-config", hook(**BOTH))
 JUDGING = configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io", **BOTH))
@@ -73,8 +76,17 @@ def client(**changes: object) -> Json:
         pytest.param(
             registered(namespaceSelector={"matchLabels": {"size": "yes"}}),
             Level.NOTE,
-            "namespaceSelector leave some pods out",
+            "namespaceSelector leaves some pods out",
             id="a selector",
+        ),
+        pytest.param(
+            registered(objectSelector={"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+            Level.NOTE,
+            "objectSelector leaves some pods out",
+            id="a selector of expressions",
+        ),
+        pytest.param(
+            registered(**UPSTREAM), Level.WARNING, "was left behind", id="a judge of nobody"
         ),
         pytest.param(
             registered(**client(caBundle=bundle(OTHER_CA))),
@@ -147,7 +159,10 @@ def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
     [
         pytest.param(FACTS, id="a service"),
         pytest.param(registered(**URL), id="a URL that public CAs vouch for"),
-        pytest.param(replace(registered(**UPSTREAM), validating=[]), id="upstream's webhook"),
+        pytest.param(
+            replace(registered(**UPSTREAM, **NOBODY), validating=Unasked("refused")),
+            id="upstream's webhook",
+        ),
         pytest.param(
             replace(
                 FACTS, certificate=OTHERS, mutating=[ROTATING], validating=[JUDGING]
@@ -173,3 +188,10 @@ def test_several_of_ours_under_other_names() -> None:
         one for one in of_webhook(replace(FACTS, mutating=both)) if "more than" in one.message
     )
     assert found.fix == "kubectl delete mutatingwebhookconfiguration b"
+
+
+def test_upstreams_configuration_is_not_deleted() -> None:
+    """What upstream's chart made is not made anew by anybody, so no command deletes it."""
+    facts = registered(clientConfig=UPSTREAM["clientConfig"] | {"caBundle": None})
+    found = next(one for one in of_webhook(facts) if "carries no CA" in one.message)
+    assert found.fix == "kubectl get mutatingwebhookconfiguration/vpa-webhook-config -o yaml"

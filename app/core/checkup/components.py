@@ -1,0 +1,141 @@
+"""Which processes run, ours and upstream's, and how each is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from app.core.checkup.facts import Facts, Json
+from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+
+ADMISSION: Final = "admission-controller"
+COMPONENTS: Final = (ADMISSION, "recommender", "updater")
+_UPSTREAM: Final = re.compile(rf"(?:^|/)vpa-({'|'.join(COMPONENTS)})(?:[:@-]|$)")
+_OURS: Final = "plumbline"
+
+Found = Mapping[str, list[Json]]
+
+
+def of_components(facts: Facts) -> Iterator[Finding]:
+    """Judge which processes run, ours and upstream's."""
+    if isinstance(facts.deployments, Unasked):
+        yield unknown(Check.COMPONENTS, "deployment", facts.deployments)
+        return
+    ours, theirs = by_component(facts.deployments)
+    for component in COMPONENTS:
+        mine, upstream = ours.get(component, []), theirs.get(component, [])
+        yield from (_ready(component, item) for item in mine)
+        yield from (_upstream(component, item, mine) for item in upstream)
+        if not mine and not upstream:
+            about = f"deployment/vpa-{component}"
+            told = "it was not found; it may run by other means"
+            yield Finding(Check.COMPONENTS, Level.NOTE, about, told, is_absence=True)
+
+
+def by_component(deployments: Sequence[Json]) -> tuple[Found, Found]:
+    """Return our Deployments and upstream's, each by the process that it runs."""
+    ours: dict[str, list[Json]] = {}
+    theirs: dict[str, list[Json]] = {}
+    for item in deployments:
+        labels = item.get("metadata", {}).get("labels") or {}
+        component = labels.get("app.kubernetes.io/component")
+        if labels.get("app.kubernetes.io/name") == _OURS and component in COMPONENTS:
+            ours.setdefault(component, []).append(item)
+            continue
+        for container in _containers(item):
+            if found := _UPSTREAM.search(str(container.get("image"))):
+                theirs.setdefault(found[1], []).append(item)
+    return ours, theirs
+
+
+def place_of(component: str, facts: Facts) -> tuple[str, str]:
+    """Return the namespace of a process, and what kubectl calls it; ours goes before upstream's."""
+    if not isinstance(facts.deployments, Unasked):
+        ours, theirs = by_component(facts.deployments)
+        for item in (*ours.get(component, ()), *theirs.get(component, ())):
+            namespace, name = _place(item)
+            return namespace, f"deployment/{name}"
+    return facts.namespace, f"deployment/vpa-{component}"
+
+
+def logs_of(component: str, facts: Facts) -> str:
+    """Return the command that shows what a process says, or that installs one if there is none."""
+    namespace, about = place_of(component, facts)
+    is_known = isinstance(facts.deployments, Unasked) or any(
+        component in found for found in by_component(facts.deployments)
+    )
+    if is_known:
+        return f"kubectl -n {namespace} logs {about} --tail=50"
+    verb = component.partition("-")[0]
+    return f"plumbline manifests {verb} | kubectl apply --server-side --force-conflicts -f -"
+
+
+def _containers(item: Json) -> Sequence[Json]:
+    spec = item.get("spec", {}).get("template", {}).get("spec", {})
+    found: Sequence[Json] = spec.get("containers") or ()
+    return found
+
+
+def _place(item: Json) -> tuple[str, str]:
+    metadata = item.get("metadata", {})
+    return str(metadata.get("namespace")), str(metadata.get("name"))
+
+
+def _ready(component: str, item: Json) -> Finding:
+    namespace, name = _place(item)
+    about = f"deployment/{name}"
+    wanted = item.get("spec", {}).get("replicas", 1)
+    ready = item.get("status", {}).get("availableReplicas", 0)
+    if not wanted:
+        told = f"the {component} is scaled to zero"
+        fix = f"kubectl -n {namespace} scale {about} --replicas=1"
+        return Finding(Check.COMPONENTS, Level.WARNING, about, told, fix)
+    if not ready:
+        told = f"no pod of the {component} is available"
+        fix = f"kubectl -n {namespace} describe {about}"
+        return Finding(Check.COMPONENTS, Level.SERIOUS, about, told, fix)
+    return Finding(Check.COMPONENTS, Level.FINE, about, f"{ready} of {wanted} available")
+
+
+def _upstream(component: str, item: Json, ours: Sequence[Json]) -> Finding:
+    namespace, name = _place(item)
+    about = f"deployment/{name}"
+    fix = f"kubectl -n {namespace} scale {about} --replicas=0"
+    if not item.get("spec", {}).get("replicas", 1):
+        told = f"upstream's {component} is scaled to zero, ready for the way back"
+        return Finding(Check.COMPONENTS, Level.FINE, about, told)
+    if not ours:
+        told = f"upstream's {component} runs, and ours does not"
+        return Finding(Check.COMPONENTS, Level.NOTE, about, told)
+    if _is_aside(component, item, ours):
+        told = f"upstream's {component} runs beside ours, and they do not meet"
+        return Finding(Check.COMPONENTS, Level.FINE, about, told)
+    told = f"upstream's {component} still runs, and does the same as ours"
+    return Finding(Check.COMPONENTS, Level.SERIOUS, about, told, fix)
+
+
+def _is_aside(component: str, upstream: Json, ours: Sequence[Json]) -> bool:
+    """Whether two processes have agreed on who does what."""
+    if component == "updater":
+        return all(flag(item, "dry-run") not in ("", "false") for item in ours)
+    if component == "recommender":
+        theirs = flag(upstream, "recommender-name") or "default"
+        return all((flag(item, "recommender-name") or "default") != theirs for item in ours)
+    return False
+
+
+def flag(item: Json, name: str) -> str:
+    """Return the value of a flag on a Deployment's command line, empty if it is not there."""
+    words = [
+        word
+        for one in _containers(item)
+        for key in ("command", "args")
+        for word in one.get(key) or ()
+    ]
+    for index, word in enumerate(words):
+        flag, equals, value = str(word).lstrip("-").partition("=")
+        if flag == name:
+            following = words[index + 1 : index + 2]
+            return value if equals else "".join(map(str, following)) or "true"
+    return ""
