@@ -15,13 +15,19 @@ from datetime import datetime
 from functools import partial
 from math import inf
 
-from app.core.recommendation.checkpoints import Checkpoint, patch_of, to_json
+from app.core.recommendation.checkpoints import (
+    Checkpoint,
+    own_annotations,
+    patch_of,
+    to_json,
+)
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.publications import Publication, Why
 from app.core.recommendation.status import status_patch
-from app.model.errors import NotFound
-from app.ports import CHECKPOINTS, VPAS, Clock, Cluster
+from app.model.errors import Conflict, Invalid, NotFound
+from app.model.fields import object_at
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, PatchKind
 from app.telemetry.recommender import RecommenderMetrics, Written
 from app.workers.pen import Fate, Pen, Write
 
@@ -151,12 +157,37 @@ class Writing:
         self._desk.cluster.patch(VPAS, one.namespace, one.name, body, subresource="status")
 
     def _put(self, one: Checkpoint) -> None:
-        item, cluster = to_json(one), self._desk.cluster
-        body = patch_of(item, parity=self._rules.parity)
+        item, parity = to_json(one), self._rules.parity
+        place = (CHECKPOINTS, one.namespace, one.name)
+        body = patch_of(item, parity=parity)
         try:
-            cluster.patch(CHECKPOINTS, one.namespace, one.name, body)
+            self._desk.cluster.patch(*place, body)
         except NotFound:
-            cluster.create(CHECKPOINTS, one.namespace, item)
+            self._desk.cluster.create(CHECKPOINTS, one.namespace, item)
+        except Invalid:
+            if parity or not self._annotated(one, item):
+                raise
+            self._desk.cluster.patch(*place, body)
+
+    def _annotated(self, one: Checkpoint, item: Json) -> bool:
+        """Annotate a checkpoint that has no annotations at all, and return whether it was one.
+
+        Raises:
+            Conflict: it belongs to another container.
+        """
+        cluster, place = self._desk.cluster, (CHECKPOINTS, one.namespace)
+        field = f"metadata.name={one.name}"
+        for stored in cluster.list(*place, field_selector=field).items:
+            metadata = object_at(stored, "metadata", "")
+            if stored.get("spec") != item["spec"]:
+                whose = f"container {one.container} of VPA {one.vpa}"
+                name = f"checkpoint {one.namespace}/{one.name}"
+                raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
+            if not metadata.get("annotations"):
+                ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
+                cluster.patch(*place, one.name, {"metadata": ours}, kind=PatchKind.MERGE)
+                return True
+        return False
 
     def _delete(self, one: CheckpointName) -> None:
         namespace, name, uid = one

@@ -186,6 +186,62 @@ def test_failed_checkpoints_come_again() -> None:
     assert "zoo-app" in scene.checkpoints()
 
 
+def stored(labels: Json, annotations: Json, container: str = "app") -> Json:
+    """Return a checkpoint of the VPA web as somebody else may have left it."""
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscalerCheckpoint",
+        "metadata": {
+            "namespace": "default",
+            "name": "web-app",
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": {"vpaObjectName": "web", "containerName": container},
+        "status": {"version": "v3", "cpuHistogram": {}, "memoryHistogram": {}},
+    }
+
+
+@pytest.mark.parametrize("annotations", [{}, {"team": "web"}])
+def test_what_others_noted_on_a_checkpoint_stays(annotations: Json) -> None:
+    """Labels and annotations of others are left alone, whether or not there are any."""
+    scene = Scene()
+    scene.apply(stored({"backup": "daily"}, annotations))
+    scene.rounds(2)
+
+    found = scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app")
+    ours = {"vpa.plumbline/open-windows", "vpa.plumbline/oom-kills"}
+    assert found["metadata"]["annotations"].keys() == annotations.keys() | ours
+    assert annotations.items() <= found["metadata"]["annotations"].items()
+    assert found["metadata"]["labels"] == {"backup": "daily"}
+    assert found["status"]["totalSamplesCount"] == 1
+    assert count(scene, "failed", "checkpoint") == 0
+
+
+@pytest.mark.parametrize("annotations", [{}, {"team": "web"}])
+def test_the_checkpoint_of_another_container_stays(
+    annotations: Json, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What appeared under our name later is not touched; a line says whose it is not."""
+    scene = Scene()
+    scene.recommender.tick(scene.sandbox.clock.now())
+    scene.sandbox.cluster.delete(CHECKPOINTS, "default", "web-app")
+    scene.apply(stored({}, annotations, "other"))
+    before = scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app")
+    scene.sandbox.advance(3600)
+    scene.rounds(1)
+
+    assert scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app") == before
+    assert count(scene, "failed", "checkpoint") == 1
+    sentence = (
+        "checkpoint default/web-app cannot be written for container app of VPA web: "
+        "it belongs to another one"
+    )
+    assert [one.__dict__["error"] for one in caplog.records if "error" in one.__dict__] == [
+        sentence
+    ]
+
+
 def test_orphans_go_although_writing_took_all_its_time() -> None:
     """W107: deleting them has a time of its own."""
     scene = Scene()

@@ -28,6 +28,7 @@ from app.core.recommendation.moments import (
     moment,
     nanoseconds,
 )
+from app.model import patches
 from app.model.errors import BadObject
 from app.model.fields import (
     Object,
@@ -44,11 +45,12 @@ API_VERSION: Final = "autoscaling.k8s.io/v1"
 KIND: Final = "VerticalPodAutoscalerCheckpoint"
 WINDOWS_ANNOTATION: Final = "vpa.plumbline/open-windows"
 KILLS_ANNOTATION: Final = "vpa.plumbline/oom-kills"
+_NOTHING: Final = "[]"
 
 _MOST_TOTAL: Final = 1e60  # far more than a hundred half-lives of samples can weigh
 _MOST_COUNT: Final = 2**62
 _MOST_BYTES: Final = 2**62
-_KILLS_BYTES: Final = 96 * 1024  # open windows take up to 160 KiB
+_KILLS_BYTES: Final = 64 * 1024  # open windows take up to 160 KiB, the rest is for others
 _KILL_BYTES: Final = 16  # of a kill, beside the name of its pod
 
 Json = dict[str, Any]
@@ -136,19 +138,29 @@ def to_json(checkpoint: Checkpoint) -> Json:
     }
 
 
+def own_annotations(item: Json) -> dict[str, str]:
+    """Return all that we annotate a checkpoint with, be it that there is nothing to tell."""
+    told = item["metadata"].get("annotations", {})
+    return {key: told.get(key, _NOTHING) for key in (WINDOWS_ANNOTATION, KILLS_ANNOTATION)}
+
+
 def patch_of(item: Json, *, parity: bool) -> list[Json]:
     """Return the JSON patch that brings a stored checkpoint up to date.
 
-    It fails on an object of the same name that belongs to another container.
+    It fails on an object of the same name that belongs to another container, and on one without
+    any annotations; those of others stay.
     """
     if parity:
         return [{"op": "replace", "path": "/status", "value": item["status"]}]
-    spec, annotations = item["spec"], item["metadata"].get("annotations", {})
+    spec = item["spec"]
     return [
-        {"op": "test", "path": "/spec/vpaObjectName", "value": spec["vpaObjectName"]},
-        {"op": "test", "path": "/spec/containerName", "value": spec["containerName"]},
-        {"op": "add", "path": "/metadata/annotations", "value": annotations},
-        {"op": "add", "path": "/status", "value": item["status"]},
+        patches.test(("spec", "vpaObjectName"), spec["vpaObjectName"]),
+        patches.test(("spec", "containerName"), spec["containerName"]),
+        *(
+            patches.add(("metadata", "annotations", key), text)
+            for key, text in own_annotations(item).items()
+        ),
+        patches.add(("status",), item["status"]),
     ]
 
 
