@@ -23,7 +23,7 @@ from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
 from app.manifests.rights import OPTIONS, RIGHTS, Right
 from app.model.certificates import Generation
-from app.model.errors import BadObject, ClusterError, NotFound
+from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import object_at, time_at
 from app.model.lookups import Lookup
 from app.ports import (
@@ -108,7 +108,7 @@ def _asked(ask: Callable[[], T]) -> T | Unasked:
     try:
         return ask()
     except (ClusterError, BadObject) as error:
-        return Unasked(str(error))
+        return Unasked(str(error), isinstance(error, Refused))
 
 
 def _all(cluster: KubeCluster, resource: Resource, namespace: str = "") -> Sequence[Json]:
@@ -188,7 +188,7 @@ def _tried(cluster: KubeCluster) -> Tried | Unasked:
             return Tried(Trial.REFUSED)
         if "failed calling webhook" in error.message:
             return Tried(Trial.NOT_CALLED, error.message)
-        return Unasked(str(error))
+        return Unasked(str(error), isinstance(error, Refused))
     return Tried(Trial.PASSED)
 
 

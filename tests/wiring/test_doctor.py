@@ -233,12 +233,12 @@ def test_rights(server: ApiServer, tmp_path: Path) -> None:
 def test_what_may_not_be_asked(server: ApiServer, tmp_path: Path) -> None:
     """Whatever is refused is unknown, and the rest is looked at all the same."""
     for path in ("customresourcedefinitions", "mutatingwebhook", "deployments", "accessreviews",
-                 "secrets", "pods", "leases?fieldManager"):  # fmt: skip
+                 "secrets", "pods", "leases?fieldManager", "metrics"):  # fmt: skip
         server.fail(path, 403, times=20)
     found = levels(of_server(server, tmp_path))
     assert {check for check, told in found.items() if Level.UNKNOWN in told} >= {
         Check.DEFINITIONS, Check.COMPONENTS, Check.RIGHTS, Check.WEBHOOK, Check.CERTIFICATE,
-        Check.CLOCK, Check.VPAS,
+        Check.CLOCK, Check.VPAS, Check.METRICS,
     }  # fmt: skip
 
 

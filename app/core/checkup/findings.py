@@ -48,6 +48,7 @@ class Unasked:
     """A fact that could not be had, and why."""
 
     why: str
+    is_refused: bool = False  # whoever asked may not know it
 
 
 def unknown(check: Check, about: str, fact: Unasked) -> Finding:

@@ -147,6 +147,8 @@ def _without_metrics(about: str, found: Unasked, facts: Facts) -> Finding:
         if all(flag(one, "storage") == "prometheus" for one in recommenders):
             told = f"only Prometheus tells how much pods use, at a start: {found.why}"
             return Finding(Check.METRICS, Level.WARNING, about, told, _METRICS_SERVER)
+    if found.is_refused:
+        return unknown(Check.METRICS, about, found)
     told = f"nobody tells how much pods use: {found.why}"
     return Finding(Check.METRICS, Level.SERIOUS, about, told, _METRICS_SERVER)
 

@@ -85,6 +85,7 @@ def test_leases(leases: list[Json] | Unasked, found: list[Level]) -> None:
     [
         (FACTS.metrics, Level.FINE, "20s old"),
         (Unasked("404"), Level.SERIOUS, "nobody tells how much pods use: 404"),
+        (Unasked("403", is_refused=True), Level.UNKNOWN, "could not be looked at: 403"),
         ([], Level.WARNING, "knows of no pod"),
         ([{"timestamp": "now"}], Level.WARNING, "knows of no pod"),
         ([{"timestamp": make.time(timedelta(hours=1))}], Level.SERIOUS, "60m old"),
