@@ -6,7 +6,7 @@ counts; what is not is told of in one sentence. Upstream throws everything away 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import quote
@@ -40,7 +40,12 @@ class ExternalUsage:
         self._threads = threads
         self._seconds = seconds
 
-    def pages(self, vpas: Iterable[ObservedVpa], snapshot: Snapshot) -> Iterator[Sequence[Object]]:
+    def pages(
+        self,
+        vpas: Iterable[ObservedVpa],
+        snapshot: Snapshot,
+        may_ask: Callable[[], bool] = lambda: True,
+    ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
         Raises:
@@ -56,7 +61,7 @@ class ExternalUsage:
             return
         items: list[Object] = []
         errors: list[PlumblineError] = []
-        for found in self._found(questions):
+        for found in self._found(questions, may_ask):
             if isinstance(found, PlumblineError):
                 errors.append(found)
             else:
@@ -67,13 +72,13 @@ class ExternalUsage:
             raise Unavailable(f"{count}: {errors[0]}")
 
     def _found(
-        self, questions: Sequence[ExternalQuestion]
+        self, questions: Sequence[ExternalQuestion], may_ask: Callable[[], bool]
     ) -> Iterator[Sequence[Object] | PlumblineError]:
         """Yield what each answer tells, or why there is none."""
         until = self._clock.monotonic() + self._seconds
 
         def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            if self._clock.monotonic() >= until:
+            if self._clock.monotonic() >= until or not may_ask():
                 return Unavailable(f"{_path(question)}: the time for it was over")
             try:
                 return external_items(question, self._answer(question), self._rules)

@@ -31,6 +31,7 @@ from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
 from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
 from app.workers.external_usage import ExternalUsage
+from app.workers.leaving import leavable
 from app.workers.lookout import Lookout
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources
@@ -249,7 +250,9 @@ class Recommender:
         external = self._around.external_usage
         if external is None:
             return self._pages(POD_METRICS)
-        return external.pages(self._lookout.vpas.values(), self._around.snapshot())
+        vpas = self._lookout.vpas.values()
+        found = external.pages(vpas, self._around.snapshot(), self._may_write)
+        return leavable(found, self._may_write)
 
     # --- writing
 
@@ -301,6 +304,9 @@ class Recommender:
             yield from page
 
     def _pages(self, resource: Resource) -> Iterator[Sequence[Json]]:
+        return leavable(self._listed(resource), self._may_write)
+
+    def _listed(self, resource: Resource) -> Iterator[Sequence[Json]]:
         token = ""
         while True:
             page = self._around.cluster.list(

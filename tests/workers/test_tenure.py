@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event, Thread
 
 import pytest
 
@@ -10,6 +11,7 @@ from app.ports import CHECKPOINTS, VPAS
 from app.workers.recommender import Recommender
 from app.workers.tenure import Tenure, Terms
 from tests.sandbox.worlds import deployment
+from tests.workers.stage import Call
 from tests.workers.test_recommender import LOAD, Scene, vpa
 
 
@@ -107,6 +109,29 @@ def test_an_end_in_the_middle_of_a_round(office: Office) -> None:
 
     office.tenure.close(scene.sandbox.clock.now())
     assert scene.checkpoints() == ["late-app", "web-app"]
+    assert office.samples() == 2
+
+
+def test_an_end_while_usage_is_read(office: Office) -> None:
+    """Told to end, a round does not wait for usage, and its history is stored all the same."""
+    office.minutes(2)
+    scene, is_asked, answer = office.scene, Event(), Event()
+
+    def hang(call: Call) -> None:
+        if call.verb == "list":
+            is_asked.set()
+            answer.wait(30)
+
+    scene.watched.before = hang
+    work = Thread(target=office.tenure.tick, args=(scene.sandbox.clock.now(),), daemon=True)
+    work.start()
+    assert is_asked.wait(20)
+    office.tenure.hurry()
+    work.join(20)
+    assert not work.is_alive()
+
+    office.tenure.close(scene.sandbox.clock.now())
+    answer.set()
     assert office.samples() == 2
 
 
