@@ -13,11 +13,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import httpx
+
 from bench import admission, creation, growth, recommender, updater
 from bench.circumstances import Options
 from bench.figures import Result, table
 from bench.pages import keep
+from tests.cluster.api import Refusal
 from tests.cluster.parts import Unavailable
+from tests.cluster.programs import GaveUp
 
 BENCHES: Final[Mapping[str, Callable[[Options], Result]]] = {
     "admission": admission.bench,
@@ -39,15 +43,26 @@ def main() -> None:
         parser.error(f"there is no bench {', '.join(sorted(unknown))}")
     options = Options(told.rounds or (1 if told.quick else 3), told.quick)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that programs end, too
-    for name in told.names or BENCHES:
-        began = time.monotonic()
-        print(f"{name} ...", flush=True)
-        try:
-            found = BENCHES[name](options)
-        except Unavailable as error:
-            raise SystemExit(str(error)) from error
-        print(table(found.rows), flush=True)
-        print(f"{name} took {time.monotonic() - began:.0f} s: {keep(found)}\n", flush=True)
+    names = list(told.names or BENCHES)
+    failed = [name for name in names if not _measured(name, options)]
+    if failed:
+        raise SystemExit(f"not measured: {', '.join(failed)}")
+
+
+def _measured(name: str, options: Options) -> bool:
+    """Make one bench; tell whether it came to its end, for the others can be made all the same."""
+    began = time.monotonic()
+    print(f"{name} ...", flush=True)
+    try:
+        found = BENCHES[name](options)
+    except Unavailable as error:
+        raise SystemExit(str(error)) from error
+    except (GaveUp, Refusal, httpx.HTTPError) as error:
+        print(f"{name} failed after {time.monotonic() - began:.0f} s: {error}\n", flush=True)
+        return False
+    print(table(found.rows), flush=True)
+    print(f"{name} took {time.monotonic() - began:.0f} s: {keep(found)}\n", flush=True)
+    return True
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from typing import Final
 import orjson
 
 from bench.circumstances import Options, result
-from bench.figures import Found, Result, Row, Wanted
+from bench.figures import SIDES, Found, Result, Row, Wanted
 from bench.reviews import review
 from bench.spent import memory_mb
-from bench.stage import Stage, running, stage
+from bench.stage import Stage, running, shown, stage
 from bench.webhooks import FLAGS, NAMESPACE, Called, certificates, fill, webhook
 from bench.wrk import Load, Seen, load
 from tests.cluster.control_plane import HOST
@@ -51,20 +51,19 @@ def bench(options: Options) -> Result:
     with stage() as on:
         certificates(on.folder)
         bodies = _bodies(on.folder)
-        rows.append(_ceiling(on, bodies, options))
+        rows += _ceiling(on, bodies, options)
         for scene in (few, many):
             rows += _rows(on, bodies, scene, options)
         rows.append(_memory(on, options.size(20_000, 3000), options))
     size = len(orjson.dumps(review(NAMESPACE, "app-100", REVIEWS)))
-    words = " ".join([*FLAGS, "--port=... --tls-cert-file=... --kubeconfig=..."])
+    flags = (*FLAGS, "--port=...", "--tls-cert-file=...", "--tls-private-key=...")
     return result(
         "admission",
         "Admission",
         options,
         rows,
         [
-            f"admission-controller {words}",
-            f"plumbline admission {words}",
+            *(shown(side, "admission", flags) for side in SIDES),
             f"wrk -t2 -c{CONNECTIONS} --latency -s load.lua https://{HOST}:PORT",
         ],
         [
@@ -84,15 +83,22 @@ def _bodies(folder: Path) -> Path:
     return path
 
 
-def _ceiling(on: Stage, bodies: Path, options: Options) -> Row:
-    rates = []
+def _ceiling(on: Stage, bodies: Path, options: Options) -> list[Row]:
+    found = Found()
     with _echo(on.folder) as called:
         for number in range(options.rounds):
             load(on.folder, Load(called.url, bodies, 1, CONNECTIONS), called.session)
             asked = Load(called.url, bodies, options.size(8, 2), CONNECTIONS)
-            rates.append(load(on.folder, asked, called.session).rate)
-            print(f"  echo, round {number + 1}: {rates[-1]:,.0f}/s", flush=True)
-    return Row("a plain TLS echo in Python, the ceiling", "1/s", ours=tuple(rates))
+            seen = load(on.folder, asked, called.session)
+            found.add("ours", "rate", seen.rate)
+            found.add("ours", "cpu", seen.cpu_us)
+            text = f"{seen.rate:,.0f}/s, {seen.cpu_us:.0f} us a request"
+            print(f"  echo, round {number + 1}: {text}", flush=True)
+    what = "a plain TLS echo in Python, the ceiling"
+    return [
+        found.row("rate", f"{what}: rate", "1/s"),
+        found.row("cpu", f"{what}: CPU a request", "us"),
+    ]
 
 
 @contextmanager

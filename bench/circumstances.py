@@ -30,9 +30,9 @@ class Options:
         return quick if self.is_quick else full
 
     def turns(self) -> Iterator[tuple[int, str]]:
-        """Yield the number of the round and the side whose turn it is."""
+        """Yield the number of the round and the side whose turn it is; who begins changes."""
         for number in range(1, self.rounds + 1):
-            for side in SIDES:
+            for side in SIDES if number % 2 else reversed(SIDES):
                 yield number, side
 
 

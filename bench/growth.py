@@ -9,11 +9,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from statistics import median
 from typing import Final
 
 from app.core.updating.memory import Memory
-from app.core.updating.plan import plan
+from app.core.updating.plan import Around, plan
 from app.core.updating.rules import UpdateRules
 from app.model.gates import NO_GATES
 from bench.circumstances import Options, result
@@ -24,6 +25,7 @@ from bench.updater_plan import NOW, PODS, VPAS, build
 
 FACTORS: Final = (1, 4, 16)
 _REVIEWS: Final = 4000
+_AGAIN: Final = 5
 
 
 def bench(options: Options) -> Result:
@@ -56,6 +58,7 @@ def _works(options: Options) -> Mapping[str, _Work]:
         "a review decided": ("VPAs in the namespace", options.size(125, 25), _review, constant),
         "a round of the recommender": ("pods", options.size(2000, 400), _tick, linear),
         "a round of the updater, nothing known before": ("pods", pods, _plan, linear),
+        "a round of the updater, nothing changed": ("pods", pods, _plan_again, linear),
     }
 
 
@@ -75,3 +78,14 @@ def _plan(pods: int) -> float:
     begun = time.process_time()
     plan(snapshot, UpdateRules(), NO_GATES, Memory(), NOW)
     return time.process_time() - begun
+
+
+def _plan_again(pods: int) -> float:
+    snapshot, rules = build(pods // PODS // VPAS), UpdateRules()
+    before = plan(snapshot, rules, NO_GATES, Memory(), NOW)
+    gc.collect()
+    begun = time.process_time()
+    for count in range(1, _AGAIN + 1):
+        now, around = NOW + count * timedelta(minutes=1), Around(before=before)
+        before = plan(snapshot, rules, NO_GATES, before.memory, now, around)
+    return (time.process_time() - begun) / _AGAIN

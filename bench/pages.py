@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,14 @@ ORDER: Final = ("admission", "creation", "recommender", "updater", "growth")
 _INTRODUCTION: Final = """\
 # Beside upstream
 
-Made by `make bench`; `make bench-NAME` makes one part of it anew.
+Made by `make bench`; `make bench-NAME` makes one part of it anew. It needs Go and wrk, builds
+upstream's programs itself, and leaves everything as it was.
 
 Both sides run on the same machine, by turns, against the same API server, objects and metrics, with
-what limits their calls to it lifted, and may use all cores. A cell shows the median of all rounds
-and, in brackets, the smallest and the largest; a ratio is that of the medians, ours to upstream's.
+what limits their calls to it lifted, and may use all cores. Who begins changes from round to round.
+A cell shows the median of all rounds and, in brackets, the smallest and the largest; a ratio is
+that of the medians, ours to upstream's. CPU is user and system time of all processes of a program.
+Memory is resident memory (RSS); what several processes of one program share counts once.
 """
 
 
@@ -43,7 +47,20 @@ def kept(folder: Path) -> Sequence[Result]:
 
 def page(results: Sequence[Result]) -> str:
     """Return a page of results."""
-    return "\n".join([_INTRODUCTION, *map(_part, results)])
+    return "\n".join([_INTRODUCTION, *_judged(results), *map(_part, results)])
+
+
+def _judged(results: Sequence[Result]) -> Iterator[str]:
+    """Yield all that is wanted, in one table."""
+    rows = [
+        replace(row, what=f"{result.name}: {row.what}")
+        for result in results
+        for row in result.rows
+        if row.holds is not None
+    ]
+    if rows:
+        kept = sum(row.holds is True for row in rows)
+        yield f"## What is wanted: {kept} of {len(rows)} hold\n\n{table(rows)}\n"
 
 
 def _part(result: Result) -> str:

@@ -154,6 +154,12 @@ def command(side: str, verb: str) -> list[str]:
     return [sys.executable, "-m", "app", verb]
 
 
+def shown(side: str, verb: str, flags: Sequence[str]) -> str:
+    """Return the command line of one side's program for people, without places of this run."""
+    name = _PROGRAMS.get(verb, verb) if side == "upstream" else f"plumbline {verb}"
+    return " ".join([name, "--kubeconfig=...", *LIFTED, *flags])
+
+
 def _key(item: Json) -> bytes:
     resource, namespace, name = place(item)
     group = f"{_GROUPED}/" if resource.group == _GROUPED else ""
