@@ -91,7 +91,10 @@ UPSTREAM = {
     """,
 }
 OURS = {
-    AdmissionSettings: "context host workers tls-cert-dir certs-dir selector-disjointness objects",
+    AdmissionSettings: """
+        context host workers tls-cert-dir certs-dir selector-disjointness objects
+        webhook-config-name
+    """,
     UpdaterSettings: """
         context dry-run prove useless-eviction-share parity update-concurrency vpa-summaries
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from app.manifests.rendering import yaml_text
-from app.manifests.rights import OPTIONS, RIGHTS, Reach, rules
+from app.manifests.rights import OPTIONS, RIGHTS, Reach, Right
 from app.manifests.webhooks import Registration, mutating, validating
 from app.ports import Json
 
@@ -27,12 +27,20 @@ _FILLED: Final[Mapping[str, str]] = {
     "- vpa-recommender-lease": '- {{ default "vpa-recommender-lease" '
     ".Values.recommender.leaderElection.resourceName }}",
     "- vpa-updater": '- {{ default "vpa-updater" .Values.updater.leaderElection.resourceName }}',
+    "- vpa-webhook-config": '- {{ include "plumbline.fullname" . }}-webhook-config',
+    "name: vpa-webhook-config": 'name: {{ include "plumbline.fullname" . }}-webhook-config',
     "name: vpa-webhook": f"name: {{{{ {_ADMISSION}.service.name }}}}",
     "failurePolicy: Ignore": f"failurePolicy: {{{{ {_HOOKS}.failurePolicy }}}}",
     "timeoutSeconds: 5": f"timeoutSeconds: {{{{ {_HOOKS}.timeoutSeconds }}}}",
     "labels: ADMISSION": "labels:\n"
     '    {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}',
 }
+# When rights that depend on a flag are granted.
+_ELECTS: Final = {
+    component: f'include "plumbline.elects" .Values.{component}'
+    for component in ("recommender", "updater")
+}
+_OWN_CERTIFICATES: Final = f"not {_ADMISSION}.certManager.enabled"
 
 
 def templates() -> str:
@@ -41,10 +49,20 @@ def templates() -> str:
     options = {name: (option.right,) for name, option in OPTIONS.items()}
     for component, rights in {**RIGHTS, **options}.items():
         for reach, kind in _KINDS.items():
-            if found := rules(rights, reach):
-                parts.append(_define(f"rules.{component}.{kind}", yaml_text(found)))
+            if found := [right for right in rights if right.reach is reach]:
+                text = "".join(_rule(right, component) for right in found)
+                parts.append(_define(f"rules.{component}.{kind}", text))
     parts.append(_define("registration", "".join(f"---\n{yaml_text(one)}" for one in _webhooks())))
     return "".join(parts)
+
+
+def _rule(right: Right, component: str) -> str:
+    text = yaml_text([right.rule()])
+    if right.only_with == "--leader-elect":
+        return f"{{{{- if {_ELECTS[component]} }}}}\n{text}{{{{- end }}}}\n"
+    if right.not_with == "--tls-cert-dir":
+        return f"{{{{- if {_OWN_CERTIFICATES} }}}}\n{text}{{{{- end }}}}\n"
+    return text
 
 
 def _define(name: str, text: str) -> str:

@@ -72,7 +72,7 @@ def option(name: str) -> str:
     """Return the YAML of the right that a flag needs."""
     found = OPTIONS[name]
     account = PROGRAMS[found.component].name
-    documents = roles(f"plumbline:{name}", account, [found.right], found.component)
+    documents = roles(f"plumbline:{account}:{name}", account, [found.right], found.component)
     return render(documents, header=printed_by(name))
 
 

@@ -39,7 +39,7 @@ class Program:
         """Return all that the process needs."""
         return [
             self._account(),
-            *roles(f"plumbline:{self.component}", self.name, self.rights, self.component),
+            *roles(f"plumbline:{self.name}", self.name, self.rights, self.component),
             self._deployment(),
             *([self._webhook_service()] if self.https_port else []),
             self._metrics_service(),

@@ -7,7 +7,7 @@ are compared with it, and docs/rights.md shows it to whoever must approve it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
@@ -18,6 +18,7 @@ _READ: Final = ("get", "list", "watch")
 _WATCH: Final = ("list", "watch")
 _RENEW: Final = ("get", "update")
 
+_LEASES: Final = "coordination.k8s.io"
 _VPA_GROUP: Final = "autoscaling.k8s.io"
 _VPAS: Final = "verticalpodautoscalers"
 
@@ -39,6 +40,9 @@ class Right:
     why: str
     names: tuple[str, ...] = ()
     reach: Reach = Reach.EVERYWHERE
+    named_by: str = ""  # the flag that gives the object another name
+    only_with: str = ""  # the flag without which nobody uses it
+    not_with: str = ""  # the flag with which nobody uses it
 
     def rule(self) -> Json:
         """Return it as a role holds it."""
@@ -68,12 +72,20 @@ def _owners(verbs: Sequence[str]) -> tuple[Right, ...]:
     )
 
 
-def _lease(name: str, why: str) -> tuple[Right, ...]:
-    group = "coordination.k8s.io"
-    return (
-        Right(group, ("leases",), ("create",), why, reach=Reach.AT_HOME),
-        Right(group, ("leases",), _RENEW, why, (name,), Reach.AT_HOME),
-    )
+def _lease(name: str, why: str, named_by: str, only_with: str = "") -> tuple[Right, ...]:
+    make = Right(_LEASES, ("leases",), ("create",), why, reach=Reach.AT_HOME, only_with=only_with)
+    return make, replace(make, verbs=_RENEW, names=(name,), named_by=named_by)
+
+
+def _election(name: str) -> tuple[Right, ...]:
+    why = "let one replica work"
+    return _lease(name, why, "--leader-elect-resource-name", "--leader-elect")
+
+
+def _own_certificates() -> tuple[Right, ...]:
+    why, flag = "share certificates", "--tls-cert-dir"
+    make = Right("", ("secrets",), ("create",), why, reach=Reach.AT_HOME, not_with=flag)
+    return make, replace(make, verbs=_RENEW, names=("vpa-tls-certs",))
 
 
 _WEBHOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -88,19 +100,23 @@ _ADMISSION: Final = (
         _RENEW,
         "keep the registration as it should be, and its CA",
         ("vpa-webhook-config",),
+        named_by="--webhook-config-name",
     ),
     Right("", ("events",), ("create",), "tell that somebody changed the registration"),
-    *_lease("vpa-admission-controller", "tell the updater that pods are admitted"),
+    *_lease(
+        "vpa-admission-controller",
+        "tell the updater that pods are admitted",
+        "--status-lease-name",
+    ),
     Right(
-        "coordination.k8s.io",
+        _LEASES,
         ("leases",),
         _RENEW,
-        "let one replica rotate certificates",
+        "let one replica register the webhook and rotate certificates",
         ("vpa-admission-controller-rotation",),
         Reach.AT_HOME,
     ),
-    Right("", ("secrets",), ("create",), "share certificates", reach=Reach.AT_HOME),
-    Right("", ("secrets",), _RENEW, "share certificates", ("vpa-tls-certs",), Reach.AT_HOME),
+    *_own_certificates(),
 )
 _ANSWER: Final = "say what a pod would get, when somebody asks"
 _RECOMMENDER: Final = (
@@ -128,7 +144,7 @@ _RECOMMENDER: Final = (
         ("create",),
         "know whether they may see them",
     ),
-    *_lease("vpa-recommender-lease", "let one replica work"),
+    *_election("vpa-recommender-lease"),
 )
 _UPDATER: Final = (
     Right(_VPA_GROUP, (_VPAS,), (*_WATCH, "patch"), "decide by them; sum up the decisions on them"),
@@ -143,14 +159,15 @@ _UPDATER: Final = (
     *_owners(_READ),
     Right("", ("events",), ("create",), "tell what was done, and what is stuck"),
     Right(
-        "coordination.k8s.io",
+        _LEASES,
         ("leases",),
         ("get",),
         "evict only while pods are admitted",
         ("vpa-admission-controller",),
         Reach.AT_HOME,
+        named_by="--admission-controller-status-lease-name",
     ),
-    *_lease("vpa-updater", "let one replica work"),
+    *_election("vpa-updater"),
 )
 RIGHTS: Final = {
     "admission-controller": _ADMISSION,
@@ -230,7 +247,10 @@ def _row(right: Right) -> str:
     where = f"{right.reach}, {names}" if names else right.reach
     group = f" of {_code(right.group)}" if right.group else ""
     resources = ", ".join(map(_code, right.resources))
-    return f"| {', '.join(right.verbs)} | {resources}{group} | {where} | {right.why} |\n"
+    why = right.why
+    why += f"; only with {_code(right.only_with)}" if right.only_with else ""
+    why += f"; not with {_code(right.not_with)}" if right.not_with else ""
+    return f"| {', '.join(right.verbs)} | {resources}{group} | {where} | {why} |\n"
 
 
 def _code(text: str) -> str:

@@ -26,6 +26,7 @@ _ADDRESS = re.compile(r"https://[^/?#@\s]+(/[^?#\s]*)?")
 class Registration:
     """Where the API server finds us, and for what it asks us."""
 
+    name: str = CONFIGURATION_NAME  # of both configurations
     service: str = "vpa-webhook"
     namespace: str = "kube-system"  # of the service and of our own pods
     port: int = 443
@@ -115,7 +116,7 @@ def _configuration(resource: Resource, registration: Registration, webhook: Json
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": {"name": CONFIGURATION_NAME, **labels},
+        "metadata": {"name": registration.name, **labels},
         "webhooks": [webhook],
     }
 

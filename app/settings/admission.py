@@ -137,6 +137,10 @@ class Registration:
         bool,
         Flag("register-webhook", SWITCH, "true", "keep the webhook configurations up to date"),
     ]
+    name: Annotated[
+        str,
+        Flag("webhook-config-name", TEXT, "vpa-webhook-config", "name of both configurations"),
+    ]
     service: Annotated[
         str, Flag("webhook-service", TEXT, "vpa-webhook", "service that leads to the HTTPS port")
     ]

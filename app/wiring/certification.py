@@ -108,6 +108,7 @@ def registration_of(settings: AdmissionSettings) -> webhooks.Registration:
     if asked.labels.problem:
         log.error("webhook labels not used", extra={"problem": asked.labels.problem})
     return webhooks.Registration(
+        name=asked.name,
         service=asked.service,
         namespace=settings.cluster.namespace,
         url=webhooks.webhook_url(asked.address, asked.port) if asked.by_url else "",

@@ -20,7 +20,7 @@ from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box, Space, template
-from tests.acceptance.test_manifests import AS_THE_BASE, DEPLOY, charted, kustomized
+from tests.acceptance.templates import AS_THE_BASE, DEPLOY, charted, kustomized
 from tests.cluster.api import Json
 from tests.cluster.parts import parts
 from tests.cluster.programs import eventually
@@ -39,7 +39,7 @@ def installed(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with control_plane(tmp_path_factory.mktemp("installed"), logs) as plane:
         found = Installed(plane, logs)
         try:
-            assert found.apply(kustomized(parts().path("kubectl"), DEPLOY / "base")) == []
+            assert found.apply(kustomized(DEPLOY / "base")) == []
             found.start()
             yield found
         finally:

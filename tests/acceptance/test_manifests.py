@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,64 +10,24 @@ import yaml
 
 from app.manifests.install import DOCUMENTS
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS
-from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install
+from tests.acceptance.templates import (
+    CHARTS,
+    DEPLOY,
+    EVERY_VALUE,
+    KUSTOMIZATIONS,
+    charted,
+    kustomized,
+)
 from tests.cluster.api import Api, Json, Refusal, place
 from tests.cluster.foreign import foreign
-from tests.cluster.parts import Unavailable, parts
+from tests.cluster.parts import Unavailable
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-KUSTOMIZATIONS = [DEPLOY / "base", DEPLOY / "monitoring", *sorted((DEPLOY / "overlays").iterdir())]
-# Labels and fields that only a chart has, and its note that definitions stay when it goes.
-OF_CHARTS = {
-    "app.kubernetes.io/instance",
-    "app.kubernetes.io/managed-by",
-    "app.kubernetes.io/version",
-    "helm.sh/chart",
-    "helm.sh/resource-policy",
-    "imagePullPolicy",
-    "revisionHistoryLimit",
-}
-AS_THE_BASE = ("admissionController.replicas=1", "recommender.replicas=1", "updater.replicas=1")
-ALL_VALUES = (
-    "admissionController.certManager.enabled=true",
-    "admissionController.mutatingWebhookConfiguration.failurePolicy=Fail",
-    "commonLabels.team=web",
-    "fullnameOverride=",
-    "monitoring.alerts=true",
-    "monitoring.dashboards=true",
-    "monitoring.labels.release=prometheus",
-    "monitoring.serviceMonitors=true",
-    "recommender.externalMetrics.cpuMetric=cpu",
-    "recommender.externalMetrics.enabled=true",
-    "recommender.leaderElection.resourceName=other",
-    "updater.podDisruptionBudget.minAvailable=1",
-    "updater.proveByTrial=true",
+WITHOUT_RIGHTS = (
+    "admissionController.serviceAccount.create=false",
+    "admissionController.serviceAccount.name=webhook",
+    "rbac.create=false",
 )
-
-
-def kustomized(kubectl: str, folder: Path) -> list[Json]:
-    """Return what `kubectl apply -k` would send."""
-    command = [kubectl, "kustomize", str(folder)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    return list(yaml.safe_load_all(done.stdout))
-
-
-def charted(*values: str, files: Sequence[Path] = ()) -> list[Json]:
-    """Return what `helm install` would send, hooks included."""
-    words = [word for value in values for word in ("--set", value)]
-    words += [f"--values={file}" for file in files]
-    done = subprocess.run(
-        [
-            parts().path("helm"),
-            *("template", "plumbline", str(DEPLOY / "chart"), "--namespace=kube-system"),
-            *("--kube-version=1.36.0", *words),
-        ],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 def warnings(admin: Api, documents: list[Json]) -> list[str]:
@@ -106,81 +64,63 @@ def test_documents_apply(admin: Api, name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=lambda folder: folder.name)
-def test_kustomizations_apply(cluster: Cluster, with_others: Api, folder: Path) -> None:
+def test_kustomizations_apply(with_others: Api, folder: Path) -> None:
     """Base and overlays are built and taken with strict fields, without a warning."""
-    found = kustomized(cluster.kubectl, folder)
+    found = kustomized(folder)
 
     assert found
     assert warnings(with_others, found) == []
 
 
-@pytest.mark.parametrize("values", [(), ALL_VALUES], ids=["default", "all"])
-def test_chart_applies(with_others: Api, values: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "values", [*CHARTS.values(), WITHOUT_RIGHTS], ids=[*CHARTS, "without rights"]
+)
+def test_chart_applies(with_others: Api, values: Sequence[str]) -> None:
     """The chart is taken with strict fields, without a warning."""
     assert warnings(with_others, charted(*values)) == []
 
 
-def test_strict_fields_hold_for_others_too(cluster: Cluster, with_others: Api) -> None:
+def test_every_value_applies(with_others: Api) -> None:
+    """So is the chart with each of its values set to another one."""
+    defaults = yaml.safe_load((DEPLOY / "chart/values.yaml").read_text("utf-8"))
+    others = yaml.safe_load(EVERY_VALUE.read_text("utf-8"))
+    left = [
+        path
+        for path, value in leaves(defaults)
+        if value is not True and value_at(others, path) in (value, None)
+    ]
+
+    assert left == []
+    assert warnings(with_others, charted(files=[EVERY_VALUE])) == []
+
+
+def test_long_names_apply(with_others: Api) -> None:
+    """So is a release with a name as long as helm takes it."""
+    assert warnings(with_others, charted(release="v" * 53)) == []
+
+
+def leaves(values: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield each value that can be set, with its path; an empty mapping is one as well."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def value_at(values: Json, path: Sequence[str]) -> object:
+    """Return what stands at a path, None if nothing does."""
+    found: object = values
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def test_strict_fields_hold_for_others_too(with_others: Api) -> None:
     """A field that the Prometheus operator does not know is refused, here as elsewhere."""
-    documents = kustomized(cluster.kubectl, DEPLOY / "monitoring")
+    documents = kustomized(DEPLOY / "monitoring")
     monitor = next(item for item in documents if item["kind"] == "ServiceMonitor")
     monitor["spec"]["endpoints"][0]["prot"] = "prometheus"
 
     with pytest.raises(Refusal, match="prot"):
         warnings(with_others, [monitor])
-
-
-def test_chart_is_the_base(cluster: Cluster) -> None:
-    """With one replica of each the chart gives what the base gives, to the last field."""
-    base = dict(plain(kustomized(cluster.kubectl, DEPLOY / "base")))
-    chart = dict(plain(charted(*AS_THE_BASE)))
-
-    assert set(chart) == set(base)
-    assert [name for name, document in chart.items() if document != base[name]] == []
-
-
-def plain(documents: list[Json]) -> Iterator[tuple[tuple[str, str, str], object]]:
-    """Yield documents by their names, without what only charts have."""
-    for document in documents:
-        metadata = document["metadata"]
-        if "helm.sh/hook" not in metadata.get("annotations", {}):
-            name = (document["kind"], metadata.get("namespace", ""), metadata["name"])
-            yield name, without(document, OF_CHARTS)
-
-
-def without(value: object, keys: set[str]) -> object:
-    """Return a copy that lacks some keys wherever they stand."""
-    if isinstance(value, Mapping):
-        return {key: without(each, keys) for key, each in value.items() if key not in keys}
-    return [without(each, keys) for each in value] if isinstance(value, list) else value
-
-
-def test_namespace_may_be_chosen(cluster: Cluster, tmp_path: Path) -> None:
-    """An overlay that names another namespace moves everything; webhook and roles follow."""
-    file = tmp_path / "kustomization.yaml"
-    base = os.path.relpath(DEPLOY / "base", tmp_path)  # kustomize wants no absolute paths
-    file.write_text(f"namespace: autoscaling\nresources: [{base}]\n", encoding="utf-8")
-    places: set[str] = set()
-    for document in kustomized(cluster.kubectl, tmp_path):
-        places.add(document["metadata"].get("namespace", "autoscaling"))
-        for subject in document.get("subjects", ()):
-            places.add(subject["namespace"])
-        for hook in document.get("webhooks", ()):
-            places.add(hook["clientConfig"]["service"]["namespace"])
-    assert places == {"autoscaling"}
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        pytest.param("recommender.replica=2", "'replica' not allowed", id="misspelt"),
-        pytest.param("admissionController.certGen.enabled=true", "'certGen'", id="not ours"),
-        pytest.param("recommender.externalMetrics.enabled=true", "Metric", id="no metric named"),
-        pytest.param("updater.leaderElection.leaseDuration=5x", "leaseDuration", id="no duration"),
-    ],
-)
-def test_chart_refuses(value: str, words: str) -> None:
-    """A value that means nothing here is named; it is never left out silently."""
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        charted(value)
-    assert words in caught.value.stderr

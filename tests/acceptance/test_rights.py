@@ -33,8 +33,8 @@ from tests.acceptance.no_resizes import no_resizes
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box, Space, workload
 from tests.acceptance.specs import boost, mode
+from tests.acceptance.templates import AS_THE_BASE, charted
 from tests.acceptance.test_doctor import expired
-from tests.acceptance.test_manifests import AS_THE_BASE, charted
 from tests.acceptance.webhook import SECRET
 from tests.cluster.api import SERVICE_ACCOUNTS, Json
 from tests.cluster.programs import eventually

@@ -24,24 +24,3 @@ def test_nothing_is_given_twice(component: str) -> None:
     beside = [option.right for option in OPTIONS.values() if option.component == component]
     given = Counter(part for right in (*RIGHTS[component], *beside) for part in parts(right))
     assert [part for part, count in given.items() if count > 1] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        pytest.param((), [], id="nothing"),
-        pytest.param(("--prove=canary",), [], id="another value"),
-        pytest.param(("--prove=dry-run", "--v=4"), ["trials"], id="trials"),
-        pytest.param(("--use-external-metrics",), ["external-metrics"], id="a switch"),
-        pytest.param(("--use-external-metrics=true",), ["external-metrics"], id="a switch, set"),
-        pytest.param(("--use-external-metrics=false",), [], id="a switch, off"),
-        pytest.param(("--use-external-metrics=1",), ["external-metrics"], id="a switch, by number"),
-        pytest.param(
-            ("--use-external-metrics", "--use-external-metrics=f"), [], id="the last one counts"
-        ),
-        pytest.param(("--prove", "dry-run"), ["trials"], id="two words"),
-    ],
-)
-def test_flags_ask_for_options(words: tuple[str, ...], names: list[str]) -> None:
-    """A command line tells which rights its process needs beside."""
-    assert [name for name, option in OPTIONS.items() if option.is_asked_for(words)] == names

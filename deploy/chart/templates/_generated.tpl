@@ -61,7 +61,7 @@
   - mutatingwebhookconfigurations
   - validatingwebhookconfigurations
   resourceNames:
-  - vpa-webhook-config
+  - {{ include "plumbline.fullname" . }}-webhook-config
   verbs:
   - get
   - update
@@ -97,12 +97,15 @@
   verbs:
   - get
   - update
+{{- if not .Values.admissionController.certManager.enabled }}
 - apiGroups:
   - ''
   resources:
   - secrets
   verbs:
   - create
+{{- end }}
+{{- if not .Values.admissionController.certManager.enabled }}
 - apiGroups:
   - ''
   resources:
@@ -112,6 +115,7 @@
   verbs:
   - get
   - update
+{{- end }}
 {{- end -}}
 {{- define "plumbline.rules.recommender.ClusterRole" -}}
 - apiGroups:
@@ -235,12 +239,15 @@
   - create
 {{- end -}}
 {{- define "plumbline.rules.recommender.Role" -}}
+{{- if include "plumbline.elects" .Values.recommender }}
 - apiGroups:
   - coordination.k8s.io
   resources:
   - leases
   verbs:
   - create
+{{- end }}
+{{- if include "plumbline.elects" .Values.recommender }}
 - apiGroups:
   - coordination.k8s.io
   resources:
@@ -250,6 +257,7 @@
   verbs:
   - get
   - update
+{{- end }}
 {{- end -}}
 {{- define "plumbline.rules.updater.ClusterRole" -}}
 - apiGroups:
@@ -362,12 +370,15 @@
   - vpa-admission-controller
   verbs:
   - get
+{{- if include "plumbline.elects" .Values.updater }}
 - apiGroups:
   - coordination.k8s.io
   resources:
   - leases
   verbs:
   - create
+{{- end }}
+{{- if include "plumbline.elects" .Values.updater }}
 - apiGroups:
   - coordination.k8s.io
   resources:
@@ -377,6 +388,7 @@
   verbs:
   - get
   - update
+{{- end }}
 {{- end -}}
 {{- define "plumbline.rules.trials.ClusterRole" -}}
 - apiGroups:
@@ -399,7 +411,7 @@
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
 metadata:
-  name: vpa-webhook-config
+  name: {{ include "plumbline.fullname" . }}-webhook-config
   labels:
     {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}
 webhooks:
@@ -456,7 +468,7 @@ webhooks:
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata:
-  name: vpa-webhook-config
+  name: {{ include "plumbline.fullname" . }}-webhook-config
   labels:
     {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}
 webhooks:

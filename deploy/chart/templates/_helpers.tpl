@@ -1,6 +1,11 @@
-{{/* The name that everything begins with. */}}
+{{/*
+The name that everything begins with: the release's, and in it or behind it the chart's. With the
+longest ending of a Service's name it still is a name.
+*/}}
 {{- define "plumbline.fullname" -}}
-{{- default (printf "%s-%s" .Release.Name (default .Chart.Name .Values.nameOverride)) .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- $short := default "vpa" .Values.nameOverride -}}
+{{- $usual := contains $short .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $short) -}}
+{{- default $usual .Values.fullnameOverride | trunc 34 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/* Labels of an object of a component: list of root and component. */}}

@@ -26,23 +26,25 @@ metadata:
 {{- end }}
 {{- if $root.Values.rbac.create }}
 {{- range $kind := list "ClusterRole" "Role" }}
+{{- $rules := include (printf "plumbline.rules.%s.%s" $.component $kind) $root | trim }}
+{{- if $rules }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}
 metadata:
-  name: plumbline:{{ $.component }}
+  name: plumbline:{{ $name }}
   {{- if eq $kind "Role" }}
   namespace: {{ $root.Release.Namespace }}
   {{- end }}
   labels:
     {{- include "plumbline.labels" (list $root $.component) | nindent 4 }}
 rules:
-  {{- include (printf "plumbline.rules.%s.%s" $.component $kind) $root | nindent 2 }}
+  {{- $rules | nindent 2 }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}Binding
 metadata:
-  name: plumbline:{{ $.component }}
+  name: plumbline:{{ $name }}
   {{- if eq $kind "Role" }}
   namespace: {{ $root.Release.Namespace }}
   {{- end }}
@@ -51,11 +53,12 @@ metadata:
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ $kind }}
-  name: plumbline:{{ $.component }}
+  name: plumbline:{{ $name }}
 subjects:
   - kind: ServiceAccount
     name: {{ $account }}
     namespace: {{ $root.Release.Namespace }}
+{{- end }}
 {{- end }}
 {{- end }}
 ---
@@ -231,12 +234,13 @@ The right that a flag needs, beside those that a process has anyway. Takes a dic
 component, and the name of the right.
 */}}
 {{- define "plumbline.option" -}}
+{{- $role := printf "plumbline:%s-%s:%s" (include "plumbline.fullname" .root) .component .name -}}
 {{- if .root.Values.rbac.create }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
-  name: plumbline:{{ .name }}
+  name: {{ $role }}
   labels:
     {{- include "plumbline.labels" (list .root .component) | nindent 4 }}
 rules:
@@ -245,13 +249,13 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
-  name: plumbline:{{ .name }}
+  name: {{ $role }}
   labels:
     {{- include "plumbline.labels" (list .root .component) | nindent 4 }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
-  name: plumbline:{{ .name }}
+  name: {{ $role }}
 subjects:
   - kind: ServiceAccount
     name: {{ include "plumbline.account" . }}
@@ -259,12 +263,21 @@ subjects:
 {{- end }}
 {{- end -}}
 
-{{/* The flags of leader election: list of root and the values of a process. */}}
+{{/* Whether a process elects, by its values: as it is told, else where there are several. */}}
+{{- define "plumbline.elects" -}}
+{{- $told := .leaderElection.enabled -}}
+{{- $several := gt (int .replicas) 1 -}}
+{{- if and $several (kindIs "bool" $told) (not $told) -}}
+{{- fail "leaderElection.enabled is false, so replicas must be 1: several would do the same work twice" -}}
+{{- end -}}
+{{- if ternary $told $several (kindIs "bool" $told) }}true{{ end -}}
+{{- end -}}
+
+{{/* The flags of leader election, by the values of a process. */}}
 {{- define "plumbline.election" -}}
-{{- $root := index . 0 -}}
-{{- $election := (index . 1).leaderElection -}}
+{{- $election := .leaderElection -}}
 {{- $args := list -}}
-{{- if $election.enabled -}}
+{{- if include "plumbline.elects" . -}}
 {{- $args = list "--leader-elect=true" "--leader-elect-resource-namespace=$(NAMESPACE)" -}}
 {{- range $flag, $value := dict "resource-name" $election.resourceName "lease-duration" $election.leaseDuration "renew-deadline" $election.renewDeadline "retry-period" $election.retryPeriod -}}
 {{- if $value -}}

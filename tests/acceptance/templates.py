@@ -1,0 +1,88 @@
+"""What kustomize and helm make of the files that are shipped."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from tests.cluster.api import Json
+from tests.cluster.parts import parts
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+KUSTOMIZATIONS = [DEPLOY / "base", DEPLOY / "monitoring", *sorted((DEPLOY / "overlays").iterdir())]
+AS_THE_BASE = ("admissionController.replicas=1", "recommender.replicas=1", "updater.replicas=1")
+EVERY_VALUE = Path(__file__).with_name("every_value.yaml")
+CHARTS: Mapping[str, Sequence[str]] = {
+    "default": (),
+    "own issuer": ("admissionController.certManager.enabled=true",),
+    "no election": (
+        *("recommender.leaderElection.enabled=false", "recommender.replicas=1"),
+        *("updater.leaderElection.enabled=false", "updater.replicas=1"),
+    ),
+    "election where it is needed": (
+        *("recommender.leaderElection.enabled=null", "recommender.replicas=1"),
+        "updater.leaderElection.enabled=null",
+    ),
+    "definitions go": ("crds.keep=false",),
+    "no budgets": tuple(
+        f"{process}.podDisruptionBudget.enabled=false"
+        for process in ("admissionController", "recommender", "updater")
+    ),
+    "recommender only": ("admissionController.enabled=false", "updater.enabled=false"),
+}
+
+# Labels and fields that only a chart has, and its note that definitions stay when it goes.
+OF_CHARTS = {
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+    "helm.sh/resource-policy",
+    "imagePullPolicy",
+    "revisionHistoryLimit",
+}
+
+
+def kustomized(folder: Path) -> list[Json]:
+    """Return what `kubectl apply -k` would send."""
+    command = [parts().path("kubectl"), "kustomize", str(folder)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def charted(
+    *values: str, files: Sequence[Path] = (), release: str = "vpa", namespace: str = "kube-system"
+) -> list[Json]:
+    """Return what `helm install` would send, hooks included."""
+    words = [word for value in values for word in ("--set", value)]
+    words += [f"--values={file}" for file in files]
+    done = subprocess.run(
+        [
+            parts().path("helm"),
+            *("template", release, str(DEPLOY / "chart"), f"--namespace={namespace}"),
+            *("--kube-version=1.36.0", *words),
+        ],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def plain(documents: list[Json]) -> Iterator[tuple[tuple[str, str, str], object]]:
+    """Yield documents by their names, without what only charts have."""
+    for document in documents:
+        metadata = document["metadata"]
+        if "helm.sh/hook" not in metadata.get("annotations", {}):
+            name = (document["kind"], metadata.get("namespace", ""), metadata["name"])
+            yield name, without(document, OF_CHARTS)
+
+
+def without(value: object, keys: set[str]) -> object:
+    """Return a copy that lacks some keys wherever they stand."""
+    if isinstance(value, Mapping):
+        return {key: without(each, keys) for key, each in value.items() if key not in keys}
+    return [without(each, keys) for each in value] if isinstance(value, list) else value

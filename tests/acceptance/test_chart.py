@@ -1,0 +1,153 @@
+"""Overlays and chart, as they are made: what they grant, what they are called, what they refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.manifests.needs import needed
+from app.manifests.rights import Reach, rules
+from tests.acceptance.templates import (
+    AS_THE_BASE,
+    CHARTS,
+    DEPLOY,
+    EVERY_VALUE,
+    KUSTOMIZATIONS,
+    charted,
+    kustomized,
+    plain,
+)
+from tests.cluster.api import Json
+
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+}
+
+
+def test_chart_is_the_base() -> None:
+    """With one replica of each the chart gives what the base gives, to the last field."""
+    base = dict(plain(kustomized(DEPLOY / "base")))
+    chart = dict(plain(charted(*AS_THE_BASE)))
+
+    assert set(chart) == set(base)
+    assert [name for name, document in chart.items() if document != base[name]] == []
+
+
+def test_namespace_may_be_chosen(tmp_path: Path) -> None:
+    """An overlay that names another namespace moves everything; webhook and roles follow."""
+    file = tmp_path / "kustomization.yaml"
+    base = os.path.relpath(DEPLOY / "base", tmp_path)  # kustomize wants no absolute paths
+    file.write_text(f"namespace: autoscaling\nresources: [{base}]\n", encoding="utf-8")
+    places: set[str] = set()
+    for document in kustomized(tmp_path):
+        places.add(document["metadata"].get("namespace", "autoscaling"))
+        for subject in document.get("subjects", ()):
+            places.add(subject["namespace"])
+        for hook in document.get("webhooks", ()):
+            places.add(hook["clientConfig"]["service"]["namespace"])
+    assert places == {"autoscaling"}
+
+
+@pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=lambda folder: folder.name)
+def test_overlays_grant_what_flags_need(folder: Path) -> None:
+    """An account of an overlay may do what its process needs with these flags, and nothing else."""
+    assert list(wrongly_granted(kustomized(folder))) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *({"values": each} for each in CHARTS.values()),
+        {"release": "blue"},
+        {"files": [EVERY_VALUE]},
+    ],
+    ids=[*CHARTS, "another release", "every value"],
+)
+def test_chart_grants_what_flags_need(arguments: Mapping[str, Any]) -> None:
+    """So does the chart, whatever is switched on or off."""
+    told = dict(arguments)
+    assert list(wrongly_granted(charted(*told.pop("values", ()), **told))) == []
+
+
+def wrongly_granted(documents: list[Json]) -> Iterator[str]:
+    """Yield the processes whose roles are not what their command lines need."""
+    roles = {(item["kind"], item["metadata"]["name"]): item for item in documents}
+    for deployment in (item for item in documents if item["kind"] == "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        component = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+        wanted = needed(component, pod["containers"][0]["args"])
+        for kind, reach in (("ClusterRole", Reach.EVERYWHERE), ("Role", Reach.AT_HOME)):
+            granted = [
+                rule
+                for item in documents
+                if item["kind"] == f"{kind}Binding"
+                and pod["serviceAccountName"] in [each["name"] for each in item["subjects"]]
+                for rule in roles[kind, item["roleRef"]["name"]]["rules"]
+            ]
+            if granted != rules(wanted, reach):
+                yield f"{component}: {kind}"
+
+
+def test_releases_leave_each_other_alone() -> None:
+    """No object of the whole cluster belongs to two releases; each webhook knows its own."""
+    first, second = charted(), charted(release="blue", namespace="autoscaling")
+    names = [
+        {(item["kind"], item["metadata"]["name"]) for item in found if item["kind"] in CLUSTER_WIDE}
+        for found in (first, second)
+    ]
+    kinds = {item["kind"] for item in first if "namespace" not in item["metadata"]}
+
+    assert kinds == {*CLUSTER_WIDE, "CustomResourceDefinition"}
+    assert len(names[0]) == len(names[1]) > 0
+    assert names[0] & names[1] == set()
+    (flag,) = (
+        word
+        for item in second
+        if item["kind"] == "Deployment"
+        for word in item["spec"]["template"]["spec"]["containers"][0]["args"]
+        if word.startswith("--webhook-config-name=")
+    )
+    assert ("MutatingWebhookConfiguration", flag.partition("=")[2]) in names[1]
+
+
+def test_a_second_recommender_fits_in() -> None:
+    """Beside a release a recommender of another name can be installed, in the same namespace."""
+    second = charted(
+        "admissionController.enabled=false",
+        "crds.enabled=false",
+        "recommender.leaderElection.resourceName=blue",
+        "updater.enabled=false",
+        release="blue",
+    )
+    assert second
+    assert {name for name, _ in plain(second)} & {name for name, _ in plain(charted())} == set()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        pytest.param("recommender.replica=2", "'replica' not allowed", id="misspelt"),
+        pytest.param("admissionController.certGen.enabled=true", "'certGen'", id="not ours"),
+        pytest.param("recommender.externalMetrics.enabled=true", "Metric", id="no metric named"),
+        pytest.param(
+            "updater.leaderElection.enabled=false", "replicas must be 1", id="two leaders"
+        ),
+        pytest.param("recommender.tolerations[0]=x", "tolerations", id="no toleration"),
+        pytest.param("recommender.resources.memory=1Gi", "'memory'", id="no resources"),
+        pytest.param("fullnameOverride=A_b", "fullnameOverride", id="no name"),
+        pytest.param("updater.leaderElection.leaseDuration=5x", "leaseDuration", id="no duration"),
+    ],
+)
+def test_chart_refuses(value: str, words: str) -> None:
+    """A value that means nothing here is named; it is never left out silently."""
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        charted(value)
+    assert words in caught.value.stderr
