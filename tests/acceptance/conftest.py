@@ -29,7 +29,7 @@ from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, clean
 from tests.acceptance.worker import Worker
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
-from tests.cluster.control_plane import ControlPlane
+from tests.cluster.control_plane import ControlPlane, in_memory
 from tests.cluster.given import given
 from tests.cluster.parts import Unavailable, parts
 from tests.cluster.programs import eventually
@@ -115,7 +115,8 @@ def _started(folder: Path, logs: Logs, stack: ExitStack) -> Cluster:
         built = parts()
     except Unavailable as error:
         pytest.exit(str(error), returncode=1)
-    plane = ControlPlane(built, folder, SystemClock().now())
+    memory = stack.enter_context(in_memory())
+    plane = ControlPlane(built, folder, SystemClock().now(), memory=memory)
     for program in plane.programs:
         logs.add(program.name, program.log)
     stack.callback(plane.stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,8 @@ from tests.acceptance.results import FIGURE
 from tests.acceptance.space import Box, Space, workload
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import Worker
-from tests.cluster.api import Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.nodes import MANY, placed
 from tests.cluster.programs import Program, eventually
 
 FLAGS = ("--feature-gates=AllAlpha=true",)
@@ -30,9 +31,10 @@ WORKERS = {
     verb: (f"--{verb}-interval=1m", "--kube-api-qps=200", "--kube-api-burst=400", *FLAGS)
     for verb in ("recommender", "updater")
 }
-SPACES = 20
-PODS_PER_HUNDRED = 250  # VPAs
-PATIENCE_SECONDS = 1800.0
+SPACES = 100
+HANDS = 16
+PATIENCE_SECONDS = 1800.0  # for 5,000 pods on a machine that has much else to do
+BOX = Box(requests="10m/10Mi")
 RESIZED = "vpa_updater_in_place_updated_pods_total"
 
 Note = Callable[[str], None]
@@ -75,42 +77,73 @@ def crowd(
     assert minutes
     assert webhook.problem() == "OK"
     vpas = int(request.config.getoption("--crowd-vpas"))
-    names = [f"crowd-{token_hex(3)}" for _ in range(SPACES)]
-    for name in names:
-        cluster.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    spaces = tuple(Space(cluster.admin, name) for name in names)
-    yield Crowd(vpas, vpas * PODS_PER_HUNDRED // 100, spaces)
-    for name in names:
-        cluster.admin.delete(NAMESPACES, "", name)
+    spaces = tuple(Space(cluster.admin, f"crowd-{token_hex(3)}") for _ in range(SPACES))
+    yield Crowd(vpas, sum(map(_replicas, range(vpas))), spaces)
+    for space in spaces:
+        cluster.admin.delete(NAMESPACES, "", space.name)
+
+
+def _replicas(number: int) -> int:
+    """Return how many pods a VPA has: two or three."""
+    return 2 + number % 2
 
 
 @pytest.fixture
-def spaces(crowd: Crowd, note: Note) -> tuple[Space, ...]:
+def nodes(cluster: Cluster, logs: Logs, minutes: float) -> tuple[str, ...]:
+    """For whom nodes are kept that take the crowd; nobody, if they are somebody else's."""
+    assert minutes
+    if cluster.plane is None:
+        return ("",)
+    for program in cluster.plane.nodes.add(cluster.admin, MANY):
+        logs.add(program.name, program.log)
+    return tuple(size.kept_for for size in MANY)
+
+
+@pytest.fixture
+def spaces(crowd: Crowd, nodes: tuple[str, ...], note: Note) -> tuple[Space, ...]:
     """The namespaces, all pods running."""
     began = time.monotonic()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(partial(_fill, crowd), crowd.spaces))
-    eventually(
-        lambda: sum(map(_running, crowd.spaces)) == crowd.pods,
-        f"{crowd.pods} pods run",
-        seconds=PATIENCE_SECONDS,
-        every=10,
+    with ThreadPoolExecutor(HANDS) as pool:
+        list(pool.map(_open, crowd.spaces))
+        list(pool.map(partial(_write, crowd, nodes), range(crowd.vpas)))
+    written = time.monotonic()
+
+    def all_run() -> bool:
+        run = sum(map(_running, crowd.spaces))
+        sys.stderr.write(f"{run} of {crowd.pods} pods run\n")
+        assert run == crowd.pods, f"{run} do"
+        return True
+
+    eventually(all_run, f"{crowd.pods} pods run", seconds=PATIENCE_SECONDS, every=10)
+    note(
+        f"all written after {written - began:.0f} s, running after {time.monotonic() - began:.0f} s"
     )
-    note(f"all written and running after {time.monotonic() - began:.0f} s")
     return crowd.spaces
 
 
-def _fill(crowd: Crowd, space: Space) -> None:
-    each, pods = crowd.vpas // SPACES, crowd.pods // SPACES
-    for number in range(each):
-        name = f"app-{number}"
-        replicas = pods // each + (number < pods % each)
-        space.create(
-            workload(
-                "Deployment", [Box(requests="10m/10Mi")], replicas=replicas, name=name, app=name
-            )
-        )
-        space.vpa(name, target=name, updatePolicy={"updateMode": "InPlaceOrRecreate"})
+def _open(space: Space) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space.name}}
+    space.admin.create(namespace)
+    eventually(
+        lambda: space.admin.find(SERVICE_ACCOUNTS, space.name, "default"),
+        f"{space.name} has a service account",
+    )
+
+
+def _write(crowd: Crowd, nodes: Sequence[str], number: int) -> None:
+    space, name = crowd.spaces[number % SPACES], f"app-{number}"
+    space.create(_workload(name, _replicas(number), nodes[number // 2 % len(nodes)]))
+    space.vpa(name, target=name, updatePolicy={"updateMode": "InPlaceOrRecreate"})
+
+
+def _workload(name: str, replicas: int, whom: str) -> Json:
+    item = workload("Deployment", [BOX], replicas=replicas, name=name, app=name)
+    pod = item["spec"]["template"]
+    # A token is a volume and more requests for each pod, and no business of a VPA.
+    pod["spec"]["automountServiceAccountToken"] = False
+    if whom:
+        placed(pod, whom)
+    return item
 
 
 def _running(space: Space) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,41 +36,33 @@ USUAL: Final = (
     NodeSize("small-1", "4", "16Gi", kept_for="crowd-1"),
     NodeSize("small-2", "4", "16Gi", kept_for="crowd-2"),
 )
+# What a kubelet does about one pod takes longer the more it has, so thousands need many nodes. Each
+# is asked for by itself: schedulers do not spread pods that are small beside their nodes.
+MANY: Final = tuple(NodeSize(name, kept_for=name) for name in (f"many-{n}" for n in range(1, 21)))
 
 
 class Nodes:
     """Some nodes and their metrics-server, each a program."""
 
     def __init__(
-        self, parts: Parts, folder: Path, kubeconfig: Path, sizes: tuple[NodeSize, ...] = USUAL
+        self,
+        parts: Parts,
+        folder: Path,
+        kubeconfig: Path,
+        memory: Path,
+        sizes: tuple[NodeSize, ...] = USUAL,
     ) -> None:
+        self._node = parts.path("node")
+        self._kubeconfig, self._folder, self._memory = kubeconfig, folder, memory
+        self._environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder)}
         self._sizes = sizes
         self.metrics_ports = {size.name: free_port() for size in sizes}
-        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder)}
-        self.nodes = [
-            Program(
-                size.name,
-                [
-                    parts.path("node"),
-                    f"--kubeconfig={kubeconfig}",
-                    f"--name={size.name}",
-                    f"--folder={folder}",
-                    f"--network={number + 1}",
-                    f"--port={free_port()}",
-                    f"--metrics-port={self.metrics_ports[size.name]}",
-                    f"--cpu={size.cpu}",
-                    f"--memory={size.memory}",
-                    "--max-pods=3000",
-                ],
-                folder / f"{size.name}.log",
-                environment,
-            )
-            for number, size in enumerate(sizes)
-        ]
+        self.nodes = [self._program(number, size) for number, size in enumerate(sizes, 1)]
         self._metrics_port = free_port()
         flags = _metrics_flags(kubeconfig, folder, self._metrics_port)
         command = [parts.path(_METRICS), *(f"--{key}={text}" for key, text in flags.items())]
-        self.metrics = Program(_METRICS, command, folder / f"{_METRICS}.log", environment)
+        log = folder / f"{_METRICS}.log"
+        self.metrics = Program(_METRICS, command, log, self._environment)
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -82,10 +74,40 @@ class Nodes:
         for program in self.programs:
             program.start()
         announce_metrics(api, self._metrics_port)
-        for program, size in zip(self.nodes, self._sizes, strict=True):
-            program.wait_until(partial(_is_ready, api, size.name))
-            if size.kept_for:
-                _keep(api, size)
+        _wait(api, zip(self.nodes, self._sizes, strict=True))
+
+    def add(self, api: Api, sizes: Sequence[NodeSize]) -> Sequence[Program]:
+        """Start more nodes; return them when pods can run there."""
+        self.metrics_ports |= {size.name: free_port() for size in sizes}
+        first = len(self.nodes) + 1
+        more = [self._program(number, size) for number, size in enumerate(sizes, first)]
+        self.nodes += more
+        for program in more:
+            program.start()
+        _wait(api, zip(more, sizes, strict=True))
+        return more
+
+    def _program(self, number: int, size: NodeSize) -> Program:
+        command = [
+            self._node,
+            f"--kubeconfig={self._kubeconfig}",
+            f"--name={size.name}",
+            f"--folder={self._memory}",
+            f"--network={number}",
+            f"--port={free_port()}",
+            f"--metrics-port={self.metrics_ports[size.name]}",
+            f"--cpu={size.cpu}",
+            f"--memory={size.memory}",
+            "--max-pods=3000",
+        ]
+        return Program(size.name, command, self._folder / f"{size.name}.log", self._environment)
+
+
+def _wait(api: Api, nodes: Iterable[tuple[Program, NodeSize]]) -> None:
+    for program, size in nodes:
+        program.wait_until(partial(_is_ready, api, size.name))
+        if size.kept_for:
+            _keep(api, size)
 
 
 def _is_ready(api: Api, name: str) -> bool:

@@ -68,6 +68,11 @@ func loadOf(pod *v1.Pod, container string) (load, error) {
 	return found, nil
 }
 
+func isTold(pod *v1.Pod, container string) bool {
+	return pod != nil &&
+		pod.Annotations[loadAnnotation]+pod.Annotations[loadAnnotation+"."+container] != ""
+}
+
 func (l *load) read(clause string) error {
 	name, rest, _ := strings.Cut(strings.TrimSpace(clause), ":")
 	words := strings.Fields(rest)

@@ -134,7 +134,7 @@ func newKubelet(
 	}
 	hollow.KubeletDeps.TLSOptions = tls
 	hollow.KubeletDeps.ProbeManager = nil // the kubelet makes a real one
-	hollow.KubeletDeps.OSInterface = kubecontainer.RealOS{}
+	hollow.KubeletDeps.OSInterface = ownFiles{}
 	hollow.KubeletDeps.EventClient = client.CoreV1()
 	if messages, err := os.Open("/dev/kmsg"); err == nil {
 		_ = messages.Close()
@@ -157,6 +157,7 @@ func configure(
 	flags.CertDirectory = filepath.Join(flags.RootDirectory, "certificates")
 	config.StaticPodPath = filepath.Join(flags.RootDirectory, "static-pods")
 	config.PodLogsDir = filepath.Join(flags.RootDirectory, "pod-logs")
+	kubelet.ContainerLogsDir = filepath.Join(flags.RootDirectory, "container-logs")
 	for _, folder := range []string{config.StaticPodPath, config.PodLogsDir} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return err
@@ -169,6 +170,19 @@ func configure(
 	// Pods go to nodes of any age at once, so the kubelet must not dawdle behind a full queue.
 	config.EventRecordQPS, config.EventBurst = clientQPS, clientBurst
 	return nil
+}
+
+// ownFiles are a machine's without links in /var/log/containers, which all kubelets of the machine
+// would share: each takes those of the others for dead, and only root may write there.
+type ownFiles struct{ kubecontainer.RealOS }
+
+func (ownFiles) Symlink(string, string) error { return nil }
+
+func (o ownFiles) Glob(pattern string) ([]string, error) {
+	if filepath.Dir(pattern) == kubelet.DefaultContainerLogsDir {
+		return nil, nil
+	}
+	return o.RealOS.Glob(pattern)
 }
 
 // allowLoopback replaces the private check that refuses to name loopback as a node's address.

@@ -34,8 +34,9 @@ func (r *runtime) housekeep(ctx context.Context) {
 		case now := <-ticker.C:
 			r.mutex.Lock()
 			for _, each := range r.containers {
-				if each.isRunning() {
-					r.count(each, r.podOf(each), now)
+				// What says nothing of its load uses the same until somebody asks.
+				if pod := r.podOf(each); each.isRunning() && isTold(pod, each.name()) {
+					r.count(each, pod, now)
 				}
 			}
 			r.mutex.Unlock()
