@@ -1,8 +1,9 @@
 """The updater's process: what it watches, who leads, its port, and its end.
 
-Strategy: everything periodic is a loop of its own: rounds, ends of boosts, events, annotations,
-election. A standby watches as the leader does, so it can take over at once. Whoever ends finishes
-the calls that are under way, tells what is left to tell, and then lets go of the Lease.
+Strategy: everything periodic is a loop of its own: rounds, ends of boosts, doubts, events,
+annotations, election. A standby watches as the leader does, so it can take over at once. Whoever
+ends finishes the calls that are under way, tells what is left to tell, and then lets go of the
+Lease.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ class Process:
         if self._team.boosts is not None:
             yield loop("boosts", self._team.boosts.tick, longest_retry_seconds=longest)
         yield loop("rounds", self._team.updater.tick, longest_retry_seconds=longest)
+        if self._team.settle_doubts is not None:
+            yield loop("doubts", self._team.settle_doubts, longest_retry_seconds=longest)
 
     def _tellers(self) -> Iterator[Task]:
         if self._team.journal is not None:

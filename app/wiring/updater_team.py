@@ -74,6 +74,7 @@ class Team:
     journal: Journal | None  # None: the cluster is told nothing
     summaries: Summaries | None
     notebook: Notebook
+    settle_doubts: Callable[[datetime], float] | None  # for a loop; None: nothing is ever tried
 
     @property
     def archive(self) -> Archive:
@@ -123,7 +124,8 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
             lambda: around.may_act() and around.is_known(),
             around.clock,
         )
-    return Team(updater, boosts, journal, summaries, notebook)
+    settle_doubts = None if is_dry else hands.carrier.settle_doubts
+    return Team(updater, boosts, journal, summaries, notebook, settle_doubts)
 
 
 def _boost_workers(settings: UpdaterSettings) -> int:
@@ -160,7 +162,7 @@ def _doors(
 
     return Doors(
         calls,
-        Doubts(calls, rules, around.clock),
+        Doubts(calls, rules, around.clock, around.snapshot),
         Trials(around.acting),
         evictions=pace(),
         resizes=pace(),

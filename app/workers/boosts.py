@@ -156,7 +156,6 @@ class Boosts:
         return min(max(first - self._clock.monotonic(), 0.0), _PAUSE_SECONDS)
 
     def _look(self, places: dict[Place, _Entry], snapshot: Snapshot, now: datetime) -> None:
-        self._carrier.settle_doubts()
         memory, actor = self._notebook.look(_NAME)
         made = self._decider.plan(Sight(snapshot, only=frozenset(places)), memory, now)
         decisions = {(found.namespace, found.pod): found for found in made.decisions}

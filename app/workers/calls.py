@@ -1,21 +1,19 @@
 """The calls that evict, resize and mark pods, and what is known after one of them failed.
 
 Strategy: a call that was not answered may still have been carried out. So after one the pod is
-read again; only what is seen to be undone counts as failed. What cannot be seen is in doubt: it
-is treated as done for the budget, and as failed for everything else.
+read again; only what is seen to be undone counts as failed, and what cannot be seen is in doubt.
+Nobody can tell who took a pod away in the silence. One that went counts as evicted, also if a
+user deleted it: its place is empty either way, and its replacement proves as much.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Final
 
 from app.core.updating.decisions import Action, PodChange
 from app.core.updating.failures import Aftermath, after_eviction
-from app.core.updating.memory import Memory, Resized, with_pods
 from app.core.updating.patching import annotation_patch, resize_patch
 from app.core.updating.resizing import are_same
 from app.core.updating.unboost import after_refusal
@@ -68,9 +66,9 @@ class Calls:
             return self._marked(pod, change)
         answer = self._resized(pod, change)
         if answer.error is None:
-            self._leave_marks(pod, change)
+            self.leave_marks(pod, change)
         elif action is Action.UNBOOST and not answer.is_gone:
-            self._leave_marks(pod, after_refusal(change))
+            self.leave_marks(pod, after_refusal(change))
         return answer
 
     def _resized(self, pod: Pod, change: PodChange) -> Answer:
@@ -98,7 +96,8 @@ class Calls:
             return Answer(error)
         return ACCEPTED
 
-    def _leave_marks(self, pod: Pod, change: PodChange) -> None:
+    def leave_marks(self, pod: Pod, change: PodChange) -> None:
+        """Mark a pod that was resized; it stays resized if that fails."""
         if change.annotations:
             answer = self._marked(pod, change)
             if answer.error is not None:
@@ -107,7 +106,7 @@ class Calls:
 
     def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> Answer:
         """Return what came of a call that may have been carried out all the same."""
-        seen = self._seen(pod, change)
+        seen = self.seen(pod, change)
         if seen is None:
             return Answer(error, is_doubtful=True)
         if seen.error is not None:
@@ -115,23 +114,12 @@ class Calls:
             return Answer(error, is_gone=seen.is_gone, is_doubtful=is_doubtful)
         return seen
 
-    def again(self, pod: Pod, change: PodChange | None) -> Answer | None:
-        """Return late what came of a call, None if it still cannot be seen; leave its marks."""
-        seen = self._seen(pod, change)
-        if change is not None and seen is not None and seen.error is None:
-            self._leave_marks(pod, change)
-        return seen
-
-    def _seen(self, pod: Pod, change: PodChange | None) -> Answer | None:
+    def seen(self, pod: Pod, change: PodChange | None) -> Answer | None:
         """Return what came of a resize or, without a change, an eviction; None if nobody tells."""
         try:
-            found = self._look(pod)
+            return seen_in(self._look(pod), change)
         except ClusterError:
             return None
-        if found is None:
-            return ACCEPTED if change is None else _GONE
-        is_done = found.deleted is not None if change is None else has_asked(found, change)
-        return Answer(generation=found.generation) if is_done else _UNDONE
 
     def _is_gone(self, pod: Pod) -> bool:
         try:
@@ -154,6 +142,14 @@ class Calls:
         return found if found.uid == pod.uid else None
 
 
+def seen_in(found: Pod | None, change: PodChange | None) -> Answer:
+    """Return what a pod tells, None if gone, of a resize or, without a change, an eviction."""
+    if found is None:
+        return ACCEPTED if change is None else _GONE
+    is_done = found.deleted is not None if change is None else has_asked(found, change)
+    return Answer(generation=found.generation) if is_done else _UNDONE
+
+
 def has_asked(pod: Pod, change: PodChange) -> bool:
     """Whether a pod asks for what a change writes."""
     for wanted in change.containers:
@@ -164,18 +160,3 @@ def has_asked(pod: Pod, change: PodChange) -> bool:
             if not all(are_same(name, asked(name), amounts[name]) for name in amounts):
                 return False
     return True
-
-
-def doubt(pod: Pod, change: PodChange | None, at: datetime) -> Callable[[Memory], Memory]:
-    """Return what is remembered of a call in doubt: as if it had been accepted, for a while."""
-
-    def doubted(memory: Memory) -> Memory:
-        known = memory.of(pod)
-        if change is None:
-            found = replace(known, evicted=at)
-        else:
-            resized = Resized(at, 0, pod.resource_version, change.is_disruptive)
-            found = replace(known, resized=resized)
-        return with_pods(memory, {pod.uid: found})
-
-    return doubted

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import inf
 from typing import Final
 
@@ -31,7 +32,7 @@ from app.core.updating.trials import Trial, after_useless_trial, judge_trial, ne
 from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.ports import Clock
-from app.workers.calls import Answer, Calls, doubt
+from app.workers.calls import Answer, Calls
 from app.workers.doubts import Doubts
 from app.workers.notebook import Actor, Entry, Lesson, Notebook
 from app.workers.pace import RATE_LIMITED, Pace, Wait
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _SLICE_SECONDS: Final = 0.2  # how late a stop may be noticed by who waits for a token
 _MOMENT_SECONDS: Final = 0.001  # the least wait, for sums of fractions are never quite right
+_DOUBT_SECONDS: Final = 1.0
 _OVER = (Reason.RATE_LIMITED, "the round was over before its turn")
 _STALE = (Reason.BUDGET_EXHAUSTED, "something else was done for the same owner meanwhile")
 _WITHOUT_WEBHOOK = (Reason.LEASE_STALE, "the admission webhook gives no sign of life")
@@ -144,12 +146,13 @@ class Carrier:
                 pool.submit(self._work, work)
         return work.ended()
 
-    def settle_doubts(self) -> None:
-        """Look what came of calls in doubt."""
+    def settle_doubts(self, _now: datetime) -> float:
+        """Look what came of calls in doubt; return the seconds until the next look."""
         for lesson in self._doors.doubts.settled():
             self._notebook.learn(lesson)
             if lesson.outcome is not None:
                 self._doors.told(lesson.outcome)
+        return _DOUBT_SECONDS
 
     def _work(self, work: _Work) -> None:
         clock = self._doors.clock
@@ -213,6 +216,7 @@ class Carrier:
                 work.turns.abandon(turn)
             return
         took_place = step.takes_place
+        self._doors.doubts.forget(step.pod)
         try:
             took_place = self._is_still_right(work, turn) and self._call(work, turn)
         finally:
@@ -281,18 +285,20 @@ class Carrier:
 
     def _call(self, work: _Work, turn: Turn) -> bool:
         """Make the call; tell whether its place stays taken."""
-        step, job, now = turn.step, work.job, self._doors.clock.now()
+        step, snapshot = turn.step, work.job.snapshot
+        now, origin = self._doors.clock.now(), self._notebook.origin()
         change = step.decision.change
         if step.is_eviction or change is None:
             answer = self._doors.calls.evict(step.pod)
         else:
             answer = self._doors.calls.resize(step.pod, change, step.decision.action)
-        outcome = Outcome(turn.queue, step, now, answer.error, answer.generation)
-        lessons = [Lesson(outcome, job.snapshot)]
-        if answer.is_doubtful and not self._rules.upstream.budget_per_vpa:
-            lessons.append(Lesson(change=doubt(step.pod, change, now)))
-            self._doors.doubts.note(outcome, job.snapshot)
-        self._notebook.learn(*lessons)
+        is_unanswered = answer.is_doubtful and not self._rules.upstream.budget_per_vpa
+        outcome = Outcome(
+            turn.queue, step, now, answer.error, answer.generation, is_unanswered=is_unanswered
+        )
+        self._notebook.learn(Lesson(outcome, snapshot, origin=origin))
+        if is_unanswered:
+            self._doors.doubts.note(outcome, snapshot, origin)
         work.done.tried(outcome)
         self._doors.told(outcome)
         if answer.error is None or answer.is_gone or self._counts_as_done(answer):

@@ -1,8 +1,9 @@
 """Calls in doubt: nobody saw whether they were carried out, so it is looked again.
 
-Strategy: for some seconds a call may still be on its way to be carried out; after that the pod
-itself tells, as soon as it can be read. What was done is learnt late, what was not is forgotten,
-so that a workload waits no longer than the API server is silent.
+Strategy: what the watch shows to be done is done. For some seconds a call may still be on its way
+to be carried out; after that the pod itself tells, as soon as it can be read. If it never can, the
+watch is believed when it had time enough to show more. So a workload waits no longer than the API
+server is silent. Looking may take long, so it is done in a loop of its own.
 """
 
 from __future__ import annotations
@@ -10,78 +11,105 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from typing import Final
 
-from app.core.updating.memory import Memory, with_pods
-from app.core.updating.outcomes import Outcome
+from app.core.updating.decisions import PodChange
+from app.core.updating.outcomes import Outcome, undone
 from app.core.updating.rules import UpdateRules
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock
-from app.workers.calls import Calls
+from app.workers.calls import Answer, Calls, seen_in
 from app.workers.notebook import Lesson
 
 _SETTLED_SECONDS: Final = 15.0  # then a call without an answer is not carried out any more
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Doubt:
     """A call in doubt, what it was planned upon, and since when."""
 
     outcome: Outcome
     snapshot: Snapshot
-    since: float
+    origin: datetime  # of the clock by which the outcome tells its moment
+    since: float  # by the monotonic clock
+
+    @property
+    def pod(self) -> Pod:
+        return self.outcome.step.pod
+
+    @property
+    def change(self) -> PodChange | None:
+        return self.outcome.step.decision.change
 
 
 class Doubts:
-    """Remembers calls in doubt; safe to use from many threads."""
+    """Remembers calls in doubt; all but `settled` may be called from any thread."""
 
-    def __init__(self, calls: Calls, rules: UpdateRules, clock: Clock) -> None:
+    def __init__(
+        self, calls: Calls, rules: UpdateRules, clock: Clock, snapshot: Callable[[], Snapshot]
+    ) -> None:
         self._calls = calls
-        self._longest_seconds = rules.watch_lag.total_seconds()  # then all is forgotten anyway
+        self._lag_seconds = rules.watch_lag.total_seconds()
         self._clock = clock
+        self._snapshot = snapshot
         self._lock = threading.Lock()
-        self._doubts: list[_Doubt] = []
+        self._doubts: list[_Doubt] = []  # what was asked about last is at the end
 
-    def note(self, outcome: Outcome, snapshot: Snapshot) -> None:
+    def note(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
         """Remember a call that failed, but may have been carried out."""
         with self._lock:
-            self._doubts.append(_Doubt(outcome, snapshot, self._clock.monotonic()))
+            self._doubts.append(_Doubt(outcome, snapshot, origin, self._clock.monotonic()))
+
+    def forget(self, pod: Pod) -> None:
+        """Forget doubts about a pod, for something else is done to it now."""
+        with self._lock:
+            self._doubts = [doubt for doubt in self._doubts if doubt.pod.uid != pod.uid]
 
     def settled(self) -> Iterator[Lesson]:
-        """Look at the pods again; yield what came of the calls that can be told by now."""
-        while (doubt := self._next()) is not None:
-            step = doubt.outcome.step
-            answer = self._calls.again(step.pod, step.decision.change)
-            if answer is None:
-                with self._lock:
-                    self._doubts.insert(0, doubt)
-                return
-            if answer.error is None:
-                done = replace(doubt.outcome, error=None, generation=answer.generation)
-                yield Lesson(done, doubt.snapshot)
-            else:
-                yield Lesson(change=_undone(step.pod, doubt.outcome))
+        """Yield what came of the calls that can be told by now; each is forgotten once learnt.
 
-    def _next(self) -> _Doubt | None:
-        now = self._clock.monotonic()
+        When one pod cannot be read, the others are judged by the watch alone until next time.
+        """
+        may_ask = True
+        for doubt in self._open():
+            answer = self._shown(doubt)
+            if answer is None and may_ask and self._age_seconds(doubt) >= _SETTLED_SECONDS:
+                answer = self._calls.seen(doubt.pod, doubt.change)
+                if answer is None:
+                    may_ask = False
+                    self._remove(doubt, to_end=True)
+            if answer is not None:
+                yield _lesson(doubt, answer)
+                self._remove(doubt)
+                if answer.error is None and doubt.change is not None:
+                    self._calls.leave_marks(doubt.pod, doubt.change)
+
+    def _open(self) -> list[_Doubt]:
         with self._lock:
-            while self._doubts and now - self._doubts[0].since >= _SETTLED_SECONDS:
-                doubt = self._doubts.pop(0)
-                if now - doubt.since < self._longest_seconds:
-                    return doubt
-        return None
+            return list(self._doubts)
+
+    def _remove(self, doubt: _Doubt, *, to_end: bool = False) -> None:
+        with self._lock:
+            if doubt in self._doubts:
+                self._doubts.remove(doubt)
+                self._doubts += [doubt] if to_end else []
+
+    def _age_seconds(self, doubt: _Doubt) -> float:
+        return self._clock.monotonic() - doubt.since
+
+    def _shown(self, doubt: _Doubt) -> Answer | None:
+        """Return what the watch tells; what it shows undone may be yet to be seen for a while."""
+        found = self._snapshot().of(doubt.pod.namespace).pods.get(doubt.pod.name)
+        answer = seen_in(found if found and found.uid == doubt.pod.uid else None, doubt.change)
+        is_final = answer.error is None or answer.is_gone
+        return answer if is_final or self._age_seconds(doubt) >= self._lag_seconds else None
 
 
-def _undone(pod: Pod, outcome: Outcome) -> Callable[[Memory], Memory]:
-    """Return what forgets that a call may have been carried out."""
-
-    def undone(memory: Memory) -> Memory:
-        found = memory.of(pod)
-        if found.evicted == outcome.at:
-            found = replace(found, evicted=None)
-        if found.resized is not None and found.resized.at == outcome.at:
-            found = replace(found, resized=None)
-        return with_pods(memory, {pod.uid: found})
-
-    return undone
+def _lesson(doubt: _Doubt, answer: Answer) -> Lesson:
+    if answer.error is None:
+        done = replace(doubt.outcome, error=None, generation=answer.generation)
+        return Lesson(done, doubt.snapshot, origin=doubt.origin)
+    return Lesson(change=partial(undone, outcome=doubt.outcome), origin=doubt.origin)

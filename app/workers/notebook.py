@@ -55,6 +55,7 @@ class Lesson:
     outcome: Outcome | None = None
     snapshot: Snapshot = field(default_factory=Snapshot)
     change: Callable[[Memory], Memory] | None = None
+    origin: datetime | None = None  # of the clock that tells its moments, None for the one now
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +146,17 @@ class Notebook:
         """Note what is to be remembered."""
         with self._changed:
             self._look_at_clock()
-            self._lessons += [_Noted(lesson, self._origin) for lesson in lessons]
+            self._lessons += [_Noted(lesson, lesson.origin or self._origin) for lesson in lessons]
             for lesson in lessons:
                 if lesson.outcome is not None:
                     deed = _deed(lesson.outcome)
                     self._deeds[deed.uid] = deed
+
+    def origin(self) -> datetime:
+        """Return by which clock moments are told now."""
+        with self._changed:
+            self._look_at_clock()
+            return self._origin
 
     def _remembered(self) -> Memory:
         self._look_at_clock()

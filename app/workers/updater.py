@@ -98,8 +98,6 @@ class Updater:
             if sign.trouble is not None:
                 hands.metrics.skipped_round(sign.trouble)
         with self._timed(Step.LIST_PODS):
-            if not self._rules.is_dry:
-                hands.carrier.settle_doubts()
             snapshot = sources.snapshot()
             memory, actor = hands.notebook.begin(_NAME)
         with self._timed(Step.FILTER_PODS):

@@ -2,6 +2,8 @@
 
 Strategy: outcomes are gathered while calls are made side by side and taken in together, in the
 order in which they came. Nothing is looked at here but the outcomes and what was planned.
+A call in doubt counts as done for the budget and for what is awaited, and as failed for when to
+try again.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from app.core.updating.failures import (
     refusal,
 )
 from app.core.updating.infeasible import Infeasible, blamed_resources, raw_targets, targets
-from app.core.updating.memory import Memory, PodMemory, Resized
+from app.core.updating.memory import (
+    Memory,
+    PodMemory,
+    ProofKey,
+    Resized,
+    with_pods,
+    without_breaker_canary,
+)
 from app.core.updating.proof import current_proof, expected_requests, version_of
 from app.core.updating.rules import Prove, UpdateRules
 from app.model.errors import ClusterError
@@ -41,6 +50,14 @@ class Outcome:
     at: datetime
     error: ClusterError | None = None  # None: accepted
     generation: int = 0  # of the pod as it was returned, 0 if it did not say
+    # There was no answer: with an error it may have been carried out all the same, without one
+    # it was, as was seen later.
+    is_unanswered: bool = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether nobody knows what came of it."""
+        return self.is_unanswered and self.error is not None
 
     @property
     def action(self) -> Action:
@@ -56,6 +73,28 @@ def learn(
     for outcome in outcomes:
         lessons.take(outcome)
     return lessons.memory()
+
+
+def undone(memory: Memory, outcome: Outcome) -> Memory:
+    """Return the memory when it is seen that a call in doubt was not carried out."""
+    pod = outcome.step.pod
+    found = memory.of(pod)
+    if outcome.action is not Action.EVICT:
+        is_this = found.resized is not None and found.resized.at == outcome.at
+        return with_pods(memory, {pod.uid: replace(found, resized=None)}) if is_this else memory
+    if found.evicted not in (None, outcome.at):  # it was tried again since
+        return memory
+    memory = with_pods(memory, {pod.uid: replace(found, evicted=None)})
+    memory = without_breaker_canary(memory, {pod.uid})
+    key = _proof_key(outcome)
+    proof = memory.proofs.get(key)
+    if proof is None:
+        return memory
+    return replace(memory, proofs={**memory.proofs, key: proof.without(pod.uid)})
+
+
+def _proof_key(outcome: Outcome) -> ProofKey:
+    return outcome.queue.namespace, outcome.queue.owner, outcome.step.decision.vpa
 
 
 class _Lessons:
@@ -79,10 +118,10 @@ class _Lessons:
 
     def take(self, outcome: Outcome) -> None:
         error, is_eviction = outcome.error, outcome.action is Action.EVICT
-        if error is None:
-            (self._evicted if is_eviction else self._resized)(outcome)
-        else:
+        if error is not None:
             (self._not_evicted if is_eviction else self._not_resized)(outcome, error)
+        if error is None or outcome.is_unanswered:
+            (self._evicted if is_eviction else self._resized)(outcome)
 
     def _of(self, outcome: Outcome) -> PodMemory:
         pod = outcome.step.pod
@@ -98,14 +137,19 @@ class _Lessons:
     # --- evictions
 
     def _evicted(self, outcome: Outcome) -> None:
+        if not outcome.is_doubtful:
+            self._pauses = {
+                place: pause
+                for place, pause in self._pauses.items()
+                if place not in outcome.step.guards
+            }
+            if outcome.is_unanswered:  # all else was learnt while it was in doubt
+                return
         if not self._rules.upstream.budget_per_vpa:
-            self._keep(outcome, replace(self._of(outcome), evicted=outcome.at, pause=None))
+            found = self._of(outcome)
+            pause = found.pause if outcome.is_doubtful else None
+            self._keep(outcome, replace(found, evicted=outcome.at, pause=pause))
         self._breaker = self._breaker.after_eviction(outcome.step.pod.uid)
-        self._pauses = {
-            place: pause
-            for place, pause in self._pauses.items()
-            if place not in outcome.step.guards
-        }
         self._await_replacement(outcome)
 
     def _await_replacement(self, outcome: Outcome) -> None:
@@ -113,12 +157,13 @@ class _Lessons:
         if vpa is None or numbers is None or self._rules.prove is Prove.OFF:
             return
         queue = outcome.queue
-        key = (queue.namespace, queue.owner, vpa.name)
+        key = _proof_key(outcome)
         owner = self._snapshot.of(queue.namespace).workloads.get(queue.owner)
         version = version_of(vpa, owner.template if owner is not None else ())
         proof = current_proof(self._proofs.get(key), version)
         expected = expected_requests(numbers)
-        self._proofs[key] = proof.after_eviction(queue.pods, expected, outcome.at)
+        uid = outcome.step.pod.uid
+        self._proofs[key] = proof.after_eviction(uid, queue.pods, expected, outcome.at)
 
     def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
         upstream = self._rules.upstream
@@ -163,6 +208,9 @@ class _Lessons:
             outcome.step.pod.resource_version,
             change is not None and change.is_disruptive,
         )
+        if outcome.is_doubtful:
+            self._keep(outcome, replace(found, resized=resized))
+            return
         found = replace(found, resized=resized, pause=None, resizing_since=None)
         if outcome.action is Action.UNBOOST:
             found = replace(found, unboosted=found.unboosted or outcome.at)

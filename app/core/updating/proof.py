@@ -40,7 +40,7 @@ class Proof:
 
     version: Version
     is_proven: bool = False
-    awaited: int = 0  # evicted pods whose replacement was not seen yet
+    awaited: tuple[str, ...] = ()  # uids of evicted pods not seen replaced yet, oldest first
     since: datetime | None = None  # the latest eviction
     known: frozenset[str] = frozenset()  # pods that are no replacement, or are judged already
     expected: tuple[tuple[tuple[str, str], Quantity], ...] = ()
@@ -51,18 +51,20 @@ class Proof:
         """Whether one more pod may be evicted."""
         if rules.prove is Prove.OFF or self.is_proven:
             return True
-        return self.awaited == 0 and (self.until is None or now >= self.until)
+        return not self.awaited and (self.until is None or now >= self.until)
 
     @property
     def has_failed(self) -> bool:
         """Whether the latest replacement came back without the change."""
         return self.failures > 0
 
-    def after_eviction(self, pods: frozenset[str], expected: Expected, now: datetime) -> Proof:
-        """Return the proof after an eviction was accepted; `pods` are those there now."""
+    def after_eviction(
+        self, uid: str, pods: frozenset[str], expected: Expected, now: datetime
+    ) -> Proof:
+        """Return the proof after a pod was evicted; `pods` are those there now."""
         return replace(
             self,
-            awaited=self.awaited + 1,
+            awaited=(*self.without(uid).awaited, uid),
             since=now,
             known=self.known | pods if self.awaited else pods,
             expected=tuple(sorted(expected.items())),
@@ -72,16 +74,20 @@ class Proof:
         self, uid: str, *, helped: bool, rules: UpdateRules, now: datetime
     ) -> Proof:
         """Return the proof after a replacement was seen."""
-        seen = replace(self, awaited=max(self.awaited - 1, 0), known=self.known | {uid})
+        seen = replace(self, awaited=self.awaited[1:], known=self.known | {uid})
         if helped:
             return replace(seen, is_proven=True, failures=0, until=None)
         failures = self.failures + 1
         pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
         return replace(seen, is_proven=False, failures=failures, until=now + pause)
 
+    def without(self, uid: str) -> Proof:
+        """Return the proof when a pod was not evicted after all."""
+        return replace(self, awaited=tuple(other for other in self.awaited if other != uid))
+
     def without_answer(self) -> Proof:
         """Return the proof when no replacement will come: the owner has all its pods."""
-        return replace(self, awaited=0)
+        return replace(self, awaited=())
 
 
 def version_of(vpa: Vpa, template: tuple[Container, ...]) -> Version:

@@ -128,7 +128,7 @@ def test_namespaces() -> None:
     memory = Memory(
         pods={"a": PodMemory("one", "a")},
         proofs={
-            ("two", OWNER, "web"): Proof(PROOF.version, awaited=1),
+            ("two", OWNER, "web"): Proof(PROOF.version, awaited=("gone",)),
             ("three", OWNER, "web"): PROOF,
         },
         rollouts={("four", "x"): RolloutSight("", NOW)},

@@ -11,7 +11,8 @@ import pytest
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.failures import Pause
 from app.core.updating.memory import Memory, PodMemory, Resized
-from app.core.updating.outcomes import Outcome, learn
+from app.core.updating.outcomes import Outcome, learn, undone
+from app.core.updating.proof import Breaker
 from app.core.updating.rules import UpdateRules
 from app.model.errors import ClusterError, Conflict, NotFound, Refused, TooMany, Unavailable
 from app.model.kinds import ObjectKey
@@ -75,13 +76,81 @@ def test_an_eviction_is_believed_and_its_replacement_awaited() -> None:
     assert first(found) == PodMemory("default", "web-0", evicted=NOW)
     (key, proof) = next(iter(found.proofs.items()))
     assert key == ("default", ObjectKey("", "StatefulSet", "web"), "web")
-    assert proof.awaited == 1
+    assert proof.awaited == ("uid-web-0",)
     assert proof.known == {"uid-web-0", "uid-web-1", "uid-web-2"}
     assert dict(proof.expected) == {
         ("app", "cpu"): make.quantity("200m"),
         ("app", "memory"): make.quantity("200Mi"),
     }
     assert after(scene(rules=UPSTREAM)).pods == {}
+
+
+SILENCE = Unavailable("no answer in time")
+
+
+def unanswered(found: Scene, memory: Memory | None = None) -> tuple[Outcome, Memory]:
+    """Return the first step of a scene when nobody answered, and what is learnt of that."""
+    plan = found.plan()
+    queue = plan.queues[0]
+    outcome = Outcome(queue, queue.steps[0], found.now, SILENCE, is_unanswered=True)
+    return outcome, learn(memory or plan.memory, [outcome], found.snapshot(), found.rules)
+
+
+def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
+    """Nobody else goes until it is known, and what is seen later is not learnt twice."""
+    found, pause = scene(), Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
+    budgets = {("default", "web"): pause}
+    memory = Memory(breaker=Breaker(is_open=True), budget_pauses=budgets)
+    found = replace(found, others=[make.budget_json()])
+    outcome, doubted = unanswered(found, memory)
+    pod, (proof,) = first(doubted), doubted.proofs.values()
+    assert pod is not None
+    assert pod.evicted == NOW
+    assert pod.pause is not None
+    assert proof.awaited == ("uid-web-0",)
+    assert doubted.breaker.canary == "uid-web-0"
+    assert doubted.budget_pauses == budgets
+    judged = proof.after_replacement("new", helped=False, rules=OURS, now=NOW)
+    (key,) = doubted.proofs
+    known = replace(doubted, proofs={key: judged})
+    done = learn(known, [replace(outcome, error=None)], found.snapshot(), OURS)
+    assert done == replace(known, budget_pauses={})
+
+
+def test_an_eviction_in_doubt_that_was_not_carried_out() -> None:
+    """Its place is free again, its replacement is not awaited, another canary may go."""
+    found = scene()
+    before = learn(Memory(breaker=Breaker(is_open=True)), [], found.snapshot(), OURS)
+    outcome, doubted = unanswered(found, before)
+    memory = undone(doubted, outcome)
+    pod, (proof,) = first(memory), memory.proofs.values()
+    assert pod is not None
+    assert (pod.evicted, pod.pause is not None) == (None, True)
+    assert proof.awaited == ()
+    assert memory.breaker.canary == ""
+    assert undone(before, outcome) == before
+
+
+def test_a_second_try_is_not_taken_back_with_the_first() -> None:
+    """Whoever was tried again since is a matter of the later try."""
+    for found in (scene(), scene(EITHER)):
+        outcome, _ = unanswered(found)
+        _, later = unanswered(replace(found, now=NOW + timedelta(minutes=3)))
+        assert undone(later, outcome) == later
+
+
+def test_a_resize_in_doubt() -> None:
+    """It counts as under way until it is seen, and rests as one that failed."""
+    outcome, doubted = unanswered(scene(EITHER))
+    pod = first(doubted)
+    assert pod is not None
+    assert pod.resized == Resized(NOW, 0, "1")
+    assert pod.pause is not None
+    taken_back = first(undone(doubted, outcome))
+    assert taken_back is not None
+    assert (taken_back.resized, taken_back.pause) == (None, pod.pause)
+    done = learn(doubted, [replace(outcome, error=None, generation=3)], make.snapshot(), OURS)
+    assert first(done) == PodMemory("default", "web-0", resized=Resized(NOW, 3, "1"))
 
 
 def test_an_eviction_instead_of_a_resize_counts_as_one() -> None:

@@ -31,7 +31,7 @@ def test_a_canary_goes_first() -> None:
     """One pod may go; the next one only when its replacement helped."""
     fresh = Proof(VERSION)
     assert fresh.allows(OURS, NOW)
-    waiting = fresh.after_eviction(PODS, {}, NOW)
+    waiting = fresh.after_eviction("a", PODS, {}, NOW)
     assert not waiting.allows(OURS, NOW)
     proven = waiting.after_replacement("c", helped=True, rules=OURS, now=NOW)
     assert proven.allows(OURS, NOW)
@@ -41,7 +41,7 @@ def test_a_canary_goes_first() -> None:
 
 def test_without_proving_everybody_may_go() -> None:
     """Upstream never looks back."""
-    waiting = Proof(VERSION).after_eviction(PODS, {}, NOW)
+    waiting = Proof(VERSION).after_eviction("a", PODS, {}, NOW)
     assert UPSTREAM.prove is Prove.OFF
     assert waiting.allows(UPSTREAM, NOW)
 
@@ -50,7 +50,7 @@ def test_useless_evictions_pause_longer_each_time() -> None:
     """Five minutes, ten, twenty, up to six hours; a success ends it."""
     proof, pauses = Proof(VERSION), []
     for number in range(8):
-        proof = proof.after_eviction(PODS, {}, NOW)
+        proof = proof.after_eviction("a", PODS, {}, NOW)
         proof = proof.after_replacement(f"n{number}", helped=False, rules=OURS, now=NOW)
         assert proof.until is not None
         pauses.append((proof.until - NOW) / MINUTE)
@@ -64,7 +64,7 @@ def test_useless_evictions_pause_longer_each_time() -> None:
 
 def test_no_answer_is_no_proof() -> None:
     """An owner that has all its pods replaces none; another canary may go."""
-    waiting = Proof(VERSION).after_eviction(PODS, {}, NOW)
+    waiting = Proof(VERSION).after_eviction("a", PODS, {}, NOW)
     silent = waiting.without_answer()
     assert (silent.is_proven, silent.allows(OURS, NOW)) == (False, True)
 
@@ -72,9 +72,17 @@ def test_no_answer_is_no_proof() -> None:
 def test_several_evictions_are_awaited_together() -> None:
     """Of a proven workload many go at once, and what was there before is no replacement."""
     proven = replace(Proof(VERSION), is_proven=True)
-    twice = proven.after_eviction(PODS, {}, NOW).after_eviction(PODS | {"c"}, {}, NOW)
-    assert twice.awaited == 2
+    twice = proven.after_eviction("a", PODS, {}, NOW).after_eviction("b", PODS | {"c"}, {}, NOW)
+    assert twice.awaited == ("a", "b")
     assert twice.known == {"a", "b", "c"}
+
+
+def test_a_pod_that_was_not_evicted_after_all_is_not_awaited() -> None:
+    """The others still are; and nobody is awaited twice."""
+    twice = Proof(VERSION).after_eviction("a", PODS, {}, NOW).after_eviction("b", PODS, {}, NOW)
+    assert twice.after_eviction("a", PODS, {}, NOW).awaited == ("b", "a")
+    assert twice.without("a").awaited == ("b",)
+    assert twice.without("c") == twice
 
 
 def test_another_version_needs_another_proof() -> None:
@@ -84,10 +92,10 @@ def test_another_version_needs_another_proof() -> None:
     found = version_of(vpa, template)
     assert found == Version("uid-web", 1, template)
     assert current_proof(None, found) == Proof(found)
-    proven = Proof(found, is_proven=True, awaited=1)
+    proven = Proof(found, is_proven=True, awaited=("a",))
     assert current_proof(proven, found) is proven
     later = current_proof(proven, replace(found, vpa_generation=2))
-    assert (later.is_proven, later.awaited) == (False, 1)
+    assert (later.is_proven, later.awaited) == (False, ("a",))
     failed = proven.after_replacement("new", helped=False, rules=OURS, now=NOW)
     edited = current_proof(failed, replace(found, vpa_generation=2))
     assert (edited.failures, edited.until) == (1, NOW + 5 * MINUTE)

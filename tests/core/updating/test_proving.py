@@ -160,7 +160,7 @@ def test_terminating_pods_are_no_replacement() -> None:
     gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
     story.pods.append(gone)
     proof = next(iter(story.scene.plan().memory.proofs.values()))
-    assert (proof.awaited, proof.is_proven) == (1, False)
+    assert (len(proof.awaited), proof.is_proven) == (1, False)
 
 
 def test_part_of_the_pods_judges_nobody() -> None:
@@ -169,7 +169,7 @@ def test_part_of_the_pods_judges_nobody() -> None:
     story.round(NEW)
     around = Around(only=frozenset({("default", "web-1")}))
     found = story.scene.plan(around)
-    assert next(iter(found.memory.proofs.values())).awaited == 1
+    assert len(next(iter(found.memory.proofs.values())).awaited) == 1
 
 
 # --- the breaker
@@ -216,7 +216,7 @@ def test_while_a_canary_is_out_nobody_goes() -> None:
     """Nor before the pause is over."""
     key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
     gone: dict[ProofKey, Proof] = {
-        key: Proof(Version("", 0, ()), is_proven=True, awaited=1, known=frozenset({"x"}))
+        key: Proof(Version("", 0, ()), is_proven=True, awaited=("x",), known=frozenset({"x"}))
     }
     for breaker, proofs in (
         (replace(OPEN, canary="x"), gone),

@@ -67,7 +67,7 @@ def test_a_useless_trial_stops_the_workload() -> None:
     queue, step = planned()
     memory = after_useless_trial(Memory(), queue, step, SCENE.snapshot(), RULES, NOW)
     (proof,) = memory.proofs.values()
-    assert (proof.failures, proof.awaited, proof.known) == (1, 0, frozenset())
+    assert (proof.failures, proof.awaited, proof.known) == (1, (), frozenset())
     assert not proof.allows(RULES, NOW)
     assert proof.allows(RULES, NOW + timedelta(seconds=10))
     again = after_useless_trial(memory, queue, step, SCENE.snapshot(), RULES, NOW)
