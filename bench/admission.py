@@ -69,7 +69,8 @@ def bench(options: Options) -> Result:
         [
             f"{REVIEWS:,} different pod reviews of {size:,} bytes, of {WORKLOADS} workloads, in "
             f"random order, over TLS with keep-alive, {CONNECTIONS} connections.",
-            "The generator takes its share of the same cores: rates are those of both together.",
+            "The generator takes its share of the same cores, so a rate is what both manage "
+            "together: at most the number of cores by the sum of both CPU times a request.",
             "CPU is that of all processes of a server. Memory is their resident memory, and what "
             "they share counts once; ours are one process a core and one that watches them.",
         ],
@@ -92,12 +93,14 @@ def _ceiling(on: Stage, bodies: Path, options: Options) -> list[Row]:
             seen = load(on.folder, asked, called.session)
             found.add("ours", "rate", seen.rate)
             found.add("ours", "cpu", seen.cpu_us)
+            found.add("ours", "generator", seen.own_cpu_us)
             text = f"{seen.rate:,.0f}/s, {seen.cpu_us:.0f} us a request"
             print(f"  echo, round {number + 1}: {text}", flush=True)
     what = "a plain TLS echo in Python, the ceiling"
     return [
         found.row("rate", f"{what}: rate", "1/s"),
         found.row("cpu", f"{what}: CPU a request", "us"),
+        found.row("generator", f"{what}: CPU of the generator a request", "us"),
     ]
 
 
@@ -140,6 +143,7 @@ def _rows(on: Stage, bodies: Path, scene: Scene, options: Options) -> list[Row]:
             found.add(side, "memory", memory_mb(called.session))
         found.add(side, "rate", most.rate)
         found.add(side, "cpu", most.cpu_us)
+        found.add(side, "generator", most.own_cpu_us)
         found.add(side, "p50", most.p50_ms)
         found.add(side, "p99", most.p99_ms)
         found.add(side, "failed", most.failed + calm.failed)
@@ -154,6 +158,7 @@ def _rows(on: Stage, bodies: Path, scene: Scene, options: Options) -> list[Row]:
         "p50": (f"{where}: p50 at that rate", "ms", None),
         "p99": (f"{where}: p99 at that rate", "ms", scene.p99),
         "cpu": (f"{where}: CPU a request", "us", None),
+        "generator": (f"{where}: CPU of the generator a request", "us", None),
         "rate, fixed": (f"{where}: rate when {FIXED:,}/s are asked for", "1/s", None),
         "p50, fixed": (f"{where}: p50 then", "ms", None),
         "p99, fixed": (f"{where}: p99 then", "ms", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +21,11 @@ def version() -> str:
     return pinned(MODULE, _HERE)
 
 
-def folder() -> Path:
-    """Return where the programs lie, after building those that are missing."""
+def folder(wanted: Sequence[str] = PROGRAMS) -> Path:
+    """Return where the programs lie, after building those that are wanted and missing."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     found = Path(home) / "plumbline" / f"upstream-{version()}" / "bin"
-    missing = [name for name in PROGRAMS if not os.access(found / name, os.X_OK)]
+    missing = [name for name in wanted if not os.access(found / name, os.X_OK)]
     if missing and shutil.which("go") is None:
         raise SystemExit(f"{missing[0]} of upstream is built with Go: install Go 1.26 or newer")
     found.mkdir(parents=True, exist_ok=True)

@@ -33,8 +33,8 @@ Transfer/sec:      4.98MB
 )
 def test_read(trouble: str, failed: int) -> None:
     """Rates, percentiles in their units, and what went wrong."""
-    seen = read(SAID.format(trouble=trouble), spent=3.367)
-    assert seen == Seen(3362.86, 0.5, 1300, 6734, failed, cpu_us=500)
+    seen = read(SAID.format(trouble=trouble), spent=3.367, own=0.6734)
+    assert seen == Seen(3362.86, 0.5, 1300, 6734, failed, cpu_us=500, own_cpu_us=100)
 
 
 def test_nonsense() -> None:
