@@ -9,9 +9,10 @@ one moment keep theirs.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import orjson
 
 from app.core.recommendation.decay import Times
 from app.core.recommendation.estimators import MOST
-from app.core.recommendation.moments import moment, nanoseconds, span
+from app.core.recommendation.moments import DAY, moment, nanoseconds, span
 from app.core.recommendation.observations import ABSENT, REFUSED, UsageBatch
 from app.core.recommendation.oom import OomRecord
 from app.model.durations import parse_duration
@@ -86,6 +87,16 @@ class History:
     problems: list[str]  # sentences that name file, line and field
     lines: int  # that are not empty
     skipped: int  # of them, because they cannot be read
+    days: Mapping[int, int]  # since 1970 on which there are events, each with a line that tells one
+
+    def leap(self, start_ns: int, most_days: int) -> tuple[int, int] | None:
+        """Return a line after a time that is too far from all before it, and by how many days."""
+        start = start_ns // DAY
+        days = [start, *sorted(day for day in self.days if day > start)]
+        for before, day in pairwise(days):
+            if day - before > most_days:
+                return self.days[day], day - before
+        return None
 
     @property
     def bounds(self) -> tuple[int, int] | None:
@@ -116,6 +127,7 @@ class _Reader:
     names: dict[Name, int] = field(default_factory=dict)
     table: array[int] = field(default_factory=lambda: array("q"))  # six numbers a sample
     happenings: list[Happening] = field(default_factory=list)
+    days: dict[int, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     lines: int = 0
     skipped: int = 0
@@ -139,7 +151,7 @@ class _Reader:
         order = np.argsort(table[:, 0], kind="stable")
         usage = Usage(list(self.names), *(table[order, column] for column in range(6)))
         happenings = sorted(self.happenings, key=lambda one: one.time_ns)
-        return History(usage, happenings, self.problems, self.lines, self.skipped)
+        return History(usage, happenings, self.problems, self.lines, self.skipped, self.days)
 
     def _event(self, event: Object) -> None:
         time_ns = _moment(event, "time")
@@ -158,6 +170,7 @@ class _Reader:
                 raise BadObject("type", "is missing")
             case other:
                 raise wrong_type("type", other, _TYPES)
+        self.days.setdefault(time_ns // DAY, self.number)
 
     def _usage(self, event: Object, time_ns: int) -> None:
         name = (event.get("namespace") or "default", event.get("pod"), event.get("container"))

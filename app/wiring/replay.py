@@ -35,6 +35,8 @@ from app.wiring.recommender_rules import recommender_rules
 
 _PROMETHEUS: Final = "prometheus"
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
+_MOST_DAYS: Final = 100  # without an event, which are played unless the end is told
+_LEAPS: Final = "correct it, or say with --until or --at when to end"
 _COLUMNS: Final = ("TIME", "NAMESPACE", "VPA", "CONTAINER", "CPU", "MEMORY")
 _RESOURCES: Final = ("cpu", "memory")
 _COMPLAINTS: Final = {
@@ -130,7 +132,7 @@ def _owners(items: Iterable[Object]) -> Owners:
 def _history(path: Path | None, terms: Terms, bar: Bar) -> History:
     if path is None:
         raise BadSetting("no events given: name a file with --events, or - to read them")
-    shown = "stdin" if str(path) == STDIN else str(path)
+    shown = _shown(path)
     is_strict = not terms.rules.departures.rows_per_vpa
     read = lines(str(path), partial(bar.show, "reading"))
     history = read_history(read, shown, is_strict=is_strict)
@@ -141,6 +143,10 @@ def _history(path: Path | None, terms: Terms, bar: Bar) -> History:
     if history.skipped:
         _say(f"{history.skipped} of {history.lines} events cannot be read and were skipped")
     return history
+
+
+def _shown(path: Path | None) -> str:
+    return "stdin" if str(path) == STDIN else str(path)
 
 
 def _schedule(settings: ReplaySettings, history: History) -> Schedule:
@@ -157,6 +163,10 @@ def _schedule(settings: ReplaySettings, history: History) -> Schedule:
         raise BadSetting("--until is before the start")
     if until_ns is not None and looks and looks[-1] > until_ns:
         raise BadSetting("--at is after --until")
+    if until_ns is None and not looks and (leap := history.leap(start_ns, _MOST_DAYS)):
+        line, days = leap
+        place = f"{_shown(playing.events)}:{line}: time"
+        raise BadSetting(f"{place}: {days} days after all before it; {_LEAPS}")
     return Schedule(
         start=start_ns,
         interval=span(playing.interval or settings.loop.interval),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.core.recommendation.checkpoints import Checkpoint, to_json
+from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.observations import ABSENT, REFUSED
 from app.core.recommendation.oom import OomRecord
 from app.core.recommendation.rules import RecommenderRules, as_upstream
@@ -222,6 +224,27 @@ def test_a_file_that_ends_too_soon() -> None:
 def test_bounds(lines: list[bytes], bounds: tuple[int, int] | None) -> None:
     """The first and the last event are known, whatever they are."""
     assert read_history(lines, "x").bounds == bounds
+
+
+@pytest.mark.parametrize(
+    ("start", "days", "leap"),
+    [
+        pytest.param(0, [5, 104, 205], (3, 101), id="far from the one before it"),
+        pytest.param(0, [205, 104, 5], (1, 101), id="in any order"),
+        pytest.param(0, [5, 105, 205], None, id="near enough"),
+        pytest.param(0, [101], (1, 101), id="far from the start"),
+        pytest.param(300, [5, 300, 301], None, id="what was before the start is no matter"),
+        pytest.param(0, [], None, id="nothing"),
+    ],
+)
+def test_leaps(start: int, days: list[int], leap: tuple[int, int] | None) -> None:
+    """A line that is too far from all before it is known, with the days between."""
+
+    def day(number: int) -> datetime:
+        return datetime(2026, 1, 5, 12, tzinfo=UTC) + timedelta(days=number)
+
+    lines = [line("restart", time=day(number).isoformat()) for number in days]
+    assert read_history(lines, "x").leap(nanoseconds(day(start)), 100) == leap
 
 
 CAST = ("a", "b", "c")

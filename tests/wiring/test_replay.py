@@ -248,6 +248,12 @@ def test_a_damaged_file(run: Run) -> None:
             "--at is after --until",
             id="too late",
         ),
+        pytest.param(
+            [],
+            b"\n".join(story().lines + Story().use(40_000_000, "1", "1Mi").lines[-1:]),
+            "events:31: time: 27777 days after all before it; correct it, or say with --until",
+            id="an event dated decades ahead",
+        ),
         pytest.param(["--parity=exact"], b"", 'no difference is called "exact"', id="no parity"),
     ],
 )
@@ -256,6 +262,15 @@ def test_wrong_usage(flags: Sequence[str], events: bytes, sentence: str, run: Ru
     found = run(*flags, events=events)
     assert (found.code, found.out) == (2, [])
     assert sentence in found.said
+
+
+@pytest.mark.parametrize("flag", ["--until", "--at"])
+def test_an_event_beyond_the_end(flag: str, run: Run) -> None:
+    """An event dated decades ahead is no matter where it is said when to end."""
+    lines = story().lines
+    far = Story().use(40_000_000, "1", "1Mi").lines[-1:]
+    end = f"{flag}=2026-01-05T00:30:00Z"
+    assert run(end, events=lines + far).out == run(end, events=lines).out
 
 
 def test_nothing_happens(run: Run) -> None:
