@@ -15,6 +15,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
+from app.ports import Cluster
 from app.settings.updater import UpdaterSettings
 from app.telemetry.exposition import new_registry, render
 from app.telemetry.process import ProcessMetrics
@@ -33,6 +34,7 @@ from app.workers.loop import Tick
 log = logging.getLogger(__name__)
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
+_LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
 _TEND_SECONDS: Final = 1.0
 _ROUND_SECONDS: Final = 15.0  # for the calls that are under way
@@ -55,6 +57,7 @@ class Process:
         # Watches, actions, what is told and the Lease do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(4)]
         watched, acting, telling, leased = self._clusters
+        self._acting = acting
         self._known = UpdaterKnowledge(watched, acting, settings.scope.namespace, place)
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
@@ -69,6 +72,7 @@ class Process:
             may_act=self._may_act,
             clock=clock,
             metrics=UpdaterMetrics(registry),
+            in_time=self._in_time,
         )
         self._team = team(settings, around)
         self._known.listen(self._note)
@@ -124,7 +128,16 @@ class Process:
     def _may_act(self) -> bool:
         if self._stopping or not self._leads:
             return False
-        return not self._is_elected or self._election.is_leading()
+        if not self._is_elected:
+            return True
+        return self._election.is_leading() and self._election.call_seconds() > _LEAST_CALL_SECONDS
+
+    def _in_time(self) -> Cluster:
+        """Return the cluster; calls that begin now are given up before somebody else may lead."""
+        if not self._is_elected:
+            return self._acting.within(_CALL_SECONDS)
+        seconds = min(self._election.call_seconds(), _CALL_SECONDS)
+        return self._acting.within(max(seconds, _LEAST_CALL_SECONDS))
 
     def _begin(self) -> None:
         """Begin to lead: what was known before may be long out of date."""

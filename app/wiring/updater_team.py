@@ -43,6 +43,7 @@ class Surroundings:
     may_act: Callable[[], bool]  # whether we lead, and nobody told us to stop
     clock: Clock
     metrics: UpdaterMetrics
+    in_time: Callable[[], Cluster] | None = None  # to act in, with a deadline of now; or `acting`
 
 
 class Archive:
@@ -149,7 +150,7 @@ def _doors(
     rules: UpdateRules,
 ) -> Doors:
     disruption, acting = settings.disruption, settings.acting
-    calls = Calls(around.acting)
+    calls = Calls(around.in_time or (lambda: around.acting))
     rates = PaceRules(
         disruption.rate_per_second,
         disruption.burst,

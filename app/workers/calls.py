@@ -9,6 +9,7 @@ user deleted it: its place is empty either way, and its replacement proves as mu
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,13 +45,13 @@ _GONE: Final = Answer(NotFound("the pod went meanwhile"), is_gone=True)
 class Calls:
     """Makes the calls; safe to use from many threads."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Callable[[], Cluster]) -> None:
+        self._cluster = cluster  # asked for every call, which may have less time than the last
 
     def evict(self, pod: Pod) -> Answer:
         """Ask for an eviction."""
         try:
-            self._cluster.evict(pod.namespace, pod.name, uid=pod.uid)
+            self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
         except ClusterError as error:
             aftermath = after_eviction(error)
             if aftermath is Aftermath.GONE:
@@ -76,7 +77,7 @@ class Calls:
         if not body:
             return Answer(Invalid("there is nothing to resize"))
         try:
-            found = self._cluster.patch(PODS, pod.namespace, pod.name, body, subresource="resize")
+            found = self._cluster().patch(PODS, pod.namespace, pod.name, body, subresource="resize")
         except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
             return Answer(error, is_gone=self._is_gone(pod))
         except Unavailable as error:
@@ -89,7 +90,7 @@ class Calls:
     def _marked(self, pod: Pod, change: PodChange) -> Answer:
         body = annotation_patch(pod, change)
         try:
-            self._cluster.patch(PODS, pod.namespace, pod.name, body, kind=PatchKind.MERGE)
+            self._cluster().patch(PODS, pod.namespace, pod.name, body, kind=PatchKind.MERGE)
         except (NotFound, Invalid) as error:  # the latter also when the uid is another one
             return Answer(error, is_gone=self._is_gone(pod))
         except ClusterError as error:
@@ -134,7 +135,7 @@ class Calls:
             ClusterError: that cannot be seen.
         """
         try:
-            found = read_pod(self._cluster.get(PODS, pod.namespace, pod.name))
+            found = read_pod(self._cluster().get(PODS, pod.namespace, pod.name))
         except NotFound:
             return None
         except BadObject as error:

@@ -116,7 +116,17 @@ class Election:
 
     def may_finish(self) -> bool:
         """Say whether nobody else can have stepped in since we led; from any thread."""
-        return self._clock.monotonic() < self._renewed_at + self._rules.last_seconds
+        return self._last_seconds() > 0
+
+    def call_seconds(self) -> float:
+        """Return how long a call that begins now may wait to connect, and again for its answer.
+
+        Then it ends before anybody else steps in; less than nothing once somebody may have.
+        """
+        return self._last_seconds() / 2
+
+    def _last_seconds(self) -> float:
+        return self._renewed_at + self._rules.last_seconds - self._clock.monotonic()
 
     def step(self, now: datetime) -> Standing:
         """Try once; a failure is told in the standing."""

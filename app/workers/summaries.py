@@ -2,7 +2,8 @@
 
 Strategy: an annotation, for the status belongs to the recommender, which writes it as a whole.
 It is written only when its words change, over a connection of its own; of several changes that
-wait only the latest is written. Without the right to do so nothing is written for a while.
+wait only the latest is written. What was written is believed while the watch may not show it.
+Without the right to do so nothing is written for a while.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -25,6 +27,16 @@ ANNOTATION: Final = "vpaUpdaterActing"
 
 _PAUSE_SECONDS: Final = 1.0
 _WITHOUT_RIGHT: Final = timedelta(minutes=10)
+_LONGEST_LAG: Final = timedelta(minutes=2)  # of the watch
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is to be written, or was, on a VPA that showed other words."""
+
+    uid: str
+    text: str
+    before: str | None
 
 
 class Summaries:
@@ -33,7 +45,8 @@ class Summaries:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, str], tuple[str, str]] = {}  # uid and text
+        self._waiting: dict[tuple[str, str], _Words] = {}
+        self._written: dict[tuple[str, str], tuple[_Words, datetime]] = {}  # lately
         self._until: datetime | None = None  # nothing is written before
 
     def offer(self, vpas: Mapping[str, Vpa], decisions: Iterable[Decision]) -> None:
@@ -46,13 +59,16 @@ class Summaries:
             self._offer(vpas[name], found)
 
     def _offer(self, vpa: Vpa, decisions: list[Decision]) -> None:
-        stands, place = vpa.annotations.get(ANNOTATION), (vpa.namespace, vpa.name)
+        shown, place = vpa.annotations.get(ANNOTATION), (vpa.namespace, vpa.name)
         text = text_of(decisions)
         with self._lock:
+            written, _ = self._written.get(place, (None, None))
+            is_lag = written is not None and (written.uid, written.before) == (vpa.uid, shown)
+            stands = written.text if written is not None and is_lag else shown
             if text == stands or (stands is None and not decisions):
                 self._waiting.pop(place, None)
             else:
-                self._waiting[place] = (vpa.uid, text)
+                self._waiting[place] = _Words(vpa.uid, text, shown)
 
     def tick(self, now: datetime) -> float:
         """Write what waits; return the seconds until the next look.
@@ -60,20 +76,26 @@ class Summaries:
         Raises:
             ClusterError: the API server is in trouble; what waits is written later.
         """
+        with self._lock:
+            self._written = {
+                place: (words, at)
+                for place, (words, at) in self._written.items()
+                if abs(now - at) < _LONGEST_LAG
+            }
         while self._until is None or now >= self._until:
             with self._lock:
                 if not self._waiting:
                     break
                 place = next(iter(self._waiting))
-                uid, text = self._waiting.pop(place)
+                words = self._waiting.pop(place)
             try:
-                self._write(place, uid, text)
+                self._write(place, words, now)
             except Refused as error:
                 log.warning("VPAs not annotated, for want of a right", extra={"error": str(error)})
                 self._until = now + _WITHOUT_RIGHT
             except (Unavailable, TooMany):
                 with self._lock:
-                    self._waiting.setdefault(place, (uid, text))
+                    self._waiting.setdefault(place, words)
                 raise
             except ClusterError as error:
                 if not isinstance(error, NotFound):
@@ -81,10 +103,12 @@ class Summaries:
                     log.warning("VPA not annotated", extra=extra)
         return _PAUSE_SECONDS
 
-    def _write(self, place: tuple[str, str], uid: str, text: str) -> None:
-        metadata = {"uid": uid, "annotations": {ANNOTATION: text}}
+    def _write(self, place: tuple[str, str], words: _Words, now: datetime) -> None:
+        metadata = {"uid": words.uid, "annotations": {ANNOTATION: words.text}}
         body = {"metadata": metadata}
         self._cluster.patch(VPAS, *place, body, kind=PatchKind.MERGE)
+        with self._lock:
+            self._written[place] = words, now
 
 
 def text_of(decisions: Iterable[Decision]) -> str:

@@ -126,6 +126,21 @@ def test_last_deeds() -> None:
     assert not scene.step(two).leading
 
 
+@pytest.mark.parametrize("age_seconds", [0, 2, 5, 9.9, 11.9])
+def test_calls_end_before_the_next_leader(age_seconds: float) -> None:
+    """Late calls have little time; and there is none once somebody else may have stepped in."""
+    scene = Scene()
+    one, two = scene.candidate("one"), scene.candidate("two")
+    scene.step(one)
+    scene.step(two)
+    scene.clock.wait(age_seconds)
+    seconds = one.call_seconds()
+    assert 0 < seconds <= 6
+    scene.clock.wait(2 * seconds)
+    assert one.call_seconds() <= 0
+    assert not scene.step(two).leading
+
+
 def test_last_deeds_of_one_who_was_followed() -> None:
     """Whoever sees another leader, or let go, ends nothing any more."""
     scene = Scene()

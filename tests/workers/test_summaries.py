@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.core.updating.decisions import Action, Decision, Reason
 from app.manifests import crd
 from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from app.model.vpa import Vpa
-from app.ports import VPAS
+from app.ports import VPAS, PatchKind
 from app.sandbox.clock import SteppedClock
 from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
@@ -73,6 +75,30 @@ def test_it_is_written_once() -> None:
     scene.offer()
     scene.tick()
     assert scene.text() == "False, NoPods: no pods"
+
+
+def test_it_is_written_once_though_the_watch_lags() -> None:
+    """What was written is believed for two minutes; other words are written at once."""
+    scene = Scene()
+    seen = scene.vpas
+    decision = Decision("u", "default", "p", "web", Action.WAIT, Reason.TOO_YOUNG, "")
+
+    def written(reason: Reason) -> bool:
+        version = scene.vpas["web"].resource_version
+        scene.summaries.offer(seen, [replace(decision, reason=reason)])
+        scene.tick()
+        return scene.vpas["web"].resource_version != version
+
+    assert written(Reason.TOO_YOUNG)
+    body = {"metadata": {"annotations": {ANNOTATION: "by somebody else"}}}
+    scene.sandbox.cluster.patch(VPAS, "default", "web", body, kind=PatchKind.MERGE)
+    assert not written(Reason.TOO_YOUNG)
+    assert written(Reason.PDB_BLOCKED)
+    assert written(Reason.TOO_YOUNG)
+    scene.sandbox.cluster.patch(VPAS, "default", "web", body, kind=PatchKind.MERGE)
+    scene.sandbox.advance(121)
+    scene.tick()
+    assert written(Reason.TOO_YOUNG)
 
 
 def test_only_the_latest_words_are_written() -> None:
