@@ -30,7 +30,7 @@ from tests.acceptance.webhook import Webhook, clean
 from tests.acceptance.worker import Worker
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.control_plane import ControlPlane, in_memory
-from tests.cluster.given import given
+from tests.cluster.given import given, has_our_nodes
 from tests.cluster.parts import Unavailable, parts
 from tests.cluster.programs import eventually
 
@@ -100,14 +100,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, logs: Logs) -> Iterator[Cl
     """A cluster with our definitions, and an account for the webhook."""
     with ExitStack() as stack:
         if kubeconfig := os.environ.get("KUBECONFIG", ""):
-            access, admin = given(kubeconfig)
-            found = Cluster(access, admin, None, "kubectl")
+            found = _given(kubeconfig)
         else:
             found = _started(tmp_path_factory.mktemp("cluster"), logs, stack)
         stack.callback(found.admin.close)
         install(found.admin, ours())
         prepare(found.admin)
         yield found
+
+
+def _given(kubeconfig: str) -> Cluster:
+    try:
+        access, admin = given(kubeconfig)
+    except Unavailable as error:
+        pytest.exit(str(error), returncode=1)
+    return Cluster(access, admin, None, "kubectl")
 
 
 def _started(folder: Path, logs: Logs, stack: ExitStack) -> Cluster:
@@ -172,7 +179,7 @@ def team(
             found.start(logs)
             return found
 
-        team = Team(cluster.admin, start, called)
+        team = Team(cluster.admin, start, called, has_our_nodes=has_our_nodes(cluster.admin))
         ignored = ",".join(rows.alone())
         scope = (f"--ignored-vpa-object-namespaces={ignored}",) if ignored else ()
         flags: Mapping[str, Sequence[str]] = getattr(request.module, "WORKERS", {})

@@ -100,6 +100,8 @@ class Played:
         with self._stage(name, namespace) as stage:
             try:
                 self._rows[name].story(stage)
+            except pytest.skip.Exception:
+                raise
             except BaseException as error:
                 error.add_note(stage.picture())
                 error.add_note(self._logs.naming(namespace, _LINES))

@@ -59,14 +59,15 @@ class Webhook(Speaker):
         kubeconfig = access.kubeconfig(
             folder / f"{name}.kubeconfig", account_token(admin, "admission")
         )
+        elsewhere = os.environ.get(_HOST, "")
         command = [
             *(sys.executable, "-m", "app", "admission"),
             f"--kubeconfig={kubeconfig}",
             f"--port={self.port}",
-            "--host=127.0.0.1",
+            f"--host={'0.0.0.0' if elsewhere else '127.0.0.1'}",
             f"--address=127.0.0.1:{self.told_at}",
             "--register-by-url",
-            f"--webhook-address=https://{os.environ.get(_HOST, 'localhost')}",
+            f"--webhook-address=https://{elsewhere or 'localhost'}",
             f"--webhook-port={called_port or self.port}",
             f"--workers={workers}",
             "--status-lease-update-interval=1s",
