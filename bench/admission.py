@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import orjson
@@ -51,9 +52,11 @@ def bench(options: Options) -> Result:
     with stage() as on:
         certificates(on.folder)
         bodies = _bodies(on.folder)
-        rows += _ceiling(on, bodies, options)
+        rows += (echo := _ceiling(on, bodies, options))
+        notes = []
         for scene in (few, many):
-            rows += _rows(on, bodies, scene, options)
+            rows += (seen := _rows(on, bodies, scene, options))
+            notes.append(_bound(scene, echo[0], seen[0]))
         rows.append(_memory(on, options.size(20_000, 3000), options))
     size = len(orjson.dumps(review(NAMESPACE, "app-100", REVIEWS)))
     flags = (*FLAGS, "--port=...", "--tls-cert-file=...", "--tls-private-key=...")
@@ -71,6 +74,7 @@ def bench(options: Options) -> Result:
             f"random order, over TLS with keep-alive, {CONNECTIONS} connections.",
             "The generator takes its share of the same cores, so a rate is what both manage "
             "together: at most the number of cores by the sum of both CPU times a request.",
+            *notes,
             "CPU is that of all processes of a server. Memory is their resident memory, and what "
             "they share counts once; ours are one process a core and one that watches them.",
         ],
@@ -166,6 +170,15 @@ def _rows(on: Stage, bodies: Path, scene: Scene, options: Options) -> list[Row]:
         "memory": (f"{where}: memory", "MB", None),
     }
     return [found.row(key, *words) for key, words in named.items()]
+
+
+def _bound(scene: Scene, echo: Row, rate: Row) -> str:
+    """Tell how far ahead a server would be that decides nothing."""
+    ahead = median(echo.ours) / median(rate.upstream)
+    return (
+        f"With {scene.vpas:,} VPAs a plain TLS echo in Python, which reads no review and decides "
+        f"nothing, has {ahead:.1f} times upstream's rate."
+    )
 
 
 def _loaded(on: Stage, called: Called, asked: Load, seconds: int, rate: float = 0) -> Seen:
