@@ -46,7 +46,7 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
     for name, hook in found:
         about = f"mutatingwebhookconfiguration/{name}"
         flaws = [
-            *_rules(about, hook),
+            *_rules(about, hook, facts),
             *_manners(about, hook),
             *_trust(about, hook, facts),
             *_behind(hook, facts),
@@ -104,10 +104,10 @@ def _restart(facts: Facts) -> str:
     return f"kubectl -n {namespace} rollout restart {process}"
 
 
-def _anew(about: str, hook: Json) -> str:
-    """Return what mends a configuration: ours is made anew, others know who made theirs."""
+def _mend(about: str, hook: Json, facts: Facts) -> str:
+    """Return what to look at: ours is put in order by its process, if that can; others are not."""
     if _is_ours(hook) or hook.get("name") == _JUDGE:
-        return f"kubectl delete {about}  # it is made anew within a minute"
+        return logs_of(ADMISSION, facts)
     return f"kubectl get {about} -o yaml"
 
 
@@ -125,8 +125,8 @@ def _several(names: list[str]) -> Iterator[Finding]:
     yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix)
 
 
-def _rules(about: str, hook: Json) -> Iterator[Finding]:
-    fix = _anew(about, hook)
+def _rules(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
+    fix = _mend(about, hook, facts)
     if not _covers(hook, *_POD, "CREATE"):
         told = "it is not asked about new pods, so none is sized"
         yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
@@ -179,7 +179,7 @@ def _trust(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
     if not trusted:
         if client.get("service") is not None:
             told = "it carries no CA, so the API server trusts nobody who answers"
-            yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, _anew(about, hook))
+            yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, _mend(about, hook, facts))
     elif isinstance(served, Generation) and not trusted & served.authorities:
         told = "its CA is not the one that signed the certificate in use"
         yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, _restart(facts))

@@ -190,8 +190,21 @@ def test_several_of_ours_under_other_names() -> None:
     assert found.fix == "kubectl delete mutatingwebhookconfiguration b"
 
 
-def test_upstreams_configuration_is_not_deleted() -> None:
-    """What upstream's chart made is not made anew by anybody, so no command deletes it."""
-    facts = registered(clientConfig=UPSTREAM["clientConfig"] | {"caBundle": None})
+@pytest.mark.parametrize(
+    ("client", "fix"),
+    [
+        (
+            hook()["clientConfig"],
+            "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
+        ),
+        (
+            UPSTREAM["clientConfig"],
+            "kubectl get mutatingwebhookconfiguration/vpa-webhook-config -o yaml",
+        ),
+    ],
+)
+def test_who_mends_a_configuration(client: Json, fix: str) -> None:
+    """Ours is put in order by its process, so that is to be looked at; others are not."""
+    facts = registered(clientConfig=client | {"caBundle": None})
     found = next(one for one in of_webhook(facts) if "carries no CA" in one.message)
-    assert found.fix == "kubectl get mutatingwebhookconfiguration/vpa-webhook-config -o yaml"
+    assert found.fix == fix
