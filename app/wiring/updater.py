@@ -63,6 +63,7 @@ class Process:
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         self._stopping = self._leads = self._is_tidied = False
         self._election = election(settings.election, leased, clock)
+        self._term = 0
         around = Surroundings(
             acting=acting.within(_CALL_SECONDS),
             telling=telling.within(_CALL_SECONDS),
@@ -140,8 +141,10 @@ class Process:
         return self._acting.within(max(seconds, _LEAST_CALL_SECONDS))
 
     def _begin(self) -> None:
-        """Begin to lead: what was known before may be long out of date."""
-        self._team.notebook.forget()
+        """Begin to lead: if others led meanwhile, what was known before is out of date."""
+        if self._term != self._election.term:
+            self._term = self._election.term
+            self._team.carrier.forget()
         if self._team.boosts is not None:
             self._team.boosts.refill()
         self._leads = True
@@ -156,8 +159,7 @@ class Process:
         if self._team.boosts is not None:
             yield loop("boosts", self._team.boosts.tick, longest_retry_seconds=longest)
         yield loop("rounds", self._team.updater.tick, longest_retry_seconds=longest)
-        if self._team.settle_doubts is not None:
-            yield loop("doubts", self._team.settle_doubts, longest_retry_seconds=longest)
+        yield loop("doubts", self._team.carrier.settle_doubts, longest_retry_seconds=longest)
 
     def _tellers(self) -> Iterator[Task]:
         if self._team.journal is not None:

@@ -75,7 +75,7 @@ class Team:
     journal: Journal | None  # None: the cluster is told nothing
     summaries: Summaries | None
     notebook: Notebook
-    settle_doubts: Callable[[datetime], float] | None  # for a loop; None: nothing is ever tried
+    carrier: Carrier
 
     @property
     def archive(self) -> Archive:
@@ -125,8 +125,7 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
             lambda: around.may_act() and around.is_known(),
             around.clock,
         )
-    settle_doubts = None if is_dry else hands.carrier.settle_doubts
-    return Team(updater, boosts, journal, summaries, notebook, settle_doubts)
+    return Team(updater, boosts, journal, summaries, notebook, hands.carrier)
 
 
 def _boost_workers(settings: UpdaterSettings) -> int:

@@ -146,9 +146,14 @@ class Carrier:
                 pool.submit(self._work, work)
         return work.ended()
 
+    def forget(self) -> None:
+        """Begin anew, as after a start."""
+        self._doors.doubts.forget()
+        self._notebook.forget()
+
     def settle_doubts(self, _now: datetime) -> float:
         """Look what came of calls in doubt; return the seconds until the next look."""
-        for lesson in self._doors.doubts.settled():
+        for lesson in self._doors.doubts.settled() if self._doors.may_act() else ():
             self._notebook.learn(lesson)
             if lesson.outcome is not None:
                 self._doors.told(lesson.outcome)

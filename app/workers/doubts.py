@@ -63,10 +63,12 @@ class Doubts:
         with self._lock:
             self._doubts.append(_Doubt(outcome, snapshot, origin, self._clock.monotonic()))
 
-    def forget(self, pod: Pod) -> None:
-        """Forget doubts about a pod, for something else is done to it now."""
+    def forget(self, pod: Pod | None = None) -> None:
+        """Forget doubts about a pod, for something else is done to it now, or all of them."""
         with self._lock:
-            self._doubts = [doubt for doubt in self._doubts if doubt.pod.uid != pod.uid]
+            self._doubts = [
+                doubt for doubt in self._doubts if pod is not None and doubt.pod.uid != pod.uid
+            ]
 
     def settled(self) -> Iterator[Lesson]:
         """Yield what came of the calls that can be told by now; each is forgotten once learnt.

@@ -3,11 +3,12 @@
 Strategy: three workloads of different kinds on a whole cluster; the steps are chosen at random.
 The judge looks at the cluster itself whenever a call was accepted, not at what the updater
 believes. Pods go down only because of the updater or because a step says so, and then the judge
-waits until the updater could have seen it.
+waits until the updater could have seen it. PROPERTY_EXAMPLES asks for more examples than usual.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -275,15 +276,25 @@ def rollout(stage: Stage, judge: Judge, number: int) -> None:
     judge.down_by_others.discard(name)
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+some = settings(
+    max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "8")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=False,
 )
+
+
+def chosen_of(names: set[str]) -> st.SearchStrategy[list[tuple[str, int]]]:
+    """Choose steps, and a number for each."""
+    step = st.tuples(st.sampled_from(sorted(names)), st.integers(0, 1000))
+    return st.lists(step, min_size=3, max_size=14)
+
+
+@some
 @given(
     flags=st.sampled_from([("--prove=off",), (), ("--prove=dry-run",)]),
     concurrency=st.sampled_from([1, 4]),
-    chosen=st.lists(
-        st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 1000)), min_size=3, max_size=14
-    ),
+    chosen=chosen_of(set(STEPS)),
 )
 def test_in_every_interleaving(
     flags: tuple[str, ...], concurrency: int, chosen: list[tuple[str, int]]
@@ -312,3 +323,45 @@ def test_in_every_interleaving(
     stage.run(1200)
     assert stage.carried.count("evict") + stage.carried.count("patch", "resize") == before
     assert judge.problems == []
+
+
+# What makes the updater forget, or the webhook work, or pods right as they are, is left out.
+HELPLESS: Final = {
+    "time_passes",
+    "fail",
+    "silence",
+    "answer_again",
+    "watch_lags",
+    "kill",
+    "clock",
+    "guard",
+}
+
+
+@some
+@given(
+    flags=st.sampled_from([(), ("--prove=dry-run",)]),
+    concurrency=st.sampled_from([1, 4]),
+    chosen=chosen_of(HELPLESS),
+)
+def test_evictions_that_cannot_help(
+    flags: tuple[str, ...], concurrency: int, chosen: list[tuple[str, int]]
+) -> None:
+    """With a useless webhook pauses of a workload double, whatever calls are answered."""
+    stage = Stage(*flags, f"--update-concurrency={concurrency}")
+    judge = Judge(stage)
+    stage.webhook_works = False
+    stage.apply(*workloads())
+    stage.run(60)
+    began = stage.clock.monotonic()
+    for name in SIZES:
+        stage.recommend("200m/100Mi = =", name)
+    for name, number in [*chosen, ("time_passes", 59), ("silence", 99), ("time_passes", 59)]:
+        STEPS[name](stage, judge, number)
+        assert judge.problems == []
+        evicted = Counter(
+            call.name.partition("-")[0] for call in stage.carried.calls if call.verb == "evict"
+        )
+        passed = stage.clock.monotonic() - began
+        for count in evicted.values():
+            assert 300 * (2 ** (count - 1) - 1) <= passed, evicted

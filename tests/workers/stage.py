@@ -186,7 +186,7 @@ class Stage:
         self.team: Team = team(self.settings, around)
         parts = (self.team.boosts, self.team.updater, self.team.journal, self.team.summaries)
         ticks = [self._beat, self._watch, *(part.tick for part in parts if part is not None)]
-        ticks += [self.team.settle_doubts] if self.team.settle_doubts is not None else []
+        ticks.append(self.team.carrier.settle_doubts)
         self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
         if self.team.boosts is not None:
             self.team.boosts.refill()

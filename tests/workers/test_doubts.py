@@ -10,7 +10,7 @@ from app.model.errors import Unavailable
 from app.ports import PODS, PatchKind
 from app.sandbox.faults import Fault
 from tests.sandbox.worlds import container, deployment
-from tests.workers.stage import Call, Stage, vpa
+from tests.workers.stage import LEASE, Call, Stage, vpa
 
 SILENCE = Unavailable("no answer in time")
 
@@ -35,6 +35,11 @@ def silent(
 def evicted(stage: Stage) -> list[str]:
     """Return the pods that were really evicted, in order."""
     return [call.name for call in stage.carried.calls if call.verb == "evict"]
+
+
+def looks(stage: Stage) -> int:
+    """Return how often a pod was asked about."""
+    return sum(call.verb == "get" and call.name != LEASE for call in stage.asked.calls)
 
 
 @pytest.mark.parametrize("verbs", [("evict",), ("evict", "get")], ids=["evictions", "all"])
@@ -126,6 +131,21 @@ def test_ends_of_boosts_do_not_wait_for_doubts() -> None:
     assert {call.verb for call in stage.asked.calls[before:]} <= {"patch"}
 
 
+def test_who_begins_anew_has_no_doubts() -> None:
+    """Whoever led before may have been followed by others; and who does not lead does nothing."""
+    stage = staged("--prove=off", mode="InPlaceOrRecreate")
+    stage.faults.order(Fault(SILENCE, "patch", PODS, subresource="resize", too_late=True))
+    silent(stage, "get", times=1)
+    stage.round()
+    stage.leads = False
+    stage.run(30)
+    assert looks(stage) == 1
+    stage.team.carrier.forget()
+    stage.leads = True
+    stage.team.carrier.settle_doubts(stage.clock.now())
+    assert looks(stage) == 1
+
+
 def test_a_lesson_that_is_not_learnt_comes_again() -> None:
     """An error of ours on the way loses nothing."""
     stage = staged("--prove=off", mode="InPlaceOrRecreate", replicas=2)
@@ -138,9 +158,8 @@ def test_a_lesson_that_is_not_learnt_comes_again() -> None:
 
     stage.clock.advance(16)
     stage.asked.before = fail
-    assert stage.team.settle_doubts is not None
     with pytest.raises(ZeroDivisionError):
-        stage.team.settle_doubts(stage.clock.now())
+        stage.team.carrier.settle_doubts(stage.clock.now())
     stage.asked.before = lambda _call: None
     stage.run(100)
     assert stage.metric("in_place_updated_pods_total") == stage.carried.count("patch", "resize")
