@@ -33,6 +33,7 @@ from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
 from app.workers.external_usage import ExternalUsage
 from app.workers.leaving import leavable
 from app.workers.lookout import Lookout
+from app.workers.missing import Missing
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources
 from app.workers.writing import Desk, Writing, WritingRules
@@ -122,6 +123,7 @@ class Recommender:
                 self._parity,
             ),
         )
+        self._missing = Missing(clock)
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[Step, float] = {}  # seconds, in the last round
@@ -324,7 +326,9 @@ class Recommender:
 
     def _count(self) -> None:
         self._around.metrics.aggregates(self.model.row_count)
-        self._around.metrics.vpas(_state(one.vpa) for one in self._lookout.vpas.values())
+        vpas = [one.vpa for one in self._lookout.vpas.values()]
+        self._around.metrics.vpas(map(_state, vpas))
+        self._missing.look(vpas)
 
     @contextmanager
     def _timed(self, step: Step) -> Iterator[None]:
