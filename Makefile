@@ -48,7 +48,7 @@ acceptance: cluster ## tests on a real cluster, built here or named by KUBECONFI
 parity: $(STAMP) ## compare replay with the upstream recommender on random stories; needs Go
 	@$(BIN)/python -m tests.parity $(ARGS)
 
-bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 40 minutes
+bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 45 minutes
 	@$(BIN)/python -m bench $(ARGS)
 
 bench-%: $(STAMP)

@@ -11,11 +11,11 @@ import orjson
 
 from app.ports import MUTATING_WEBHOOKS
 from bench.circumstances import Options, result
-from bench.figures import Found, Result
+from bench.figures import SIDES, Found, Result
 from bench.reviews import new_pod
 from bench.seeds import Json
-from bench.stage import Stage, stage
-from bench.webhooks import NAMESPACE, Called, certificates, fill, webhook
+from bench.stage import Stage, shown, stage
+from bench.webhooks import FLAGS, NAMESPACE, Called, certificates, fill, webhook
 from bench.wrk import Load, Seen, load
 from tests.cluster.api import Refusal
 from tests.cluster.programs import eventually
@@ -64,7 +64,8 @@ def bench(options: Options) -> Result:
         "server runs on the same cores.",
         "What is added is measured against creations without a webhook right before.",
     ]
-    return result("creation", "Pods through the API server", options, rows, notes=notes)
+    commands = [shown(side, "admission", FLAGS) for side in SIDES]
+    return result("creation", "Pods through the API server", options, rows, commands, notes)
 
 
 def _created(on: Stage, bodies: Path) -> Seen:

@@ -19,11 +19,11 @@ from app.ports import CHECKPOINTS, PODS, VPAS
 from app.wiring.clock import SystemClock
 from bench.circumstances import Options, result
 from bench.crowd import BOXES, Crowd
-from bench.figures import Found, Result, Wanted
+from bench.figures import SIDES, Found, Result, Wanted
 from bench.replica import Replica, patiently
 from bench.seeds import history, vpa
 from bench.spent import cpu_seconds, memory_mb, peak_mb
-from bench.stage import Stage, running, stage
+from bench.stage import Stage, running, shown, stage
 from tests.cluster.api import Refusal
 from tests.cluster.nodes import announce_metrics
 from tests.cluster.programs import Program, eventually, free_port
@@ -64,10 +64,10 @@ def bench(options: Options) -> Result:
         found.row("failover", "leader killed to a fresh recommendation", "s"),
     ]
     size = f"{crowd.vpas:,} VPAs, {crowd.pod_count:,} pods, {crowd.pod_count * 2:,} containers"
-    flags = f"--recommender-interval={interval}s --leader-elect=true --kube-api-qps=100000 ..."
+    flags = (f"--recommender-interval={interval}s", "--leader-elect=true")
     return result(
         "recommender", "Recommender", options, rows,
-        [f"recommender {flags}", f"plumbline recommender {flags}"],
+        [shown(side, "recommender", flags) for side in SIDES],
         [f"{size}; ten days of history; a round each {interval} s, so writes a minute are "
          f"{60 / interval:g} rounds'."],
     )  # fmt: skip

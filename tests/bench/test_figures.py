@@ -87,5 +87,12 @@ def test_kept() -> None:
     again = from_json(orjson.loads(orjson.dumps(to_json(found))))
 
     assert again == found
-    for text in ("## Admission", "quick run", "2 cores; Go 1.26", "- Over TLS.", "≥ 1.2"):
+    for text in (
+        "wanted: 1 of 1 hold",
+        "## Admission",
+        "quick run",
+        "2 cores; Go 1.26",
+        "- Over TLS.",
+        "≥ 1.2",
+    ):
         assert text in page([again])
