@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from app.adapters.prometheus import PrometheusAccess, PrometheusServer
 from app.core.recommendation.external import ExternalRules
 from app.core.recommendation.promql import PastRules, Span
 from app.core.recommendation.rules import Departures
@@ -33,8 +32,9 @@ class PastReading:
         place: Place,
         metrics: RecommenderMetrics,
     ) -> None:
-        access = _access(settings)
-        server = PrometheusServer(access, metrics.prometheus_request)
+        from app.wiring.past_server import past_server  # large, and few need it
+
+        server = past_server(settings, metrics)
         rules, namespace = past_rules(settings, departures), settings.scope.namespace
         self.memory = Remembering(server, rules, place.clock, namespace)
         # Nobody else may close what the task is just using.
@@ -115,18 +115,4 @@ def past_rules(settings: RecommenderSettings, departures: Departures) -> PastRul
         sampling=settings.loop.interval,
         extends_labels_query=departures.extend_label_query,
         is_strict=not departures.rows_per_vpa,
-    )
-
-
-def _access(settings: RecommenderSettings) -> PrometheusAccess:
-    told, whose = settings.prometheus, settings.prometheus_access
-    return PrometheusAccess(
-        told.address,
-        told.query_timeout.span.total_seconds(),
-        whose.username,
-        whose.password,
-        whose.token,
-        whose.token_file,
-        told.ca_file,
-        told.insecure,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -93,6 +95,12 @@ def test_storage() -> None:
         told = settings(f"--storage={storage}")
         found = past_reading(told, OURS, Outside(), metrics)
         assert round_rules(told).keeps_checkpoints is (found is None) is keeps
+
+
+def test_who_asks_no_prometheus_loads_no_client_for_it() -> None:
+    """A tenth of the start, and megabytes, are spared where checkpoints tell of the past."""
+    loads = "import sys, app.wiring.recommender; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loads], check=False).returncode == 0
 
 
 def test_reading_in_the_background() -> None:

@@ -1,0 +1,23 @@
+"""The Prometheus that tells of the past; flags say where it is, and who asks it."""
+
+from __future__ import annotations
+
+from app.adapters.prometheus import PrometheusAccess, PrometheusServer
+from app.settings.recommender import RecommenderSettings
+from app.telemetry.recommender import RecommenderMetrics
+
+
+def past_server(settings: RecommenderSettings, metrics: RecommenderMetrics) -> PrometheusServer:
+    """Return the server; its requests are counted."""
+    told, whose = settings.prometheus, settings.prometheus_access
+    access = PrometheusAccess(
+        told.address,
+        told.query_timeout.span.total_seconds(),
+        whose.username,
+        whose.password,
+        whose.token,
+        whose.token_file,
+        told.ca_file,
+        told.insecure,
+    )
+    return PrometheusServer(access, metrics.prometheus_request)
