@@ -45,6 +45,7 @@ PROGRAMS: Final = {
         memory="300Mi",
         memory_limit="1Gi",
         rights=RIGHTS["recommender"],
+        pages=("/metrics", "/metrics/recommendations"),
     ),
     "updater": Program(
         component="updater",

@@ -44,6 +44,9 @@ def _service_monitor(program: Program) -> Json:
         "metadata": metadata(program.name, program.component),
         "spec": {
             "selector": {"matchLabels": labels(program.component)},
-            "endpoints": [{"port": "prometheus"}],
+            # Namespaces and containers that a metric names are not those of our own pods.
+            "endpoints": [
+                {"port": "prometheus", "path": page, "honorLabels": True} for page in program.pages
+            ],
         },
     }

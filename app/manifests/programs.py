@@ -34,6 +34,7 @@ class Program:
     memory_limit: str
     rights: tuple[Right, ...]
     https_port: int = 0
+    pages: tuple[str, ...] = ("/metrics",)  # that Prometheus reads
 
     def documents(self) -> list[Json]:
         """Return all that the process needs."""

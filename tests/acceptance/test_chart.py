@@ -34,11 +34,13 @@ CLUSTER_WIDE = {
 
 def test_chart_is_the_base() -> None:
     """With one replica of each the chart gives what the base gives, to the last field."""
-    base = dict(plain(kustomized(DEPLOY / "base")))
-    chart = dict(plain(charted(*AS_THE_BASE)))
+    base = [*kustomized(DEPLOY / "base"), *kustomized(DEPLOY / "monitoring")]
+    watched = [f"monitoring.{what}=true" for what in ("alerts", "dashboards", "serviceMonitors")]
+    wanted = dict(plain(base))
+    chart = dict(plain(charted(*AS_THE_BASE, *watched)))
 
-    assert set(chart) == set(base)
-    assert [name for name, document in chart.items() if document != base[name]] == []
+    assert set(chart) == set(wanted)
+    assert [name for name, document in chart.items() if document != wanted[name]] == []
 
 
 def test_namespace_may_be_chosen(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 {{/*
 Everything of one process but what only the webhook has. Takes a dict: root, values, component,
-verb, port, and args, env, ports, volumes and mounts beside those that all have.
+verb, port, and args, ports, volumes, mounts and pages of metrics beside those that all have.
 */}}
 {{- define "plumbline.program" -}}
 {{- $root := .root -}}
@@ -218,9 +218,14 @@ spec:
     matchLabels:
       app.kubernetes.io/name: plumbline
       app.kubernetes.io/component: {{ .component }}
+      app.kubernetes.io/part-of: vertical-pod-autoscaler
       app.kubernetes.io/instance: {{ $root.Release.Name }}
   endpoints:
+    {{- range concat (list "/metrics") (default list .pages) }}
     - port: prometheus
+      path: {{ . }}
+      honorLabels: true
+    {{- end }}
 {{- end }}
 {{- end -}}
 
