@@ -115,7 +115,9 @@ def test_the_leader_dies(cluster: Cluster, start: Start, verb: str, work: Work) 
     work.wait()
     work.order()
     leader.program.kill()
-    eventually(lambda: holder() not in ("", first), "another leads", seconds=30)
+    eventually(lambda: holder() not in ("", first), "another leads")
+    work.wait()
+    work.order()
     work.wait()
     cluster.admin.delete(LEASES, NAMESPACE, LEASE_OF[verb])
 
@@ -149,3 +151,4 @@ def test_history_is_compacted(plane: ControlPlane, start: Start, verb: str, work
     finally:
         worker.program.go_on()
     work.wait()
+    assert "too old resource version" in worker.program.log.read_text("utf-8")

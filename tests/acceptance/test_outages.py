@@ -100,7 +100,9 @@ def test_webhook_dies_during_a_rollout(webhook: Webhook, space: Space, logs: Log
     space.deployment(SMALL, replicas=count)
     space.pods(count // 4)
     webhook.program.kill()
-    assert len(space.pods(count)) == count
+    found = space.pods(count)
+    assert len(found) == count
+    assert not all(annotation(pod, "vpaUpdates") for pod in found), "some came without a webhook"
     webhook.start(logs)
     webhook.wait_until_called()
     space.admin.delete_all(PODS, space.name)
