@@ -53,6 +53,7 @@ class Load:
         """Count anew: so far not all was as it should be."""
         with self._lock:
             self.sized, self.unsized, self.failures, self.slowest_seconds = 0, 0, [], 0.0
+            self._began = time.monotonic()
 
     @property
     def story(self) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -29,6 +29,7 @@ from app.workers.rotator import Rotator
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
+from tests.acceptance.results import FIGURE
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, workload
 from tests.acceptance.webhook import (
@@ -116,8 +117,25 @@ def running(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         clean(cluster.admin)
 
 
+Loaded = Callable[[str], AbstractContextManager[Load]]
+
+
+@pytest.fixture
+def loaded(admin: Api, space: Space, record_property: Callable[[str, object], None]) -> Loaded:
+    """Creates pods meanwhile, and writes down how many; it is told under what."""
+
+    @contextmanager
+    def meanwhile(what: str) -> Iterator[Load]:
+        with bothered(admin, space) as load:
+            yield load
+        text = f"{what}: {load.per_second:.0f} pods a second were created meanwhile, none in vain."
+        record_property(FIGURE, text)
+
+    return meanwhile
+
+
 @contextmanager
-def loaded(admin: Api, space: Space) -> Iterator[Load]:
+def bothered(admin: Api, space: Space) -> Iterator[Load]:
     """Create pods meanwhile; each must be sized, and the API server must have no complaint."""
     before = webhook_failures(admin)
     space.vpa(kind="StatefulSet")
@@ -132,12 +150,12 @@ def loaded(admin: Api, space: Space) -> Iterator[Load]:
     assert webhook_failures(admin) == before
 
 
-def test_renewal(admin: Api, running: Webhook, logs: Logs, space: Space) -> None:
+def test_renewal(admin: Api, running: Webhook, logs: Logs, loaded: Loaded) -> None:
     """A certificate with a third of its life left is followed by another one, CA and all."""
     old = left_behind(admin, running)
     running.start(logs)
     running.wait_until_called()
-    with loaded(admin, space):
+    with loaded("Certificate renewed"):
         assert serves(running, old)
         eventually(lambda: all(len(found) == 2 for found in trusted(admin)), "both CAs are trusted")
         assert serves(running, old), "the new certificate waits until its CA is seen everywhere"
@@ -147,7 +165,7 @@ def test_renewal(admin: Api, running: Webhook, logs: Logs, space: Space) -> None
 
 
 def test_whole_rotation(
-    admin: Api, cluster: Cluster, running: Webhook, logs: Logs, space: Space
+    admin: Api, cluster: Cluster, running: Webhook, logs: Logs, loaded: Loaded
 ) -> None:
     """Led by another replica, which takes less time: until the old CA has left."""
     old = left_behind(admin, running)
@@ -156,7 +174,7 @@ def test_whole_rotation(
     with led_by_the_test(cluster, running) as rotator:
         running.start(logs)
         running.wait_until_called()
-        with loaded(admin, space):
+        with loaded("Certificate and CA rotated"):
 
             def is_over() -> bool:
                 rotator.tick(CLOCK.now())
@@ -188,13 +206,13 @@ def led_by_the_test(cluster: Cluster, webhook: Webhook) -> Iterator[Rotator]:
 
 
 def test_ac_25_others_replace_the_secret(
-    admin: Api, running: Webhook, logs: Logs, space: Space
+    admin: Api, running: Webhook, logs: Logs, loaded: Loaded
 ) -> None:
     """AC-25: keys and CA that others put into the Secret are served, and told of in the log."""
     running.start(logs)
     running.wait_until_called()
     theirs = issued()
-    with loaded(admin, space):
+    with loaded("Secret replaced by others"):
         put_secret(admin, theirs)
         eventually(lambda: serves(running, theirs), "their certificate is served")
     for text in (
