@@ -21,7 +21,8 @@ from app.core.checkup.findings import Unasked
 from app.core.checkup.registrations import hooks
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
-from app.manifests.rights import OPTIONS, RIGHTS, Right
+from app.manifests.needs import needed
+from app.manifests.rights import RIGHTS, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import object_at, time_at
@@ -214,13 +215,8 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
         if labels.get("app.kubernetes.io/name") == "plumbline" and component in RIGHTS:
             spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
             account = spec.get("serviceAccountName") or "default"
-            beside = [
-                option.right
-                for option in OPTIONS.values()
-                if option.component == component and option.is_asked_for(_words(spec))
-            ]
             who = f"system:serviceaccount:{metadata.get('namespace')}:{account}"
-            yield component, who, (*RIGHTS[component], *beside)
+            yield component, who, needed(component, _words(spec))
 
 
 def _words(pod: Json) -> Sequence[str]:
