@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
 from typing import Final
 
 from app.ports import Json
@@ -183,18 +182,6 @@ class Option:
     component: str
     flag: str
     right: Right
-
-    def is_asked_for(self, words: Sequence[str]) -> bool:
-        """Say whether a command line asks for it; what is said last counts."""
-        name, _, wanted = self.flag.partition("=")
-        given = ""
-        for word, following in pairwise((*words, "")):
-            key, equals, value = word.partition("=")
-            if key == name and (equals or wanted):
-                given = value if equals else following
-            elif key == name:
-                given = "true"
-        return given == wanted if wanted else given.lower() in ("1", "t", "true")
 
 
 OPTIONS: Final = {
