@@ -6,6 +6,7 @@ writable but what is said to be. Programs and libraries are this machine's.
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,17 @@ from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).parents[2]
-_SYSTEM: Final = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/usr")
+_SYSTEM: Final = (
+    "/bin",
+    "/dev",
+    "/etc/alternatives",
+    "/etc/ssl",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/usr",
+)
+_FILES: Final = ("/etc/hosts", "/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/passwd")
 _BARE: Final = ("--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
 
 
@@ -51,6 +62,9 @@ def _script(
     yield "set -e"
     yield f"mkdir -p {place}"
     yield f"mount -t tmpfs -o mode=755 none {place}"
+    yield f"mkdir {place}/etc"
+    for file in filter(os.path.exists, _FILES):
+        yield f"cp {file} {place}{file}"
     for mount in mounts:
         target = shlex.quote(f"{root}{mount.target}")
         yield f"mkdir -p {target}"

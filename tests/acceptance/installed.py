@@ -9,12 +9,15 @@ The kubelet's own probes then find the program, and say whether the pod is ready
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -51,7 +54,11 @@ def account(name: str) -> str:
 
 @contextmanager
 def control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
-    """A cluster of its own that notes whatever our accounts ask for."""
+    """A cluster of its own that notes whatever our accounts ask for.
+
+    One at a time: the ports of our processes are the shipped ones, and clusters that run side by
+    side give the same addresses to their pods.
+    """
     mounted = subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True)
     if mounted.returncode:
         pytest.skip("only root can give a program its volumes, and listen where a Service is")
@@ -60,14 +67,16 @@ def control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
     except Unavailable as error:
         pytest.exit(str(error), returncode=1)
     now, accounts = SystemClock().now(), tuple(map(account, ACCOUNTS))
-    plane = ControlPlane(built, folder, now, services=_ADDRESSES, accounts=accounts)
-    for program in plane.programs:
-        logs.add(program.name, program.log)
-    try:
-        plane.start()
-        yield plane
-    finally:
-        plane.stop()
+    with Path(tempfile.gettempdir(), "plumbline-installed.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        plane = ControlPlane(built, folder, now, services=_ADDRESSES, accounts=accounts)
+        for program in plane.programs:
+            logs.add(program.name, program.log)
+        try:
+            plane.start()
+            yield plane
+        finally:
+            plane.stop()
 
 
 class Installed:
@@ -80,6 +89,7 @@ class Installed:
         self._balancer: Balancer | None = None
         self._programs: dict[str, Program] = {}  # by the pod's name
         self._pods: dict[str, Json] = {}
+        self._led_to: dict[str, tuple[int, str]] = {}  # port and address, by the pod's name
 
     def end(self) -> None:
         """End the processes."""
@@ -150,36 +160,49 @@ class Installed:
         return all(map(self._is_ready, self._programs))
 
     def _is_ready(self, name: str) -> bool:
-        found = self.admin.get(PODS, NAMESPACE, name)["status"].get("conditions") or ()
+        pod = self.admin.find(PODS, NAMESPACE, name) or {"status": {}}
+        found = pod["status"].get("conditions") or ()
         return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
 
     def _lead_to_webhook(self) -> None:
-        """Do what a Service does: lead its address to the port of the pod that it names."""
-        if self._balancer is not None:
-            return
+        """Do what a Service does: lead its address to the ports of the pods that it names."""
         found = self.admin.find(SERVICES, NAMESPACE, "vpa-webhook")
         if found is None:
             return
         (port,) = found["spec"]["ports"]
-        pod = self.pod("admission-controller")
-        self._balancer = Balancer(found["spec"]["clusterIP"], port["port"])
-        target = _ports(pod)[port["targetPort"]]
-        self._balancer.add(target, lambda: self._is_ready(_name(pod)), pod["status"]["podIP"])
-        self._balancer.start()
-        self.admin.apply(
-            {
-                "apiVersion": SLICES.api_version,
-                "kind": SLICES.kind,
-                "metadata": {
-                    "name": "vpa-webhook-tests",
-                    "namespace": NAMESPACE,
-                    "labels": {"kubernetes.io/service-name": "vpa-webhook"},
-                },
-                "addressType": "IPv4",
-                "endpoints": [{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
-                "ports": [{"port": target}],
-            }
-        )
+        chosen = found["spec"]["selector"].items()
+        behind = {
+            name: pod
+            for name, pod in self._pods.items()
+            if chosen <= pod["metadata"]["labels"].items()
+        }
+        if self._balancer is None:
+            target = next(_ports(pod)[port["targetPort"]] for pod in behind.values())
+            self._balancer = Balancer(found["spec"]["clusterIP"], port["port"])
+            self._balancer.start()
+            self.admin.apply(_slice(target))
+        for name in self._led_to.keys() - behind.keys():
+            self._balancer.remove(*self._led_to.pop(name))
+        for name, pod in behind.items():
+            place = _ports(pod)[port["targetPort"]], pod["status"]["podIP"]
+            self._led_to[name] = place
+            self._balancer.add(place[0], partial(self._is_ready, name), place[1])
+
+
+def _slice(port: int) -> Json:
+    """Return what the API server needs to see of a Service before it asks a webhook."""
+    return {
+        "apiVersion": SLICES.api_version,
+        "kind": SLICES.kind,
+        "metadata": {
+            "name": "vpa-webhook-tests",
+            "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": "vpa-webhook"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
+        "ports": [{"port": port}],
+    }
 
 
 def _program(plane: ControlPlane, pod: Json) -> Program:

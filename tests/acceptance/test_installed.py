@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from app.adapters.certificates import issue
 from app.manifests.alerts import ALERTS
 from app.manifests.dashboards import FLEET, WORKLOAD
 from app.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import CHECKPOINTS, DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VPAS
+from app.wiring.clock import SystemClock
 from tests.acceptance.asked import asked, forbidden
+from tests.acceptance.definitions import install
 from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.scraped import prometheus
 from tests.acceptance.space import Box, Space, template
 from tests.acceptance.templates import AS_THE_BASE, DEPLOY, charted, kustomized
-from tests.cluster.api import Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.foreign import foreign
 from tests.cluster.parts import parts
 from tests.cluster.programs import eventually
 from tests.manifests.test_monitoring import SERIES, SUFFIXES, THEIRS, expressions
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
+WATCHED = "watched"
+# Nothing happened that they tell of, or the API server, which is not scraped here, tells of it.
+UNEVENTFUL = {
+    "As the API server sees it",
+    "Failures a minute",
+    "Pods that no VPA changes, a second",
+}
 SECONDS = 120
 COMPONENTS = ("admission-controller", "recommender", "updater")
 POOR = ("serious", "unknown", "warning")
@@ -62,14 +76,15 @@ def findings(installed: Installed) -> tuple[int, list[Json]]:
 
 def test_doctor_is_content(installed: Installed) -> None:
     """Nothing is wrong with it, usage included, and there is nothing that cannot be looked at."""
+    eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
 
-    def look() -> bool:
-        code, found = findings(installed)
-        assert code == 0, found
-        assert [one for one in found if one["level"] in POOR] == []
-        return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
 
-    eventually(look, "all is well", seconds=SECONDS, every=2)
+def all_is_well(installed: Installed) -> bool:
+    """Whether the check has nothing against anything."""
+    code, found = findings(installed)
+    assert code == 0, found
+    assert [one for one in found if one["level"] in POOR] == []
+    return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -112,6 +127,41 @@ def test_metrics_are_published(installed: Installed) -> None:
     assert lacking == set()
 
 
+def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs: Logs) -> None:
+    """With the shipped monitors a real Prometheus has something for each panel about ourselves."""
+    admin = installed.admin
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WATCHED}})
+    eventually(lambda: admin.find(SERVICE_ACCOUNTS, WATCHED, "default"), "it has an account")
+    space = Space(admin, WATCHED)
+    space.vpa()
+    space.deployment(Box(requests="100m/100Mi"))
+    monitors = kustomized(DEPLOY / "monitoring")
+    with prometheus(
+        installed, [one for one in monitors if one["kind"] == "ServiceMonitor"], tmp_path, logs
+    ) as found:
+
+        def are_empty() -> set[str]:
+            return {
+                panel.title
+                for page in (FLEET, WORKLOAD)
+                for row in page.rows
+                for panel in row.panels
+                if not any(found.series(filled(query.expression)) for query in panel.queries)
+            }
+
+        def look() -> bool:
+            assert are_empty() <= UNEVENTFUL
+            return True
+
+        eventually(look, "the panels show something", seconds=SECONDS, every=1)
+
+
+def filled(expression: str) -> str:
+    """Return a query as Grafana sends it, for the workload that is watched."""
+    chosen = {"rate_interval": "30s", "namespace": WATCHED, "vpa": "vpa", "container": "hamster"}
+    return re.sub(r"\$(?:__)?(\w+)", lambda word: chosen[word[1]], expression)
+
+
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_helm_test_asks(installed: Installed, component: str) -> None:
     """What `helm test` runs is content with a process, through a Service that leads to its pod."""
@@ -146,6 +196,30 @@ def test_nothing_is_forbidden(installed: Installed) -> None:
 
     assert {each.account.rpartition(":vpa-")[2] for each in found} >= set(COMPONENTS)
     assert forbidden(found) == []
+
+
+def test_certificates_of_others(installed: Installed) -> None:
+    """With its overlay the webhook is ready with what cert-manager made, and that CA is trusted.
+
+    cert-manager is not here: its definitions are, and a Secret as it makes one.
+    """
+    admin = installed.admin
+    made = issue((f"vpa-webhook.{NAMESPACE}.svc",), SystemClock().now(), 30)
+    texts = {"tls.crt": made.cert_pem, "tls.key": made.key_pem, "ca.crt": made.ca_pem}
+    secret = {"type": "kubernetes.io/tls", "stringData": texts}
+    about = {"name": "plumbline-webhook", "namespace": NAMESPACE}
+    admin.create({"apiVersion": "v1", "kind": "Secret", "metadata": about, **secret})
+    install(admin, foreign())
+
+    assert installed.apply(kustomized(DEPLOY / "overlays/cert-manager")) == []
+    installed.start(len(COMPONENTS) + 1)  # the old one goes when the new one is ready
+    installed.start()
+
+    def is_trusted() -> bool:
+        (hook,) = admin.get(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME)["webhooks"]
+        return made.ca_pem in b64decode(hook["clientConfig"]["caBundle"]).decode()
+
+    eventually(is_trusted, "the webhook is trusted by this CA", seconds=SECONDS)
 
 
 def helm(installed: Installed, *words: str) -> str:
