@@ -65,14 +65,15 @@ class Writing:
         self._desk = desk
         self._rules = rules
         self._pen = Pen(desk.clock, rules.threads, desk.may_write)
-        self._late: set[VpaKey] = set()  # whose status was put off
+        self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
     def publish(self, publications: Sequence[Publication]) -> None:
-        """Begin to write statuses, first those that were put off."""
-        late, self._late = self._late, set()
-        self._pen.add(self._statuses(one for one in publications if _key(one) in late))
-        self._pen.add(self._statuses(one for one in publications if _key(one) not in late))
+        """Begin to write statuses, first those that were put off, in their order."""
+        new = {_key(one): one for one in publications}
+        late = [new.pop(key) for key in self._late if key in new]
+        self._late = {}
+        self._pen.add(self._statuses([*late, *new.values()]))
         self._go_on()
 
     def store(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -199,7 +200,7 @@ class Writing:
     def _published(self, one: Publication, fate: Fate) -> None:
         self._count(Written.STATUS, fate)
         if fate is Fate.PUT_OFF:
-            self._late.add(_key(one))
+            self._late[_key(one)] = None
         if fate is not Fate.WRITTEN:
             self._desk.model.not_published(one.namespace, one.name)
         elif one.why is Why.FIRST:

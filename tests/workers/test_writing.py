@@ -151,6 +151,22 @@ def test_what_there_was_no_time_for_comes_first(
     assert set(statuses(scene)[len(done) : len(every)]) == every - set(done)
 
 
+def test_nobody_waits_for_ever() -> None:
+    """However slow writes are, a status is not put off again for one that waits less long."""
+    scene = crowded()
+
+    def late(call: Call) -> None:
+        if call.subresource == "status":
+            scene.sandbox.advance(25)
+
+    scene.watched.before = late
+    slow = Recommender(RoundRules(RecommenderRules(), threads=1), scene.around, scene.heard)
+    for _ in range(CROWD):
+        slow.round(scene.sandbox.clock.now())
+    first = statuses(scene)[: CROWD + 2]
+    assert len(set(first)) == CROWD + 2
+
+
 @pytest.mark.parametrize("is_parity", [False, True])
 def test_some_checkpoints_are_written_in_any_case(is_parity: bool) -> None:
     """W97: however little time there is, as many VPAs as there are workers come a step further."""
