@@ -17,6 +17,7 @@ from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, plan
 from app.core.updating.rules import UpdateRules
 from app.model.gates import NO_GATES
+from app.wiring.companion import collect_seldom
 from bench.circumstances import Options, result
 from bench.deciding import bodies, reviewer, seconds_each
 from bench.figures import Result, Row, Wanted, exponent
@@ -30,6 +31,7 @@ _AGAIN: Final = 5
 
 def bench(options: Options) -> Result:
     """Measure each at all sizes."""
+    collect_seldom()  # as the processes do
     rows: list[Row] = []
     for what, (unit, size, work, wanted) in _works(options).items():
         sizes = [size * factor for factor in FACTORS]

@@ -31,6 +31,7 @@ from app.core.recommendation.usage import read_metrics
 from app.model.pods import read_pod
 from app.model.selectors import Selector
 from app.model.vpa import read_vpa
+from app.wiring.companion import collect_seldom
 from bench.seeds import history
 from tests.core.recommendation.reference import Reference
 
@@ -201,6 +202,7 @@ def measure(vpas: int, pods: int) -> None:
 def main() -> None:
     """Measure one size, or each in a process of its own."""
     if len(sys.argv) == 3:
+        collect_seldom()  # as the process does
         measure(int(sys.argv[1]), int(sys.argv[2]))
         return
     for size in SIZES:
