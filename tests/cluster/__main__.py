@@ -15,7 +15,9 @@ import tempfile
 from pathlib import Path
 
 from app.wiring.clock import SystemClock
+from bench.upstream import folder as upstream
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.foreign import foreign
 from tests.cluster.parts import Unavailable, parts
 from tests.cluster.programs import GaveUp, eventually
 
@@ -24,10 +26,14 @@ _PROCESSES = "processes.json"
 
 
 def build() -> str:
-    """Build what is missing."""
+    """Build what is missing, so that nothing is while rows are played."""
     if os.environ.get("KUBECONFIG"):
         return "KUBECONFIG names a cluster, so there is nothing to build"
-    return "\n".join(map(str, parts().paths.values()))
+    built = [*parts().paths.values()]
+    if shutil.which("go") is not None:  # else what needs these is left out
+        foreign()
+        built.append(upstream(("recommender",)) / "recommender")
+    return "\n".join(map(str, built))
 
 
 def up() -> str:
