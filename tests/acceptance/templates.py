@@ -6,10 +6,11 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cluster.api import Json
-from tests.cluster.parts import parts
+from tests.cluster.parts import Unavailable, parts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUSTOMIZATIONS = [DEPLOY / "base", DEPLOY / "monitoring", *sorted((DEPLOY / "overlays").iterdir())]
@@ -46,9 +47,17 @@ OF_CHARTS = {
 }
 
 
+def tool(name: str) -> str:
+    """Return where a program lies that works without a cluster."""
+    try:
+        return parts(only=(name,)).path(name)
+    except Unavailable as error:
+        pytest.skip(str(error))
+
+
 def kustomized(folder: Path) -> list[Json]:
     """Return what `kubectl apply -k` would send."""
-    command = [parts().path("kubectl"), "kustomize", str(folder)]
+    command = [tool("kubectl"), "kustomize", str(folder)]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     return list(yaml.safe_load_all(done.stdout))
 
@@ -61,7 +70,7 @@ def charted(
     words += [f"--values={file}" for file in files]
     done = subprocess.run(
         [
-            parts().path("helm"),
+            tool("helm"),
             *("template", release, str(DEPLOY / "chart"), f"--namespace={namespace}"),
             *("--kube-version=1.36.0", *words),
         ],

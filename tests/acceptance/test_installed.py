@@ -26,10 +26,9 @@ from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import prometheus
 from tests.acceptance.space import Box, Space, template
-from tests.acceptance.templates import AS_THE_BASE, DEPLOY, charted, kustomized
+from tests.acceptance.templates import AS_THE_BASE, DEPLOY, charted, kustomized, tool
 from tests.cluster.api import SERVICE_ACCOUNTS, Json
 from tests.cluster.foreign import foreign
-from tests.cluster.parts import parts
 from tests.cluster.programs import eventually
 from tests.manifests.test_monitoring import SERIES, SUFFIXES, THEIRS, expressions
 
@@ -226,7 +225,7 @@ def helm(installed: Installed, *words: str) -> str:
     """Return what helm says to a command about the release."""
     done = subprocess.run(
         [
-            parts().path("helm"),
+            tool("helm"),
             *words,
             "-n",
             NAMESPACE,

@@ -28,6 +28,7 @@ _KNOWN = (
 )
 _BY_KIND = {resource.kind: resource for resource in _KNOWN}
 _SECONDS = 30.0
+NOT_FOUND = 404
 
 
 class Refusal(Exception):
@@ -108,7 +109,7 @@ class Api:
         try:
             return self.get(resource, namespace, name)
         except Refusal as refusal:
-            if refusal.status != 404:
+            if refusal.status != NOT_FOUND:
                 raise
             return None
 
@@ -141,7 +142,7 @@ class Api:
             now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
             self.call("DELETE", resource.path(namespace, name), now)
         except Refusal as refusal:
-            if refusal.status != 404:
+            if refusal.status != NOT_FOUND:
                 raise
 
     def delete_all(self, resource: Resource, namespace: str, labels: str = "") -> None:

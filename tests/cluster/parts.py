@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -77,13 +77,15 @@ def pinned(module: str, folder: Path = MODULE) -> str:
     return found[1]
 
 
-def parts(environment: Mapping[str, str] = os.environ) -> Parts:
-    """Return the programs, after building those that are missing.
+def parts(
+    environment: Mapping[str, str] = os.environ, only: Collection[str] = tuple(PROGRAMS)
+) -> Parts:
+    """Return programs, after building those that are missing.
 
     Raises:
         Unavailable: they are not where somebody says, or cannot be built.
     """
-    paths = planned(environment)
+    paths = {name: path for name, path in planned(environment).items() if name in only}
     if missing := [name for name, path in paths.items() if not os.access(path, os.X_OK)]:
         _build({name: paths[name] for name in missing}, environment)
     return Parts(paths)

@@ -31,6 +31,14 @@ def test_given_folder(tmp_path: Path) -> None:
         parts({"XDG_CACHE_HOME": str(tmp_path), **environment})
 
 
+def test_only_what_is_wanted(tmp_path: Path) -> None:
+    """Who wants one program needs none of the others."""
+    environment = {"KUBEBUILDER_ASSETS": put(tmp_path / "half", "kubectl"), "PATH": "/nowhere"}
+
+    found = parts(environment, only=("kubectl",))
+    assert found.paths == {"kubectl": tmp_path / "half" / "kubectl"}
+
+
 def test_cache(tmp_path: Path) -> None:
     """What was built once for a version lies in a folder of that version."""
     version = pinned("k8s.io/kubernetes").removeprefix("v")
