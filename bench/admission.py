@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Final
 
 import orjson
 
+from bench import deciding
 from bench.circumstances import Options, result
 from bench.figures import SIDES, Found, Result, Row, Wanted
 from bench.reviews import review
@@ -33,6 +34,8 @@ WORKLOADS: Final = 200
 CONNECTIONS: Final = 32
 FIXED: Final = 2000  # a second
 ECHO_BYTES: Final = 1100  # as many as in an answer
+ECHO: Final = "a plain TLS echo in Python, the ceiling"
+ALONE: Final = "a decision alone, without a server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,11 @@ def bench(options: Options) -> Result:
         certificates(on.folder)
         bodies = _bodies(on.folder)
         rows += (echo := _ceiling(on, bodies, options))
+        rows.append(alone := _alone(options))
         notes = []
         for scene in (few, many):
             rows += (seen := _rows(on, bodies, scene, options))
-            notes.append(_bound(scene, echo[0], seen[0]))
+            notes.append(_bound(scene, [*echo, alone, *seen]))
         rows.append(_memory(on, options.size(20_000, 3000), options))
     size = len(orjson.dumps(review(NAMESPACE, "app-100", REVIEWS)))
     flags = (*FLAGS, "--port=...", "--tls-cert-file=...", "--tls-private-key=...")
@@ -100,12 +104,19 @@ def _ceiling(on: Stage, bodies: Path, options: Options) -> list[Row]:
             found.add("ours", "generator", seen.own_cpu_us)
             text = f"{seen.rate:,.0f}/s, {seen.cpu_us:.0f} us a request"
             print(f"  echo, round {number + 1}: {text}", flush=True)
-    what = "a plain TLS echo in Python, the ceiling"
     return [
-        found.row("rate", f"{what}: rate", "1/s"),
-        found.row("cpu", f"{what}: CPU a request", "us"),
-        found.row("generator", f"{what}: CPU of the generator a request", "us"),
+        found.row("rate", f"{ECHO}: rate", "1/s"),
+        found.row("cpu", f"{ECHO}: CPU a request", "us"),
+        found.row("generator", f"{ECHO}: CPU of the generator a request", "us"),
     ]
+
+
+def _alone(options: Options) -> Row:
+    """Decide about the same pods in this process."""
+    decider, asked = deciding.reviewer(WORKLOADS), deciding.bodies(WORKLOADS, REVIEWS)
+    deciding.seconds_each(decider, asked)  # what is read first is slower
+    costs = [deciding.seconds_each(decider, asked) for _ in range(options.rounds)]
+    return Row(f"{ALONE}: CPU a request", "us", ours=tuple(cost * 1e6 for cost in costs))
 
 
 @contextmanager
@@ -172,12 +183,19 @@ def _rows(on: Stage, bodies: Path, scene: Scene, options: Options) -> list[Row]:
     return [found.row(key, *words) for key, words in named.items()]
 
 
-def _bound(scene: Scene, echo: Row, rate: Row) -> str:
-    """Tell how far ahead a server would be that decides nothing."""
-    ahead = median(echo.ours) / median(rate.upstream)
+def _bound(scene: Scene, rows: Sequence[Row]) -> str:
+    """Tell what the rate that is wanted leaves for a request, and what ours spends it on."""
+    found = {row.what: row for row in rows}
+    where, cores = f"{scene.vpas:,} VPAs", os.cpu_count() or 1
+    wanted = scene.rate.limit * median(found[f"{where}: rate"].upstream)
+    generator = median(found[f"{where}: CPU of the generator a request"].ours)
+    ours = median(found[f"{where}: CPU a request"].ours)
+    echo, alone = (median(found[f"{what}: CPU a request"].ours) for what in (ECHO, ALONE))
     return (
-        f"With {scene.vpas:,} VPAs a plain TLS echo in Python, which reads no review and decides "
-        f"nothing, has {ahead:.1f} times upstream's rate."
+        f"With {where} {scene.rate.limit:g} times upstream's rate leaves a server "
+        f"{cores * 1e6 / wanted - generator:.0f} us of CPU a request beside the generator. "
+        f"Ours takes {ours:.0f} us, of these {alone:.0f} us for the decision; the echo, which "
+        f"reads no review and decides nothing, takes {echo:.0f} us."
     )
 
 
