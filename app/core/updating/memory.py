@@ -17,6 +17,7 @@ from app.core.updating.infeasible import Infeasible
 from app.core.updating.proof import Breaker, Proof
 from app.core.updating.resizing import resize_state
 from app.core.updating.rules import UpdateRules
+from app.core.updating.unboost import boosted_containers, pending_containers
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
@@ -132,6 +133,10 @@ def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: date
         remembered = replace(remembered, resized=None)
     if remembered.resizing_since is not None and not resize_state(pod, rules).is_ongoing:
         remembered = replace(remembered, resizing_since=None)
+    if remembered.unboosted is not None and not (
+        boosted_containers(pod) or pending_containers(pod)
+    ):
+        remembered = replace(remembered, unboosted=None)
     return remembered
 
 

@@ -76,8 +76,16 @@ def test_a_resize_is_remembered_until_it_is_seen(
 def test_what_needs_no_time_stays() -> None:
     """Refusals and pauses are kept as long as the pod lives."""
     pause = Pause(Reason.RESIZE_ERROR, "no", 1, NOW)
-    found = PodMemory("default", "web-0", pause=pause, unboosted=NOW)
+    found = PodMemory("default", "web-0", pause=pause)
     assert after(found, minutes=10_000) == found
+
+
+@pytest.mark.parametrize("mark", ["vpaCpuStartupBoost/app", "vpaCpuUnboostPending/app", None])
+def test_the_end_of_a_boost_is_remembered_until_it_is_reached(mark: str | None) -> None:
+    """A pod that is back and lost its marks is like any other, and costs nothing any more."""
+    pod = running(container("app", "1"), annotations={mark: "{}"} if mark else None)
+    found = PodMemory("default", "web-0", unboosted=NOW)
+    assert after(found, pod) == (found if mark else None)
 
 
 def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
