@@ -154,20 +154,24 @@ def _living(
 ) -> Mapping[ProofKey, Proof]:
     """Drop what was proven of owners or VPAs that are gone; unlisted owners keep it a day.
 
-    Whoever rests rests on, also if its VPA is deleted and made anew.
+    Whoever rests rests on, also if its VPA is deleted and made anew. An owner that wants no pods
+    any more, such as one of an older template, replaces none.
     """
     found = {}
-    for key, proof in proofs.items():
+    for key, known in proofs.items():
         view = snapshot.of(key[0])
+        owner = view.workloads.get(key[1])
+        is_empty = owner is not None and owner.replicas == 0
+        proof = known.without_answer() if is_empty and known.awaited else known
         is_recent = proof.since is not None and now - proof.since < _LONGEST_UNLISTED
         is_resting = proof.until is not None and now < proof.until
-        if is_resting or (key[2] in view.vpas and (key[1] in view.workloads or is_recent)):
+        if is_resting or (key[2] in view.vpas and (owner is not None or is_recent)):
             found[key] = proof
-    return found if len(found) < len(proofs) else proofs
+    return found
 
 
 def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:
     """Return the memory when the canary that decides for all will get no answer."""
     if memory.breaker.canary and memory.breaker.canary in uids:
-        return replace(memory, breaker=replace(memory.breaker, canary=""))
+        return replace(memory, breaker=memory.breaker.without_canary())
     return memory

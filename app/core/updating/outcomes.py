@@ -149,7 +149,8 @@ class _Lessons:
             found = self._of(outcome)
             pause = found.pause if outcome.is_doubtful else None
             self._keep(outcome, replace(found, evicted=outcome.at, pause=pause))
-        self._breaker = self._breaker.after_eviction(outcome.step.pod.uid)
+        uid = outcome.step.pod.uid
+        self._breaker = self._breaker.after_eviction(uid, self._rules, outcome.at)
         self._await_replacement(outcome)
 
     def _await_replacement(self, outcome: Outcome) -> None:

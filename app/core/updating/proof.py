@@ -14,6 +14,7 @@ from typing import Final
 
 from app.core.updating.decisions import Numbers, Pair
 from app.core.updating.failures import doubled
+from app.core.updating.resizing import are_same
 from app.core.updating.rules import Prove, UpdateRules
 from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
@@ -113,22 +114,31 @@ def expected_requests(numbers: Numbers) -> dict[tuple[str, str], Quantity]:
     }
 
 
-def helped(pod: Pod, pairs: Sequence[Pair], expected: Expected) -> bool:
-    """Whether a pod, as it was created, has what was expected at its eviction or is now."""
+def helped(
+    pod: Pod, pairs: Sequence[Pair], expected: Expected, *, off_percent: int = _CLOSE
+) -> bool:
+    """Whether a pod, as it was created, has what was expected at its eviction or is now.
+
+    Args:
+        pod: the replacement.
+        pairs: what is recommended for it now.
+        expected: what was recommended when its predecessor was evicted.
+        off_percent: how much more or less is near enough.
+    """
     asked = {container.name: container.resources for container in pod.containers}
     for pair in pairs:
         if not pair.is_controlled:
             continue
         request = asked[pair.container].request(pair.resource)
         then = expected.get((pair.container, pair.resource), pair.target)
-        if request is None or not _is_between(request, pair.target, then):
+        if request is None:
+            return False
+        if any(are_same(pair.resource, request, wanted) for wanted in (pair.target, then)):
+            continue
+        least, most = sorted((pair.target.nano, then.nano))
+        if not least * (100 - off_percent) <= request.nano * 100 <= most * (100 + off_percent):
             return False
     return True
-
-
-def _is_between(request: Quantity, one: Quantity, other: Quantity) -> bool:
-    least, most = min(one, other).nano * (100 - _CLOSE), max(one, other).nano * (100 + _CLOSE)
-    return least <= request.nano * 100 <= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ class Breaker:
     verdicts: tuple[tuple[datetime, bool], ...] = ()
     is_open: bool = False
     canary: str = ""  # the uid of the pod whose replacement decides, empty if none is out
-    until: datetime | None = None  # no canary before
+    until: datetime | None = None  # no canary before; nor another one, if one is out
     failures: int = 0
 
     def after(
@@ -177,11 +187,21 @@ class Breaker:
         return replace(self, canary="", until=now + pause, failures=failures)
 
     def allows(self, now: datetime) -> bool:
-        """Whether a pod may be evicted: any while closed, one canary at a time while open."""
-        if not self.is_open:
-            return True
-        return not self.canary and (self.until is None or now >= self.until)
+        """Whether a pod may be evicted: any while closed, one canary at a time while open.
 
-    def after_eviction(self, uid: str) -> Breaker:
+        A canary that is never replaced, for want of a quota perhaps, holds up the others no
+        longer than one that did not help.
+        """
+        return not self.is_open or self.until is None or now >= self.until
+
+    def after_eviction(self, uid: str, rules: UpdateRules, now: datetime) -> Breaker:
         """Return the breaker after an eviction was accepted."""
-        return replace(self, canary=uid) if self.is_open and not self.canary else self
+        if not self.is_open or (self.canary and not self.allows(now)):
+            return self
+        failures = self.failures + bool(self.canary)
+        pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
+        return replace(self, canary=uid, until=now + pause, failures=failures)
+
+    def without_canary(self) -> Breaker:
+        """Return the breaker when its canary will get no answer: another one may go."""
+        return replace(self, canary="", until=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from app.core.updating.groups import Rolling
 from app.core.updating.infeasible import Infeasible
@@ -45,7 +46,8 @@ def test_the_breaker_counts() -> None:
     opened = Memory(breaker=Breaker(is_open=True))
     found = ledger(opened)
     assert [found.takes_eviction() for _ in range(3)] == [True, False, False]
-    waiting = replace(opened, breaker=Breaker(is_open=True, canary="x"))
+    out = Breaker(is_open=True, canary="x", until=NOW + timedelta(minutes=1))
+    waiting = replace(opened, breaker=out)
     assert not ledger(waiting).takes_eviction()
 
 

@@ -104,6 +104,15 @@ def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
     assert observed(memory, make.snapshot(make.workload_json()), OURS, NOW).proofs == {}
 
 
+@pytest.mark.parametrize(("replicas", "awaited"), [(1, ("x",)), (0, ())])
+def test_an_owner_that_wants_no_pods_replaces_none(replicas: int, awaited: tuple[str]) -> None:
+    """Such as one of an older template: its namespace would never be quiet again."""
+    memory = Memory(proofs={("default", OWNER, "web"): replace(PROOF, awaited=("x",))})
+    whole = make.snapshot(make.workload_json(replicas=replicas), make.vpa_json())
+    (proof,) = observed(memory, whole, OURS, NOW).proofs.values()
+    assert proof.awaited == awaited
+
+
 def test_who_rests_rests_on() -> None:
     """A VPA that is deleted and made anew does not end the pause after useless evictions."""
     resting = replace(PROOF, failures=1, until=NOW + 5 * MINUTE)

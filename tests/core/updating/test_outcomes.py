@@ -100,7 +100,7 @@ def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
     """Nobody else goes until it is known, and what is seen later is not learnt twice."""
     found, pause = scene(), Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
     budgets = {("default", "web"): pause}
-    memory = Memory(breaker=Breaker(is_open=True), budget_pauses=budgets)
+    memory = Memory(breaker=Breaker(is_open=True, failures=1), budget_pauses=budgets)
     found = replace(found, others=[make.budget_json()])
     outcome, doubted = unanswered(found, memory)
     pod, (proof,) = first(doubted), doubted.proofs.values()
@@ -120,7 +120,7 @@ def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
 def test_an_eviction_in_doubt_that_was_not_carried_out() -> None:
     """Its place is free again, its replacement is not awaited, another canary may go."""
     found = scene()
-    before = learn(Memory(breaker=Breaker(is_open=True)), [], found.snapshot(), OURS)
+    before = learn(Memory(breaker=Breaker(is_open=True, failures=1)), [], found.snapshot(), OURS)
     outcome, doubted = unanswered(found, before)
     memory = undone(doubted, outcome)
     pod, (proof,) = first(memory), memory.proofs.values()

@@ -161,9 +161,9 @@ def test_breaker_lets_one_canary_go() -> None:
     assert not found.allows(NOW)
     later = NOW + 5 * MINUTE
     assert found.allows(later)
-    out = found.after_eviction("x")
+    out = found.after_eviction("x", OURS, later)
     assert (out.canary, out.allows(later)) == ("x", False)
-    assert out.after_eviction("y").canary == "x"
+    assert out.after_eviction("y", OURS, later).canary == "x"
     assert out.after(True, OURS, later, evicted={"y"}) is out
     failed = out.after(False, OURS, later, evicted={"x"})
     assert failed.until == later + 10 * MINUTE
@@ -174,4 +174,17 @@ def test_breaker_lets_one_canary_go() -> None:
 def test_a_closed_breaker_lets_everybody_go() -> None:
     """And takes no notice of who goes."""
     assert Breaker().allows(NOW)
-    assert Breaker().after_eviction("x") == Breaker()
+    assert Breaker().after_eviction("x", OURS, NOW) == Breaker()
+
+
+def test_canaries_of_the_breaker_that_nobody_replaces() -> None:
+    """The next one goes after a pause, which doubles as after one that did not help."""
+    found, pauses, now = after(Breaker(), "----"), [], NOW + 5 * MINUTE
+    for name in "abcd":
+        found = found.after_eviction(name, OURS, now)
+        assert (found.canary, found.allows(now)) == (name, False)
+        assert found.until is not None
+        pauses.append((found.until - now) / MINUTE)
+        now = found.until
+    assert pauses == [5, 10, 20, 40]
+    assert found.without_canary().allows(NOW)

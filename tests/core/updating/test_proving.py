@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -100,6 +100,21 @@ def test_useless_evictions_stop_the_workload() -> None:
     assert found.message == "4 replacements came back unchanged; waits until 11:19:00"
 
 
+def test_who_comes_back_nearly_right_would_go_again_and_again() -> None:
+    """Somebody rounds what the webhook wrote: each replacement is out of its narrow bounds."""
+    story = Story(several(OLD, 4))
+    rounded = running(container("app", "205m/200Mi"))
+    gone = [minute for minute in range(30) if evicted(story.round(rounded))]
+    assert gone == [0, 6, 17]
+
+
+def test_who_comes_back_nearly_right_and_may_stay_is_a_proof() -> None:
+    """It differs by less than is worth an eviction."""
+    story = Story(several(OLD, 4))
+    rounded = running(container("app", "201m/200Mi"))
+    assert [evicted(story.round(rounded)) for _ in range(4)] == [1, 2, 1, 0]
+
+
 def test_a_success_after_failures_ends_the_pause() -> None:
     """When the webhook works again the workload goes on."""
     story = Story(several(OLD, 4))
@@ -178,11 +193,13 @@ def test_part_of_the_pods_judges_nobody() -> None:
 OPEN = Breaker(is_open=True, until=NOW, failures=1)  # and may send a canary
 
 
-def two_owners(memory: Memory, names: Sequence[str] = ("a", "b")) -> dict[str, Reason]:
+def two_owners(
+    memory: Memory, names: Sequence[str] = ("a", "b"), *, sizes: int = 4, now: datetime = NOW
+) -> dict[str, Reason]:
     """Return the reasons for two owners of four pods each."""
     items: list[Json] = []
     for name in names:
-        items.append(make.workload_json(f"StatefulSet/{name}", replicas=4))
+        items.append(make.workload_json(f"StatefulSet/{name}", replicas=sizes))
         items.append(
             make.vpa_json(
                 name,
@@ -199,6 +216,7 @@ def two_owners(memory: Memory, names: Sequence[str] = ("a", "b")) -> dict[str, R
         [item for item in items if item["kind"] == "Pod"],
         rules=OURS,
         memory=memory,
+        now=now,
         whole=make.snapshot(*items),
     )
     return {name: decision.reason for name, decision in found.decisions().items()}
@@ -219,7 +237,7 @@ def test_while_a_canary_is_out_nobody_goes() -> None:
         key: Proof(Version("", 0, ()), is_proven=True, awaited=("x",), known=frozenset({"x"}))
     }
     for breaker, proofs in (
-        (replace(OPEN, canary="x"), gone),
+        (replace(OPEN, canary="x", until=NOW + MINUTE), gone),
         (replace(OPEN, until=NOW + MINUTE), {}),
     ):
         found = two_owners(Memory(breaker=breaker, proofs=proofs))
@@ -254,6 +272,20 @@ def test_a_breakers_canary_without_an_answer_is_let_go() -> None:
     assert story.memory.breaker.canary == "uid-web-0"
     plan = story.scene.plan()
     assert plan.memory.breaker.canary == ""
+
+
+def test_a_canary_that_is_never_replaced_holds_up_all_for_a_while() -> None:
+    """Its owner has no quota for another pod: after a pause one of another workload goes."""
+    key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
+    version = Version("uid-a", 1, ())
+    out = Proof(version, awaited=("x",), since=NOW, known=frozenset({"x"}))
+    breaker = OPEN.after_eviction("x", OURS, NOW)
+    memory = Memory(proofs={key: out}, breaker=breaker)
+    counts = [
+        list(two_owners(memory, sizes=5, now=NOW + minutes * MINUTE).values()).count(Reason.EVICTED)
+        for minutes in (1, 4, 5)
+    ]
+    assert counts == [0, 0, 1]
 
 
 def test_an_open_breaker_lets_no_resize_become_an_eviction() -> None:
