@@ -16,7 +16,7 @@ from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import Rollout, Workload
 
 _SIZED_KINDS = frozenset({"DaemonSet", "ReplicationController", "ReplicaSet", "StatefulSet"})
 
@@ -115,7 +115,7 @@ def budget_of(
 class Rolling:
     """A rollout that is going on."""
 
-    mark: str  # changes with every rollout
+    mark: str  # changes with every rollout, and with every step of one
     message: str
 
 
@@ -125,16 +125,17 @@ def rolling(owner: Workload | None, view: NamespaceView) -> Rolling | None:
     if owner is not None and owner.owner is not None:
         parent = view.workloads.get(owner.owner.key)
     for workload in (owner, parent):
-        if workload is not None and (told := _rollout(workload)):
-            rollout = workload.rollout
-            generation = rollout.generation if rollout is not None else 0
-            return Rolling(f"{workload.key}@{generation}", f"{workload.key}: {told}")
+        rollout = workload.rollout if workload is not None else None
+        if workload is None or rollout is None:
+            continue
+        if told := _rollout(workload, rollout):
+            mark = f"{workload.key}@{rollout.generation}/{rollout.updated_replicas}"
+            return Rolling(mark, f"{workload.key}: {told}")
     return None
 
 
-def _rollout(workload: Workload) -> str:
-    rollout = workload.rollout
-    if rollout is None or not rollout.observed_generation:  # told by no controller yet
+def _rollout(workload: Workload, rollout: Rollout) -> str:
+    if not rollout.observed_generation:  # told by no controller yet
         return ""
     if not workload.key.is_built_in or workload.key.kind not in ("Deployment", "StatefulSet"):
         return ""

@@ -209,5 +209,5 @@ def test_what_has_no_owner_is_not_rolled_out() -> None:
         "Deployment/web", replicas=None, status={"observedGeneration": 1, "updatedReplicas": 0}
     )
     assert rolling(alone, view) == Rolling(
-        "Deployment/web@1", "Deployment/web: 0 of 1 pods are of the latest template"
+        "Deployment/web@1/0", "Deployment/web: 0 of 1 pods are of the latest template"
     )

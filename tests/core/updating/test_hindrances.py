@@ -255,9 +255,11 @@ def rolling(**status: int) -> tuple[Json, Json]:
     return make.workload_json("ReplicaSet/web", owner="Deployment/web"), deployment
 
 
-def in_rollout(pod: Json, memory: Memory | None = None, mode: str = "Recreate") -> Scene:
+def in_rollout(
+    pod: Json, memory: Memory | None = None, mode: str = "Recreate", updated: int = 1
+) -> Scene:
     """Return a scene in the middle of a rollout."""
-    owner, deployment = rolling(updatedReplicas=1, replicas=4)
+    owner, deployment = rolling(updatedReplicas=updated, replicas=4)
     pods = several(
         pod
         | {"metadata": pod["metadata"] | {"ownerReferences": [make.owner_json("ReplicaSet/web")]}},
@@ -281,17 +283,27 @@ def test_rollouts_are_waited_for() -> None:
     assert first.told() == waiting
     memory = first.plan().memory
     place = ("default", "ReplicaSet/web")
-    assert memory.rollouts == {place: RolloutSight("Deployment/web@1", NOW)}
+    assert memory.rollouts == {place: RolloutSight("Deployment/web@1/1", NOW)}
     later = in_rollout(POD, memory)
     assert replace(later, now=NOW + 9 * MINUTE).told() == waiting
     assert replace(later, now=NOW + 10 * MINUTE).told() == EVICTED
-    other = Memory(rollouts={place: RolloutSight("Deployment/web@0", NOW - timedelta(days=1))})
+    other = Memory(rollouts={place: RolloutSight("Deployment/web@0/1", NOW - timedelta(days=1))})
     assert in_rollout(POD, other).told() == waiting
     assert in_rollout(killed(POD)).told() == EVICTED
     assert in_rollout(POD, mode="InPlaceOrRecreate").told()[0] is Action.RESIZE
     restarts = running(container("app", "100m/100Mi", resize={"cpu": "RestartContainer"}))
     assert in_rollout(restarts, mode="InPlaceOrRecreate").told() == waiting
     assert replace(first, rules=UPSTREAM).told() == EVICTED
+
+
+def test_a_rollout_that_goes_on_is_waited_for_however_long_it_takes() -> None:
+    """The ten minutes count from its latest step."""
+    memory = in_rollout(POD).plan().memory
+    later = NOW + 10 * MINUTE
+    on = replace(in_rollout(POD, memory, updated=2), now=later)
+    assert on.told() == (Action.WAIT, Reason.ROLLOUT_IN_PROGRESS)
+    still = replace(on, memory=on.plan().memory, now=later + 10 * MINUTE)
+    assert still.told() == EVICTED
 
 
 def test_a_stale_webhook_holds_back_evictions_only() -> None:
