@@ -61,7 +61,7 @@ class Process:
         self._known = UpdaterKnowledge(watched, acting, settings.scope.namespace, place)
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
-        self._stopping = self._leads = self._is_tidied = False
+        self._stopping = self._leads = self._is_tidied = self._is_blind = False
         self._election = election(settings.election, leased, clock)
         self._term = 0
         around = Surroundings(
@@ -100,7 +100,7 @@ class Process:
             self._campaign.start()
         else:
             self._begin()
-        for loop in (*self._telling, *self._working, self._tending):
+        for loop in (self._tending, *self._telling, *self._working):
             loop.start()
         log.info("updater starts", extra={"dryRun": self._settings.loop.dry_run})
 
@@ -127,7 +127,7 @@ class Process:
         return self._settings.election.is_on and not self._settings.loop.dry_run
 
     def _may_act(self) -> bool:
-        if self._stopping or not self._leads:
+        if self._stopping or not self._leads or self._is_blind:
             return False
         if not self._is_elected:
             return True
@@ -175,11 +175,21 @@ class Process:
         """Tell how old our knowledge is; leave what was read first out of garbage collection."""
         for resource, seconds in self._known.watch_ages().items():
             self._numbers.watch_age(resource, seconds)
+        self._look_whether_we_see()
         if not self._is_tidied and self._known.is_known():
             gc.collect()
             gc.freeze()
             self._is_tidied = True
         return _TEND_SECONDS
+
+    def _look_whether_we_see(self) -> None:
+        """Let nothing be done while the cluster is not seen: budgets would be guessed."""
+        why = self._known.unseen()
+        if why and not self._is_blind:
+            log.warning("nothing is done, for the cluster is not seen", extra={"reason": why})
+        elif self._is_blind and not why:
+            log.info("the cluster is seen again")
+        self._is_blind = bool(why)
 
     # --- health
 

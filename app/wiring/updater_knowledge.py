@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from app.adapters.mirror import Source, Standing, Transition
+from app.core.updating.rules import UpdateRules
 from app.model.limits import read_disruption_budget, read_limit_range
 from app.model.nodes import read_node
 from app.model.pods import read_pod
@@ -23,6 +24,9 @@ _LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
 _HELPFUL_SECONDS: Final = 10.0
 _LOOKUP_SECONDS: Final = 3.0
+# Own deeds are believed no longer; a watch that works tells something, if only a bookmark, or is
+# opened anew before that.
+_UNSEEN_SECONDS: Final = UpdateRules().watch_lag.total_seconds()
 
 
 class UpdaterKnowledge:
@@ -84,6 +88,16 @@ class UpdaterKnowledge:
                 continue
             why = f": {found.problem}" if found.problem else ""
             return f"{found.resource.plural} are not read yet{why}"
+        return ""
+
+    def unseen(self) -> str:
+        """Say what was not seen for so long that nobody may act upon it, empty if nothing."""
+        for found in self._mirror.standings(self._clock.now()):
+            if found.missing or found.resource in _HELPFUL:
+                continue
+            if found.stale_seconds > _UNSEEN_SECONDS:
+                seen = f"{found.resource.plural} were last seen {found.stale_seconds:.0f} s ago"
+                return f"{seen}: {found.problem}" if found.problem else seen
         return ""
 
     def watch_ages(self) -> Mapping[str, float]:
