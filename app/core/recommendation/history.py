@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from app.core.recommendation.checkpoints import (
     decode,
     encode,
 )
-from app.core.recommendation.decay import Times, Weights
+from app.core.recommendation.decay import Times, Weights, nearest_reference
 from app.core.recommendation.grid import MEMORY
 from app.core.recommendation.killings import Killings
 from app.core.recommendation.moments import AHEAD, DAY, UNSET, span
@@ -39,6 +40,7 @@ Flags = NDArray[np.bool_]
 
 _SPREAD: Final = 0.25  # of the waiting times, so that rows do not come due all at once
 _GOLDEN: Final = 0.6180339887498949
+_FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference further ahead
 _LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
 
 
@@ -234,7 +236,7 @@ class History:
             wanted = only is None or (namespace, vpa) in only
             if tracked is None or not tracked.awaits_history or not wanted:
                 continue
-            if self._is_from_the_future(found, now_ns):
+            if _is_from_the_future(found, now_ns):
                 problems.append(f"checkpoint {namespace}/{found.name}: it is from the future")
             else:
                 self._absorb(tracked, found, now_ns)
@@ -245,27 +247,17 @@ class History:
                 self._roster.table.is_dirty[waiting.line] = True
         return problems
 
-    def _is_from_the_future(self, found: Checkpoint, now_ns: int) -> bool:
-        """Whether a time in a checkpoint would make everything learned from now on weigh nothing.
-
-        Peaks are dated up to an interval ahead, references up to half a half-life beyond that.
-        """
-        rules, memory = self._rules.aggregation, found.memory.reference_ns
-        interval_ns = max(span(rules.memory_interval), DAY)
-        cpu_ns = now_ns + AHEAD + span(rules.cpu_half_life)
-        memory_ns = now_ns + AHEAD + span(rules.memory_half_life) + interval_ns
-        return (
-            found.cpu.reference_ns > cpu_ns
-            or memory > memory_ns
-            or max(found.first_ns, found.last_ns) > now_ns + AHEAD
-        )
-
     def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
         table = self._roster.rows
         row = self._roster.row_of(tracked, found.container, now_ns)
-        for bank, stored in ((table.cpu, found.cpu), (table.memory, found.memory)):
+        peaks_ns = now_ns + int(table.interval_ns[row])  # they are dated up to an interval ahead
+        for bank, stored, newest_ns in (
+            (table.cpu, found.cpu, now_ns),
+            (table.memory, found.memory, peaks_ns),
+        ):
             if stored.weights:
-                bank.absorb(row, *decode(stored), stored.reference_ns)
+                reference_ns = _reachable(stored.reference_ns, newest_ns, bank.half_life_ns)
+                bank.absorb(row, *decode(stored), reference_ns)
         if found.first_ns != UNSET:
             known = int(table.first[row])
             table.first[row] = found.first_ns if known == UNSET else min(known, found.first_ns)
@@ -273,9 +265,10 @@ class History:
         table.counts[row] += found.count
         table.written[row] = found.updated_ns
         youngest = found.last_ns if found.last_ns != UNSET else found.updated_ns
-        table.last_any[row] = max(int(table.last_any[row]), youngest)
+        table.last_any[row] = max(int(table.last_any[row]), min(youngest, now_ns))
         for window in found.windows:
-            self._reopen(tracked, row, window, now_ns)
+            end_ns = window.end_ns if window.end_ns <= peaks_ns + AHEAD else peaks_ns
+            self._reopen(tracked, row, replace(window, end_ns=end_ns), now_ns)
         for pod, second in found.kills:
             self._killings.remember((found.namespace, pod, found.container), second)
 
@@ -295,6 +288,22 @@ class History:
             self._roster.waiting.setdefault(row, {})[window.pod] = window
         elif streams.windows.ends[stream] == UNSET:
             streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+
+
+def _is_from_the_future(found: Checkpoint, now_ns: int) -> bool:
+    samples_ns = max(found.first_ns, found.last_ns)
+    reference_ns = max(found.cpu.reference_ns, found.memory.reference_ns)
+    return samples_ns > now_ns + AHEAD or reference_ns > now_ns + _FARTHEST
+
+
+def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
+    """Return a reference beside which samples weigh what they should, the newest of this time.
+
+    One far beyond was chosen for a longer half-life or interval than there is now.
+    """
+    if reference_ns <= newest_ns + AHEAD + half_life_ns:
+        return reference_ns
+    return int(nearest_reference(np.array([newest_ns]), half_life_ns)[0])
 
 
 def _encoded(bank: Bank, line: int) -> StoredHistogram:

@@ -40,7 +40,7 @@ class OomRecord:
 def needed_memory(record_bytes: int, peak_bytes: int, *, ratio: float, bump_bytes: float) -> int:
     """Return how much memory would have been enough, as far as one can tell."""
     used = max(record_bytes, peak_bytes)
-    return max(used + int(bump_bytes), int(min(max(used * ratio, 0.0), MOST)))
+    return max(used + int(min(bump_bytes, MOST)), int(min(max(used * ratio, 0.0), MOST)))
 
 
 def kills(before: Pod | None, after: Pod) -> list[OomRecord]:
@@ -115,7 +115,7 @@ def _offenders(annotations: Object, *, share_resource: bool) -> Iterator[tuple[s
             amount = Quantity.parse(text).units
         except BadQuantity:
             continue
-        if resource == MEMORY:
+        if resource == MEMORY and amount <= MOST:
             yield container, amount
 
 

@@ -11,7 +11,12 @@ import pytest
 from app.core.recommendation.checkpoints import Checkpoint, OpenWindow, StoredHistogram
 from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.observations import ObservedVpa
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import (
+    AggregationRules,
+    Departures,
+    PublishRules,
+    RecommenderRules,
+)
 from app.model.conditions import Condition
 from app.model.selectors import EVERYTHING
 from tests import make
@@ -424,13 +429,14 @@ def test_windows_of_pods_that_go_before_they_feed_again() -> None:
 
 
 FAR = START_NS + 10 * DAY
+NEVER = START_NS + 400 * DAY
 
 
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param(replace(CHECKPOINT, cpu=StoredHistogram(FAR, {36: 1}, 1.0)), id="cpu"),
-        pytest.param(replace(CHECKPOINT, memory=StoredHistogram(FAR, {36: 1}, 1.0)), id="memory"),
+        pytest.param(replace(CHECKPOINT, cpu=StoredHistogram(NEVER, {36: 1}, 1.0)), id="cpu"),
+        pytest.param(replace(CHECKPOINT, memory=StoredHistogram(NEVER, {36: 1}, 1.0)), id="memory"),
         pytest.param(replace(CHECKPOINT, last_ns=FAR), id="last sample"),
         pytest.param(replace(CHECKPOINT, first_ns=FAR), id="first sample"),
     ],
@@ -447,3 +453,54 @@ def test_checkpoints_from_the_future(broken: Checkpoint) -> None:
 
     assert problems == ["checkpoint default/web-app: it is from the future"]
     assert scene.shown()["app"]["target"].startswith("126m")
+
+
+LONG = timedelta(days=40)
+WEEKLY = replace(EAGER, aggregation=AggregationRules(memory_interval=timedelta(days=7)))
+MONTHLY = replace(EAGER, aggregation=AggregationRules(LONG, LONG))
+PER_VPA = replace(EAGER, per_vpa_config=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(WEEKLY, EAGER, id="a shorter interval"),
+        pytest.param(MONTHLY, EAGER, id="shorter half-lives"),
+        pytest.param(PER_VPA, PER_VPA, id="an interval of a week in the policy"),
+        pytest.param(PER_VPA, EAGER, id="of which nobody asks any more"),
+    ],
+)
+def test_settings_that_change_cost_no_history(
+    before: RecommenderRules, after: RecommenderRules
+) -> None:
+    """What was learned with other intervals and half-lives is known, and outweighed in time."""
+    scene = Scene(before)
+    scene.vpa(policies=[{"containerName": "*", "memoryAggregationIntervalSeconds": 604_800}])
+    scene.pod()
+    used(scene, 0, 1000)
+    scene.tick()
+    known = scene.shown()["app"]["target"]
+
+    scene.restart(after)
+    scene.tick()
+    assert scene.shown()["app"]["target"] == known
+
+    for hour in range(24, 240):
+        scene.go(hour * 60)
+        scene.use(3000, 3 * GI)
+    scene.tick()
+    assert scene.shown()["app"]["target"] == "3481m 3861631195"
+
+
+def test_an_open_window_that_never_ends() -> None:
+    """A peak with a broken date does not make everything else weigh nothing."""
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    scene.pod()
+    window = OpenWindow("web-0", START_NS + 30_000 * DAY, GI, 0)
+    memory = StoredHistogram(START_NS, {50: 10_000}, 10.0)
+
+    scene.model.restore([replace(CHECKPOINT, memory=memory, windows=(window,))], scene.now)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"] == "1168m 2539377048"

@@ -33,6 +33,7 @@ KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
         pytest.param(1024, 0, 3.0, 100, 3072, id="W43: own ratio"),
         pytest.param(0, 0, 1.2, 100, 100, id="W44: nothing known"),
         pytest.param(512, 0, 1.0, 0, 512, id="W45: no bump at all"),
+        pytest.param(512, 0, 1.0, 10**24, 512 + 10**14 / MI, id="no end of a bump"),
     ],
 )
 def test_needed_memory(
@@ -229,6 +230,7 @@ def event(containers: str, usage: str, starved: str, **more: object) -> dict[str
             id="one word stands for all",
         ),
         pytest.param(event("c1,c2", "many,1", "memory"), True, [("c2", 1)], id="no quantity"),
+        pytest.param(event("c1,c2", "1e30,1", "memory"), True, [("c2", 1)], id="too much"),
         pytest.param(event("c1", "1", "memory", reason="Killing"), True, [], id="another event"),
         pytest.param(
             event("c1", "1", "memory", involvedObject={"kind": "Node"}), True, [], id="no pod"
