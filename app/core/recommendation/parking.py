@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.core.recommendation.moments import LATEST
+from app.core.recommendation.moments import LATEST, UNSET
 from app.core.recommendation.observations import ObservedVpa, VpaKey
 from app.core.recommendation.rows import NOWHERE, RowTable
 
@@ -48,9 +48,16 @@ class Parking:
         self._parked[vpa, target] = _Parked(rows, until_ns, is_former)
 
     def fetch(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
-        """Return the rows a VPA once had for a target, None if there are none."""
+        """Return the rows a VPA once had for a target, None if there are none.
+
+        Their checkpoints may have been deleted or overwritten since, so they shall be written.
+        """
         found = self._parked.pop((vpa, target), None)
-        return None if found is None else found.rows
+        if found is None:
+            return None
+        for row in found.rows.values():
+            self._rows.is_dirty[row], self._rows.written[row] = True, UNSET
+        return found.rows
 
     def former(self, namespace: str, target: Target) -> dict[str, int]:
         """Return the rows of deleted VPAs for all pods of a target; they stay parked."""
@@ -61,13 +68,13 @@ class Parking:
             for container, row in parked.rows.items()
         }
 
-    def over(self, now_ns: int) -> list[int]:
+    def over(self, now_ns: int) -> list[tuple[VpaKey, int]]:
         """Take out the rows nobody came back for, and those whose history has expired."""
-        gone: list[int] = []
+        gone: list[tuple[VpaKey, int]] = []
         for key, parked in list(self._parked.items()):
             for container, row in list(parked.rows.items()):
                 if now_ns >= parked.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
-                    gone.append(row)
+                    gone.append((key[0], row))
                     del parked.rows[container]
             if not parked.rows:
                 del self._parked[key]

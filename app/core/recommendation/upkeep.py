@@ -29,7 +29,7 @@ class Upkeep:
     def tidy(self, now_ns: int) -> None:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
-        self._roster.drop_rows(self._roster.parking.over(now_ns))
+        self._drop_parked(now_ns)
         self._roster.drop_rows(self._roster.retention.over(now_ns))
         self._roster.streams.tidy(now_ns)
         for row, windows in list(self._roster.waiting.items()):
@@ -53,6 +53,13 @@ class Upkeep:
             del tracked.rows[container]
             self._roster.table.is_dirty[tracked.line] = True
             self._roster.drop_rows([row])
+
+    def _drop_parked(self, now_ns: int) -> None:
+        gone = self._roster.parking.over(now_ns)
+        for (namespace, vpa), row in gone:
+            if (namespace, vpa) not in self._roster.vpas:  # else the name is that of another row
+                self._history.names.release(namespace, (vpa, self._roster.rows.names[row]))
+        self._roster.drop_rows(row for _, row in gone)
 
 
 def orphans(

@@ -361,6 +361,46 @@ def test_colliding_names() -> None:
     assert scene.shown("web-app")["x"]["target"].startswith("1038m")
 
 
+@pytest.mark.parametrize(("minute", "free"), [(50, False), (200, True)])
+def test_names_of_vpas_that_are_gone_are_free(minute: int, free: bool) -> None:
+    """A name is held as long as a VPA may come back, and no longer."""
+    scene = Scene(EAGER)
+    scene.vpa("web")
+    scene.pod("web-0", "app-x")
+    scene.use(100, GI, container="app-x")
+    scene.store()
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.tick()
+
+    scene.go(minute)
+    scene.tick()
+    scene.vpa("web-app", of={"app": "other"})
+    scene.pod("other-0", "x", labels={"app": "other"})
+    scene.use(100, GI, pod="other-0", container="x")
+    (stored,) = scene.store()
+    assert (stored.name == "web-app-x") is free
+
+
+@pytest.mark.parametrize("way", ["deleted", "for another target"])
+def test_history_of_a_vpa_that_comes_back_is_stored_again(way: str) -> None:
+    """Its checkpoint was deleted meanwhile, or holds what was learned of another target."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    used(scene, 0, 30)
+    (before,) = scene.store()
+    if way == "deleted":
+        scene.model.vpa_gone(("default", "web"), scene.now)
+    else:
+        scene.vpa(target="StatefulSet/other")
+    used(scene, 30, 35)
+    scene.store()
+    scene.vpa()
+
+    (after,) = scene.store(budget=10)
+    assert (after.name, after.count) == (before.name, before.count)
+
+
 @pytest.mark.parametrize(
     ("late", "expected"),
     [pytest.param(True, ["web", "later"], id="ours"), pytest.param(False, ["web"], id="at start")],

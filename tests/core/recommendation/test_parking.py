@@ -43,7 +43,7 @@ def test_nobody_came_back() -> None:
     table.last_any[1] = DAY
 
     assert parking.over(HOUR - 1) == []
-    assert parking.over(HOUR) == [0]
-    assert parking.over(8 * DAY) == [2]
-    assert parking.over(9 * DAY) == [1]
+    assert parking.over(HOUR) == [(KEY, 0)]
+    assert parking.over(8 * DAY) == [(KEY, 2)]
+    assert parking.over(9 * DAY) == [(KEY, 1)]
     assert parking.fetch(KEY, ("Deployment", "web")) is None
