@@ -184,7 +184,9 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     """Return how rounds go."""
     loop, history, scope = settings.loop, settings.history, settings.scope
     return RoundRules(
-        model=replace(recommender_rules(settings), gathers_quality=True),
+        model=replace(
+            recommender_rules(settings), gathers_quality=True, expects_past=has_past(settings)
+        ),
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),

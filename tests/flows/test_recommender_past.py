@@ -10,8 +10,8 @@ import pytest
 from app.adapters.prometheus import PrometheusAccess
 from app.adapters.prometheus import PrometheusServer as Client
 from app.core.recommendation.model import Model
-from app.ports import Json
-from tests.flows.recommending import Replica, Stage, vpa
+from app.ports import PODS, Json
+from tests.flows.recommending import Replica, Stage, evict, vpa
 from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
 from tests.sandbox.worlds import container, deployment
 
@@ -135,6 +135,34 @@ def test_a_server_that_fails(fault: Reply, caplog: pytest.LogCaptureFixture) -> 
         past.server.otherwise = answer
         stage.run(400)
         assert cores(stage) > 1.1
+
+
+def test_what_stands_waits_for_the_past() -> None:
+    """Whoever starts while Prometheus is down takes nothing back, and still answers kills."""
+    with staged() as (stage, past, replica):
+        past.remember(pods(stage)[0], 1.0, 1000)
+        stage.run(61)
+        before = stage.amount("memory").units
+        replica.kill()
+
+        answer = past.server.otherwise
+        past.server.otherwise = lambda _: Reply(b"", 503)
+        client = Client(PrometheusAccess(past.server.url, 5.0), lambda *_: None)
+        stage.begin(prometheus=client)
+        stage.run(301)
+        assert cores(stage) > 1.1
+        assert stage.amount("memory").units == before
+
+        pod = stage.sandbox.cluster.get(PODS, "default", pods(stage)[0])
+        evict(stage, pod, "2Gi")
+        stage.run(2)
+        assert stage.amount("memory").units > 2400 * MI
+
+        past.used[pods(stage)[0]] = (0.5, 1000 * MI)
+        past.server.otherwise = answer
+        stage.run(400)
+        assert 0.5 < cores(stage) < 0.7
+        client.close()
 
 
 def test_points_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:

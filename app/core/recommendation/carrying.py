@@ -3,15 +3,17 @@
 Strategy: "nothing was learned" is not "nothing is needed". Until the history of a VPA has been
 read its recommendation stays whole; after that, a resource of which no sample was ever counted
 here keeps what stands; and a VPA for which there is no container at all keeps everything until
-its history would have expired.
+its history would have expired. Until it is known what was used before, or a day is over, amounts
+only grow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from app.core.recommendation.moments import nanoseconds
+from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.policy import CPU
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.status import VpaStatus
@@ -41,6 +43,8 @@ def carried(
                 old.container, {}, {}, {}, {}
             )
             entries[old.container] = _completed(base, old, missing)
+    if tracked.awaits_past and nanoseconds(now) - tracked.entered_ns < DAY:
+        entries |= _not_less(tracked, entries, published)
     return tuple(entries[name] for name in sorted(entries))
 
 
@@ -61,11 +65,31 @@ def _never_sampled(rows: RowTable, row: int) -> list[str]:
     ]
 
 
+def _not_less(
+    tracked: TrackedVpa, entries: Mapping[str, ContainerRecommendation], published: Recommendation
+) -> dict[str, ContainerRecommendation]:
+    """Return what stands of containers not seen yet, and what stands higher than what is new."""
+    found: dict[str, ContainerRecommendation] = {}
+    for old in published:
+        new, policy = entries.get(old.container), tracked.vpa.policy(old.container)
+        if new is not None:
+            higher = [
+                name for name, amount in new.target.items() if old.target.get(name, amount) > amount
+            ]
+            found[old.container] = _completed(new, old, higher)
+        elif old.container not in tracked.rows and not (policy is not None and policy.is_off):
+            found[old.container] = old
+    return found
+
+
 def _completed(
-    entry: ContainerRecommendation, old: ContainerRecommendation, missing: list[str]
+    entry: ContainerRecommendation, old: ContainerRecommendation, kept: list[str]
 ) -> ContainerRecommendation:
+    """Return an entry with some resources as they stand."""
+
     def both(new: Quantities, before: Quantities) -> Quantities:
-        return {name: before[name] for name in missing if name in before} | dict(new)
+        stays = {name: before[name] for name in kept if name in before}
+        return stays | {name: amount for name, amount in new.items() if name not in kept}
 
     return replace(
         entry,

@@ -108,6 +108,11 @@ class Model:
     ) -> None:
         """Take usage of the past, once for each VPA, for all that there are or for some."""
         self._recollection.learn(past, nanoseconds(now), only)
+        for tracked in self.roster.vpas.values():
+            is_known = tracked.observed.selector is not None
+            if is_known and (only is None or tracked.key in only):
+                tracked.awaits_past = False
+                self.roster.table.is_dirty[tracked.line] = True
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""

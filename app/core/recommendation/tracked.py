@@ -85,6 +85,7 @@ class TrackedVpa:
     rows: dict[str, int] = field(default_factory=dict)  # by container
     pods: set[PodKey] = field(default_factory=set)
     awaits_history: bool = True  # its checkpoints have not been read yet
+    awaits_past: bool = False  # what it used before it came is still to be told
     is_fetched_for: bool = False  # somebody else says that history is being fetched
     had_rows: bool = False  # since it entered
     broken_since_ns: int | None = None  # the target cannot be resolved

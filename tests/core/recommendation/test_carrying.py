@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
+from app.core.recommendation.past import PastUsage
 from app.core.recommendation.rules import PublishRules, RecommenderRules
 from tests import make
 from tests.core.recommendation.scene import GI, Scene
@@ -21,9 +23,14 @@ STANDS = [
 ]
 
 
-def standing(*, restored: bool = True, policies: list[dict[str, Any]] | None = None) -> Scene:
+def standing(
+    rules: RecommenderRules = EAGER,
+    *,
+    restored: bool = True,
+    policies: list[dict[str, Any]] | None = None,
+) -> Scene:
     """Return a scene with a VPA for which something stands published already."""
-    scene = Scene(EAGER)
+    scene = Scene(rules)
     vpa = scene.vpa(restored=restored, policies=policies)
     recommended = make.vpa(recommendations=STANDS).recommendation
     scene.change(replace(vpa, recommendation=recommended))
@@ -96,3 +103,61 @@ def test_no_container_in_sight() -> None:
     scene.change(replace(scene.vpas["web"].vpa, generation=2))
 
     assert targets(scene) == {}
+
+
+FORGETFUL = replace(EAGER, expects_past=True)
+NO_AMOUNTS = np.zeros((0, 0), np.int64)
+NOTHING = PastUsage({}, [], np.zeros(0, np.int64), NO_AMOUNTS, NO_AMOUNTS)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [
+        pytest.param(100, GI, "900m 3Gi", id="less than stands"),
+        pytest.param(2000, GI, "2406m 3Gi", id="more CPU"),
+        pytest.param(100, 4 * GI, "900m 4992073454", id="more memory"),
+    ],
+)
+def test_until_the_past_is_known_amounts_only_grow(cpu: int, memory: int, expected: str) -> None:
+    """A few samples after a start do not outweigh all that was known before it."""
+    scene = standing(FORGETFUL)
+    scene.pod("web-0", "app")
+    scene.use(cpu, memory)
+
+    assert targets(scene) == {"app": expected, "log": "900m 3Gi"}
+
+
+def test_when_the_past_is_known_it_counts() -> None:
+    """What was learned stands, be it less, as soon as there is nothing more to come."""
+    scene = standing(FORGETFUL)
+    scene.pod("web-0", "app")
+    scene.use(100, GI)
+    scene.resolve(problem="it does not exist")
+    scene.model.learn_past(NOTHING, scene.now)
+    assert targets(scene) == {"app": "900m 3Gi", "log": "900m 3Gi"}
+
+    scene.resolve()
+    scene.model.learn_past(NOTHING, scene.now, only={("default", "other")})
+    assert targets(scene) == {"app": "900m 3Gi", "log": "900m 3Gi"}
+
+    scene.model.learn_past(NOTHING, scene.now, only={("default", "web")})
+    assert targets(scene) == {"app": "126m 1238659775"}
+
+
+def test_a_past_that_never_comes() -> None:
+    """After a day enough was learned without it."""
+    scene = standing(FORGETFUL)
+    scene.pod("web-0", "app")
+    scene.go(1440)
+    scene.use(100, GI)
+
+    assert targets(scene) == {"app": "126m 1238659775"}
+
+
+def test_the_past_of_what_nobody_wants() -> None:
+    """A container that the policy leaves out is not kept, whatever may be known of it."""
+    scene = standing(FORGETFUL, policies=[make.policy_json("log", mode="Off")])
+    scene.pod("web-0", "app")
+    scene.use(100, GI)
+
+    assert targets(scene) == {"app": "900m 3Gi"}
