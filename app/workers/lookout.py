@@ -2,7 +2,8 @@
 
 Strategy: a snapshot is compared with what the model knows, so nothing can be missed and nothing
 is told twice. Topmost controllers are looked for once per owner, until a controller of the
-namespace changes or the answer is old.
+namespace changes or the answer is old. A target that may be unknown for want of time alone is not
+told of for a while; what was known of its VPA stays.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from app.model.workloads import Workload
 from app.ports import Clock, Owners
 
 _LOOKUP_SECONDS: Final = 5.0  # for all look-ups of one round together
+_LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
 
 
@@ -54,6 +56,7 @@ class Lookout:
         self._ignored = ignored_namespaces
         self._places: dict[str, _Place] = {}
         self._vpas: dict[VpaKey, ObservedVpa] = {}
+        self._late: dict[VpaKey, float] = {}  # since when there was no time for them
         self._known: dict[str, dict[ObjectKey, Found]] = {}  # by namespace, for one round
         self._until = 0.0
 
@@ -104,12 +107,24 @@ class Lookout:
                     continue
                 found = self._resolved(vpa, view)
                 seen.add(found.key)
+                if self._is_late(found):
+                    continue
                 if not _is_same(found, self._vpas.get(found.key)):
                     self._vpas[found.key] = found
                     self._model.vpa_seen(found, now)
+        for key in self._late.keys() - seen:
+            del self._late[key]
         for key in self._vpas.keys() - seen:
             del self._vpas[key]
             self._model.vpa_gone(key, now)
+
+    def _is_late(self, found: ObservedVpa) -> bool:
+        """Whether a target may be unknown for want of time, which is not believed at once."""
+        moment = self._clock.monotonic()
+        if found.selector is not None or moment < self._until:
+            self._late.pop(found.key, None)
+            return False
+        return moment - self._late.setdefault(found.key, moment) < _LATE_SECONDS
 
     def _tell_pods(self, namespace: str, view: NamespaceView, now: datetime) -> None:
         place = self._places.setdefault(namespace, _Place(since=self._clock.monotonic()))
