@@ -53,15 +53,6 @@ class Transition(NamedTuple):
     after: Any
 
 
-class LeftOut(NamedTuple):
-    """An object that cannot be read."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How well one resource is known."""
@@ -69,12 +60,7 @@ class Standing:
     resource: Resource
     synced: bool  # a whole list is in the snapshot
     missing: bool  # the server does not serve it
-    objects: int
-    left_out: int  # now
-    left_out_total: int  # versions since the start
-    resource_version: str
     stale_seconds: float
-    lists: int
     problem: str
 
 
@@ -152,10 +138,6 @@ class Mirror:
         """Tell of each resource how well it is known."""
         return tuple(shelf.standing(now) for shelf in self._shelves)
 
-    def left_out(self) -> tuple[LeftOut, ...]:
-        """Return the objects that cannot be read at present."""
-        return tuple(found for shelf in self._shelves for found in shelf.left_out())
-
     def _put(self, shelf: _Shelf, values: list[_Value]) -> None:
         with self._changed:
             self._pending.append((shelf, values))
@@ -229,8 +211,7 @@ class _Shelf:
         )
         self._put = put
         self._held: list[_Value] = []
-        self._left_out: dict[Key, tuple[str, str]] = {}  # version and reason
-        self._left_out_total = 0
+        self._left_out: dict[Key, str] = {}  # the version that was told of
 
     @property
     def is_synced(self) -> bool:
@@ -242,18 +223,9 @@ class _Shelf:
             resource=self.source.resource,
             synced=self.is_synced,
             missing=reflector.missing,
-            objects=len(reflector),
-            left_out=len(self._left_out),
-            left_out_total=self._left_out_total,
-            resource_version=reflector.resource_version,
             stale_seconds=reflector.stale_seconds(now),
-            lists=reflector.lists,
             problem=reflector.problem,
         )
-
-    def left_out(self) -> list[LeftOut]:
-        found = self._left_out.copy()
-        return [LeftOut(self.source.resource, *key, why) for key, (_, why) in found.items()]
 
     def _take(self, changes: Sequence[Delta], *, whole: bool) -> None:
         for namespace, name, item in changes:
@@ -282,10 +254,9 @@ class _Shelf:
     def _leave_out(self, key: Key, item: Json, reason: str) -> None:
         metadata = metadata_of(item)
         version = f"{metadata.get('uid')}/{metadata.get('resourceVersion')}"
-        if self._left_out.get(key, ("", ""))[0] == version:
+        if self._left_out.get(key) == version:
             return
-        self._left_out[key] = (version, reason)
-        self._left_out_total += 1
+        self._left_out[key] = version
         kind, name = self.source.resource.kind, "/".join(filter(None, key))
         log.warning("object left out", extra={"kind": kind, "object": name, "reason": reason})
 

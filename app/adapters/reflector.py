@@ -56,9 +56,6 @@ class Reflector:
         self._stopping = Event()
         self._started_at = clock.now()
 
-    def __len__(self) -> int:
-        return len(self._ledger)
-
     @property
     def synced(self) -> bool:
         """Whether a whole list was taken in and nothing was lost since."""

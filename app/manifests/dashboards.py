@@ -257,4 +257,3 @@ WORKLOAD: Final = Dashboard(
         ),
     ),
 )
-DASHBOARDS: Final = (FLEET, WORKLOAD)

@@ -83,18 +83,6 @@ def webhook_url(address: str, port: str) -> str:
     return url.rstrip("/")
 
 
-def parse_labels(text: str) -> tuple[dict[str, str], str]:
-    """Return the labels of --webhook-labels, or none and the reason why."""
-    labels: dict[str, str] = {}
-    stripped = text.strip().strip('"').strip()
-    for entry in stripped.split(",") if stripped else ():
-        key, colon, value = (part.strip() for part in entry.partition(":"))
-        if not colon or not key:
-            return {}, f"--webhook-labels: {entry!r} is not key:value, so no label is set"
-        labels[key] = value
-    return labels, ""
-
-
 _POD_RULE = {
     "operations": ["CREATE"],
     "apiGroups": [""],

@@ -13,7 +13,6 @@ from app.model.quantity import Quantity
 
 CPU: Final = "cpu"
 _BYTE_SIZED: Final = ("memory", "ephemeral-storage")
-_NANO: Final = 10**9
 _DIGITS: Final = 3
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SPANS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))

@@ -68,13 +68,12 @@ def scale_custom(item: Object, namespace: str, paths: ScalePaths) -> Workload:
     Raises:
         BadObject: it cannot be shown; without a number of replicas API servers refuse to.
     """
-    metadata = object_at(item, "metadata", "")
     replicas = _at(item, paths.replicas)
     if replicas is None:
         raise BadObject(paths.replicas.strip("."), "does not exist")
     scale = {
         # An API server does not copy owner references onto the scale of a custom object.
-        "metadata": {key: metadata.get(key) for key in ("name", "uid", "resourceVersion")},
+        "metadata": {"name": object_at(item, "metadata", "").get("name")},
         "spec": {"replicas": replicas},
         "status": {"selector": _at(item, paths.selector)},
     }

@@ -81,23 +81,6 @@ def parse_prometheus_duration(text: str) -> timedelta:
     return _timedelta(text, sum(_nanoseconds(number, "", unit) for number, unit in numbers))
 
 
-def print_duration(duration: timedelta) -> str:
-    """Write a duration as Go does: `1m30s`, `1h0m0s`, `1.5s`, `500ms`, `0s`."""
-    microseconds = abs(duration) // timedelta(microseconds=1)
-    sign = "-" if duration < timedelta() else ""
-    if microseconds == 0:
-        return "0s"
-    if microseconds < 10**3:
-        return f"{sign}{microseconds}µs"
-    if microseconds < 10**6:
-        return f"{sign}{_decimal(*divmod(microseconds, 10**3), 3)}ms"
-    seconds, microseconds = divmod(microseconds, 10**6)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    over_an_hour = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{over_an_hour}{_decimal(seconds, microseconds, 6)}s"
-
-
 def _nanoseconds(whole: str, fraction: str, unit: int) -> int:
     """Return whole.fraction units in nanoseconds; a number of too many digits is just too long."""
     whole, fraction = whole.lstrip("0"), fraction[:_DIGITS]
@@ -112,10 +95,6 @@ def _timedelta(text: str, nanoseconds: int) -> timedelta:
         raise _refused(text, "is too long: no duration exceeds 292 years")
     microseconds = -(-abs(nanoseconds) // 1000)
     return timedelta(microseconds=-microseconds if nanoseconds < 0 else microseconds)
-
-
-def _decimal(whole: int, rest: int, places: int) -> str:
-    return f"{whole}.{rest:0{places}}".rstrip("0").rstrip(".")
 
 
 def _refused(text: str, why: str) -> BadObject:

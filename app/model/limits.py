@@ -126,7 +126,6 @@ class DisruptionBudget:
 
     namespace: str
     name: str
-    uid: str
     selector: Selector
     disruptions_allowed: int
     is_current: bool  # the controller has seen the latest spec
@@ -141,7 +140,6 @@ def read_disruption_budget(item: Object) -> DisruptionBudget:
     return DisruptionBudget(
         namespace=text_at(metadata, "namespace", "metadata"),
         name=text_at(metadata, "name", "metadata"),
-        uid=text_at(metadata, "uid", "metadata"),
         selector=Selector.read(object_at(item, "spec", "").get("selector"), "spec.selector"),
         disruptions_allowed=integer_at(status, "disruptionsAllowed", "status") or 0,
         is_current=observed >= generation,

@@ -190,7 +190,6 @@ class Vpa:
     namespace: str
     name: str
     uid: str
-    resource_version: str
     generation: int
     created: datetime | None
     deleted: datetime | None
@@ -260,7 +259,6 @@ def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
         namespace=text_at(metadata, "namespace", "metadata"),
         name=text_at(metadata, "name", "metadata"),
         uid=text_at(metadata, "uid", "metadata"),
-        resource_version=text_at(metadata, "resourceVersion", "metadata"),
         generation=integer_at(metadata, "generation", "metadata", most=_INT64) or 0,
         created=time_at(metadata, "creationTimestamp", "metadata"),
         deleted=time_at(metadata, "deletionTimestamp", "metadata"),

@@ -32,9 +32,6 @@ class Workload:
 
     namespace: str
     key: ObjectKey
-    api_version: str
-    uid: str
-    resource_version: str
     owner: OwnerReference | None
     selector: Selector
     replicas: int | None  # configured; None if the kind has no such number
@@ -59,9 +56,6 @@ def read_workload(
     return Workload(
         namespace=text_at(metadata, "namespace", "metadata"),
         key=owner_key(api_version, kind, text_at(metadata, "name", "metadata")),
-        api_version=api_version,
-        uid=text_at(metadata, "uid", "metadata"),
-        resource_version=text_at(metadata, "resourceVersion", "metadata") if with_template else "",
         owner=next((owner for owner in read_owners(metadata) if owner.controller), None),
         selector=_selector(kind, spec, template, template_path),
         replicas=integer_at(spec, "replicas", "spec"),
@@ -123,9 +117,6 @@ def scaled_workload(namespace: str, api_version: str, kind: str, scale: Object) 
     return Workload(
         namespace=namespace,
         key=owner_key(api_version, kind, name),
-        api_version=api_version,
-        uid=text_at(metadata, "uid", "metadata"),
-        resource_version=text_at(metadata, "resourceVersion", "metadata"),
         owner=next((owner for owner in read_owners(metadata) if owner.controller), None),
         selector=_scale_selector(selector),
         replicas=integer_at(object_at(scale, "spec", ""), "replicas", "spec"),

@@ -161,17 +161,6 @@ def load_of(pod: Json, container: Json) -> Load:
     return usual
 
 
-def check_load(pod: Json) -> None:
-    """Read all annotations of a pod that tell of load.
-
-    Raises:
-        BadObject: one cannot be read.
-    """
-    for key, text in (pod["metadata"].get("annotations") or {}).items():
-        if key == ANNOTATION or key.startswith(f"{ANNOTATION}."):
-            _read(text)
-
-
 def _default(container: Json, resource: str) -> float:
     request = amounts(container, "requests").get(resource)
     if request is None:

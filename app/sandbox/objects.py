@@ -80,11 +80,6 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def fine_stamp(moment: datetime) -> str:
-    """Write a time with microseconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def seconds_since(item: Mapping[str, Any], key: str, now: datetime) -> float:
     """Return how long ago a time of an object was; 0 if it is not there."""
     moment = time_at(item, key, "")

@@ -7,7 +7,7 @@ sidecars together, or the largest init container if that is more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from app.model.errors import BadQuantity
@@ -119,11 +119,6 @@ def removed(old: Json, new: Json, path: str) -> Iterator[Problem]:
         if amounts(old, side).keys() & set(SIZED) - amounts(new, side).keys():
             detail = f"resource {side} cannot be removed"
             yield forbidden_field(f"{path}.resources.{side}", detail)
-
-
-def missing(wanted: Mapping[str, Quantity], room: Mapping[str, Quantity]) -> list[str]:
-    """Return the resources of which more is wanted than there is room for."""
-    return [name for name in SIZED if wanted.get(name, ZERO) > room.get(name, ZERO)]
 
 
 def _tidied(value: object, kind: str) -> str:

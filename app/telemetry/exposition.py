@@ -23,7 +23,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -67,8 +67,3 @@ def exposed_name(family: Metric) -> str:
     """Return what a family of series is called in a scrape."""
     is_total = family.type == "counter" and family.name not in _WITHOUT_TOTAL
     return f"{family.name}_total" if is_total else family.name
-
-
-def forget_process(folder: Path, pid: int) -> None:
-    """Leave a process that has ended out of the gauges; its counters stay counted."""
-    mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]  # as above

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Gauge
-
-
-class CertificateRole(StrEnum):
-    """What a certificate is for."""
-
-    SERVING = "serving"
-    AUTHORITY = "ca"
 
 
 class ProcessMetrics:
@@ -45,6 +37,6 @@ class ProcessMetrics:
         """Tell how long a watch has been silent."""
         self._watch_age.labels(resource).set(seconds)
 
-    def certificate_expires(self, role: CertificateRole, moment: datetime) -> None:
-        """Tell until when a certificate is good."""
-        self._expiry.labels(role).set(moment.timestamp())
+    def certificate_expires(self, moment: datetime) -> None:
+        """Tell until when the serving certificate is good."""
+        self._expiry.labels("serving").set(moment.timestamp())

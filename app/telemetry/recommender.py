@@ -48,9 +48,7 @@ class Source(StrEnum):
     """Where the resources of a container were read."""
 
     STATUS = "Pod.Status.ContainerStatuses"
-    INIT_STATUS = "Pod.Status.InitContainerStatuses"
     SPEC = "Pod.Spec.Containers"
-    INIT_SPEC = "Pod.Spec.InitContainers"
 
 
 class VpaState(NamedTuple):

@@ -27,7 +27,7 @@ from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings
 from app.telemetry.exposition import render
-from app.telemetry.process import CertificateRole, ProcessMetrics
+from app.telemetry.process import ProcessMetrics
 from app.web.application import probes
 from app.web.server import Server, bound
 from app.wiring.certification import Certification, in_cluster, local
@@ -173,7 +173,7 @@ class Keeper:
         generation = judge(certificates, ())
         if generation.trouble:
             raise BadSetting(f"the certificate cannot be served: {generation.trouble}")
-        self._numbers.certificate_expires(CertificateRole.SERVING, generation.not_after)
+        self._numbers.certificate_expires(generation.not_after)
         self._crew.serve(certificates)
 
     def _tend(self, _now: datetime) -> float:

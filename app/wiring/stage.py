@@ -198,12 +198,7 @@ class ToldMirror:
                 resource=one.resource,
                 synced=self._is_on,
                 missing=False,
-                objects=0,
-                left_out=0,
-                left_out_total=0,
-                resource_version="",
                 stale_seconds=0.0,
-                lists=1,
                 problem="",
             )
             for one in self._sources

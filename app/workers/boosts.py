@@ -8,7 +8,6 @@ moments of its time, while rounds go on beside.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,8 +27,6 @@ from app.ports import Clock
 from app.workers.carrying import Carrier, Job
 from app.workers.deciding import Decider, Sight
 from app.workers.notebook import Notebook
-
-log = logging.getLogger(__name__)
 
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed

@@ -12,7 +12,6 @@ from app.manifests.webhooks import (
     Registration,
     documents,
     mutating,
-    parse_labels,
     validating,
     webhook_url,
 )
@@ -140,27 +139,6 @@ def test_match_conditions() -> None:
         assert condition["expression"].count("(") == condition["expression"].count(")")
     assert "'kubernetes.io/config.mirror' in object.metadata.annotations" in mirror["expression"]
     assert "request.namespace == 'vpa' && has(object.metadata.labels)" in own["expression"]
-
-
-@pytest.mark.parametrize(
-    ("text", "labels", "reason"),
-    [
-        pytest.param("", {}, "", id="empty"),
-        pytest.param('""', {}, "", id="only quotes"),
-        pytest.param('"a:b, c : d"', {"a": "b", "c": "d"}, "", id="quoted, with blanks"),
-        pytest.param("a:b:c", {"a": "b:c"}, "", id="second colon"),
-        pytest.param("a:", {"a": ""}, "", id="empty value"),
-        pytest.param("a:b,c", {}, "'c' is not key:value", id="no colon"),
-        pytest.param("a:b, :c", {}, "' :c' is not key:value", id="no key"),
-        pytest.param("a:b,", {}, "'' is not key:value", id="comma at the end"),
-    ],
-)
-def test_parse_labels(text: str, labels: dict[str, str], reason: str) -> None:
-    """One bad entry voids all labels, and is named."""
-    parsed, problem = parse_labels(text)
-    assert parsed == labels
-    assert reason in problem
-    assert bool(problem) == bool(reason)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.model.durations import parse_duration, parse_prometheus_duration, print_duration
+from app.model.durations import parse_duration, parse_prometheus_duration
 from app.model.errors import BadObject
 
 
@@ -120,35 +120,6 @@ def test_texts_that_are_no_prometheus_duration(text: str, why: str) -> None:
     """The sentence says what is wrong."""
     with pytest.raises(BadObject, match=why):
         parse_prometheus_duration(text)
-
-
-@pytest.mark.parametrize(
-    ("duration", "text"),
-    [
-        (timedelta(), "0s"),
-        (timedelta(microseconds=1), "1µs"),
-        (timedelta(microseconds=999), "999µs"),
-        (timedelta(microseconds=1500), "1.5ms"),
-        (timedelta(milliseconds=500), "500ms"),
-        (timedelta(seconds=10), "10s"),
-        (timedelta(seconds=1, microseconds=1), "1.000001s"),
-        (timedelta(seconds=90), "1m30s"),
-        (timedelta(minutes=1), "1m0s"),
-        (timedelta(hours=1), "1h0m0s"),
-        (timedelta(days=8), "192h0m0s"),
-        (timedelta(seconds=-90.5), "-1m30.5s"),
-        (timedelta(milliseconds=-500), "-500ms"),
-    ],
-)
-def test_printing(duration: timedelta, text: str) -> None:
-    """Go's own form: the largest unit is the hour, and zeros behind it stay."""
-    assert print_duration(duration) == text
-
-
-@given(st.timedeltas(timedelta(days=-106_000), timedelta(days=106_000)))
-def test_printed_durations_read_back(duration: timedelta) -> None:
-    """Printing loses nothing."""
-    assert parse_duration(print_duration(duration)) == duration
 
 
 @given(st.text(max_size=12) | st.text("0123456789.smhdwyunµ-+", max_size=12))

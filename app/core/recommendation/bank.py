@@ -100,10 +100,6 @@ class Bank:
         self.weights[row] += other
         self.totals[row] += total
 
-    def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
-        """Tell which rows hold no sample."""
-        return np.asarray((self.weights[rows] < EPSILON).all(axis=1))
-
     def percentiles(self, rows: Rows, fractions: tuple[float, ...]) -> Buckets:
         """Return the bucket of each fraction for each row, EMPTY where there is no sample."""
         found = np.empty((len(rows), len(fractions)), dtype=np.intp)

@@ -28,7 +28,6 @@ MOST: Final = 10**14  # millicores or bytes; nothing larger is ever recommended
 TARGET, LOWER, UPPER = range(3)  # the columns of everything below
 
 _LOWER_MULTIPLIER: Final = 0.001
-_LOWER_EXPONENT: Final = -2
 _UPPER_MULTIPLIER: Final = 1.0
 
 

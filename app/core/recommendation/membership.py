@@ -70,12 +70,6 @@ class Claims:
         """Whether a VPA asks for more than its target's labels."""
         return self._claims[vpa].own is not None
 
-    def admits(
-        self, vpa: int, labels: Mapping[str, str], top: ObjectKey | None, *, before: bool
-    ) -> bool:
-        """Whether one VPA claims a pod of its namespace."""
-        return self._claims[vpa].admits(labels, top, before=before)
-
     def of(
         self,
         namespace: str,

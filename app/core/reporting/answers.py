@@ -73,8 +73,6 @@ def _histories(answer: Object) -> Iterator[tuple[ContainerKey, History]]:
             (*place, text_at(one, "container", "containers")),
             History(
                 integer_at(evidence, "samples", path, most=_MOST_SAMPLES) or 0,
-                time_at(evidence, "firstSample", path),
-                time_at(evidence, "lastSample", path),
                 computed,
                 min(days, default=0.0),
             ),

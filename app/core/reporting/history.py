@@ -25,8 +25,6 @@ class History:
     """What was learned of a container, and when."""
 
     samples: int
-    first: datetime | None
-    last: datetime | None
     updated: datetime | None
     confidence: float  # days of history, by age and by number of samples
 
@@ -51,8 +49,6 @@ def _history(checkpoint: Checkpoint) -> History:
     )
     return History(
         checkpoint.count,
-        moment_or_none(checkpoint.first_ns),
-        moment_or_none(checkpoint.last_ns),
         moment_or_none(checkpoint.updated_ns),
         float(confidence(Evidence(first, last, count), _FULL)[0]),
     )

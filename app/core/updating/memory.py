@@ -35,7 +35,6 @@ class Resized:
     at: datetime
     generation: int  # of the pod as the API server returned it, 0 if it did not say
     version_before: str  # the resourceVersion that was decided upon
-    is_disruptive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,21 +201,15 @@ class _Lessons:
     def _resized(self, outcome: Outcome) -> None:
         if self._rules.upstream.budget_per_vpa:
             return
-        decision, found = outcome.step.decision, self._of(outcome)
-        change = decision.change
-        resized = Resized(
-            outcome.at,
-            outcome.generation,
-            outcome.step.pod.resource_version,
-            change is not None and change.is_disruptive,
-        )
+        found = self._of(outcome)
+        resized = Resized(outcome.at, outcome.generation, outcome.step.pod.resource_version)
         if outcome.is_doubtful:
             self._keep(outcome, replace(found, resized=resized))
             return
         found = replace(found, resized=resized, pause=None, resizing_since=None)
         if outcome.action is Action.UNBOOST:
             found = replace(found, unboosted=found.unboosted or outcome.at)
-        elif decision.reason is Reason.UPDATED:
+        elif outcome.step.decision.reason is Reason.UPDATED:
             found = replace(found, infeasible=None)
         self._keep(outcome, found)
 

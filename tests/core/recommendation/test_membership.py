@@ -45,7 +45,7 @@ def test_admits(claim: Claim, top: ObjectKey | None, before: bool, expected: boo
     claims = Claims()
     claims.put(1, claim)
 
-    assert claims.admits(1, LABELS, top, before=before) is expected
+    assert claim.admits(LABELS, top, before=before) is expected
     found = claims.of("ns", LABELS, top, frozenset({1} if before else ()))
     assert found == (frozenset({1}) if expected else frozenset())
 

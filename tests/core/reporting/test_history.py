@@ -47,15 +47,12 @@ def test_confidence(status: Json, days: float) -> None:
     assert found.confidence == pytest.approx(days)
 
 
-def test_times_and_counts() -> None:
-    """It is told when the first and last sample came, and when the checkpoint was written."""
+def test_count_and_time() -> None:
+    """It is told how many samples there were, and when the checkpoint was written."""
     found = histories([checkpoint()])["default", "web", "app"]
     assert found.samples == 2880
-    assert [make.time(moment) for moment in (found.first, found.last, found.updated)] == [
-        "2026-01-01T00:00:00Z",
-        "2026-01-03T00:00:00Z",
-        "2026-01-03T00:01:00Z",
-    ]
+    assert found.updated is not None
+    assert make.time(found.updated) == "2026-01-03T00:01:00Z"
 
 
 def test_what_cannot_be_read_tells_nothing() -> None:

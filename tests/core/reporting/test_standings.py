@@ -120,7 +120,7 @@ def test_history_tells_confidence_and_age() -> None:
         "status": "True",
         "lastTransitionTime": make.time(timedelta(hours=5)),
     }
-    history = History(720, make.NOW, make.NOW, make.NOW - timedelta(minutes=2), 0.5)
+    history = History(720, make.NOW - timedelta(minutes=2), 0.5)
     vpa = make.vpa_json(cpu="300m", status={"conditions": [provided]})
     (plain,) = told(vpa)
     (known,) = told(vpa, histories={("default", "web", "app"): history})

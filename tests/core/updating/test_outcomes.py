@@ -218,7 +218,7 @@ def test_a_budget_that_lets_go_ends_its_pause() -> None:
 def test_a_resize_is_remembered_until_it_is_seen() -> None:
     """With the generation that the server told; a pause and an old refusal are over."""
     found = after(scene(EITHER), generation=7)
-    expected = Resized(NOW, 7, "1", is_disruptive=False)
+    expected = Resized(NOW, 7, "1")
     assert first(found) == PodMemory("default", "web-0", resized=expected)
     assert after(scene(EITHER, UPSTREAM)).pods == {}
 
