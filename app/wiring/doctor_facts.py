@@ -16,9 +16,10 @@ from app.adapters.certificates import called_name, judge
 from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
-from app.core.checkup.facts import Facts, Json, Pods, Trial, Tried
+from app.core.checkup.components import ADMISSION, flag, ours
+from app.core.checkup.facts import OWN_SECRET, Facts, Json, Pods, Trial, Tried
 from app.core.checkup.findings import Unasked
-from app.core.checkup.registrations import hooks
+from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
 from app.manifests.needs import needed
@@ -48,10 +49,9 @@ from app.workers.leases import lease
 from app.workers.webhook_lease import LeaseRules
 
 _PAGE: Final = 500
-_SECRET: Final = "vpa-tls-certs"
 _CALL_SECONDS: Final = 10.0
 _BURST: Final = 500.0  # short questions
-_TRIAL_NAMESPACE: Final = "default"
+_MOUNTED: Final = "/etc/tls-certs"  # where certificates lie unless a flag says else
 _HALF_SECOND: Final = timedelta(milliseconds=500)  # of what a server's time is cut off
 _ENDPOINTS: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 # What the check itself looks at.
@@ -91,13 +91,16 @@ def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Fa
         leases=_asked(lambda: _all(cluster, LEASES, home)),
         metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
         deployments=_asked(lambda: _all(cluster, DEPLOYMENTS)),
-        tried=_tried(patient),
         pods=_asked(lambda: _pods(settings, clock)),
     )
+    secret, is_given = _secret(facts)
     facts = replace(
         facts,
+        tried=_tried(patient, trial_namespace(facts)),
+        secret=secret,
+        is_given=is_given,
         endpoints={place: _ready(cluster, *place) for place in _services(facts)},
-        certificate=_asked(lambda: _certificate(cluster, facts)),
+        certificate=_asked(lambda: _certificate(cluster, facts, secret)),
         rights=_asked(lambda: reviewed(cluster, own_rights(_READ, home))),
         accounts=_asked(lambda: reviewed(cluster, rights(_accounts(facts)))),
     )
@@ -169,13 +172,15 @@ def _ready(cluster: KubeCluster, namespace: str, name: str) -> int | Unasked:
     )
 
 
-def _tried(cluster: KubeCluster) -> Tried | Unasked:
+def _tried(cluster: KubeCluster, namespace: str | None) -> Tried | Unasked:
     """Return what becomes of a VPA that asks for more at least than at most."""
+    if namespace is None:
+        return Unasked("its namespaceSelector leaves out every namespace that is known here")
     bounds = {"minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}}
     body = {
         "apiVersion": VPAS.api_version,
         "kind": VPAS.kind,
-        "metadata": {"name": "plumbline-doctor", "namespace": _TRIAL_NAMESPACE},
+        "metadata": {"name": "plumbline-doctor", "namespace": namespace},
         "spec": {
             "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"},
             "updatePolicy": {"updateMode": "Off"},
@@ -183,22 +188,49 @@ def _tried(cluster: KubeCluster) -> Tried | Unasked:
         },
     }
     try:
-        cluster.create(VPAS, _TRIAL_NAMESPACE, body, dry_run=True)
+        cluster.create(VPAS, namespace, body, dry_run=True)
     except ClusterError as error:
         if "denied the request" in error.message:
-            return Tried(Trial.REFUSED)
+            return Tried(Trial.REFUSED, namespace=namespace)
         if "failed calling webhook" in error.message:
-            return Tried(Trial.NOT_CALLED, error.message)
+            return Tried(Trial.NOT_CALLED, error.message, namespace)
         return Unasked(str(error), isinstance(error, Refused))
-    return Tried(Trial.PASSED)
+    return Tried(Trial.PASSED, namespace=namespace)
 
 
-def _certificate(cluster: KubeCluster, facts: Facts) -> Generation | None:
-    current = SecretStore(cluster, facts.namespace, _SECRET).read().ring.current
+def _secret(facts: Facts) -> tuple[str, bool]:
+    """Return the Secret with the certificate in use, and whether it is mounted, so given."""
+    for item in ours(ADMISSION, facts):
+        folder = flag(item, "tls-cert-dir") or _MOUNTED
+        mounted = _mounted(item["spec"]["template"]["spec"])
+        if item["metadata"].get("namespace") == facts.namespace and folder in mounted:
+            return mounted[folder], True
+    return OWN_SECRET, False
+
+
+def _mounted(pod: Json) -> dict[str, str]:
+    """Return the Secrets of a pod by where they are mounted."""
+    secrets = {
+        volume.get("name"): str(volume["secret"].get("secretName"))
+        for volume in pod.get("volumes") or ()
+        if volume.get("secret")
+    }
+    return {
+        str(mount.get("mountPath")): secrets[mount["name"]]
+        for container in pod.get("containers") or ()
+        for mount in container.get("volumeMounts") or ()
+        if mount.get("name") in secrets
+    }
+
+
+def _certificate(cluster: KubeCluster, facts: Facts, secret: str) -> Generation | None:
+    current = SecretStore(cluster, facts.namespace, secret).read().ring.current
     if current is None:
         return None
-    clients = [hook.get("clientConfig") or {} for _, hook in hooks(facts)]
-    named = [called_name(name, namespace) for namespace, name in _services(facts)]
+    looked_at = [hook for _, hook in hooks(facts) if is_looked_at(hook, facts)]
+    clients = [hook.get("clientConfig") or {} for hook in looked_at]
+    services = [client["service"] for client in clients if client.get("service")]
+    named = [called_name(str(one.get("name")), str(one.get("namespace"))) for one in services]
     named += [called_name("", "", str(client["url"])) for client in clients if client.get("url")]
     return judge(current, tuple(filter(None, named)))
 

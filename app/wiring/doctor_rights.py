@@ -9,7 +9,7 @@ from typing import Final
 
 from app.adapters.kube import KubeCluster
 from app.core.checkup.facts import Access, Json
-from app.manifests.rights import Reach, Right
+from app.manifests.rights import OPTIONS, Reach, Right
 from app.ports import SECRETS, Resource
 
 _ASKERS: Final = 8  # side by side
@@ -31,6 +31,7 @@ class Question:
     why: str
     who: Json = field(default_factory=dict)  # nobody is named: whoever asks
     process: str = ""
+    document: str = ""  # of the manifests, that grants it
 
 
 def reviewed(cluster: KubeCluster, questions: Iterable[Question]) -> Sequence[Access]:
@@ -53,6 +54,7 @@ def own_rights(read: Iterable[Resource], home: str) -> Iterator[Question]:
 
 def rights(accounts: Iterable[tuple[str, str, Sequence[Right]]]) -> Iterator[Question]:
     """Yield whether the accounts of processes have the rights that these need."""
+    documents = {option.right: name for name, option in OPTIONS.items()}
     for process, account, needed in accounts:
         home = account.split(":")[2]
         who: Json = {
@@ -65,7 +67,8 @@ def rights(accounts: Iterable[tuple[str, str, Sequence[Right]]]) -> Iterator[Que
         }
         for right in needed:
             for attributes in _attributes(right, home):
-                yield Question(_REVIEWS, attributes, right.why, who, process)
+                document = documents.get(right, process.partition("-")[0])
+                yield Question(_REVIEWS, attributes, right.why, who, process, document)
 
 
 def _attributes(right: Right, home: str) -> Iterator[Json]:
@@ -95,4 +98,6 @@ def _access(cluster: KubeCluster, asked: Question) -> Access:
     what = attributes["resource"] + (f"/{subresource}" if subresource else "")
     what += f" of {attributes['group']}" if attributes["group"] else ""
     account, is_allowed = asked.who.get("user", "you"), bool(status.get("allowed"))
-    return Access(account, attributes["verb"], what, asked.why, is_allowed, asked.process)
+    return Access(
+        account, attributes["verb"], what, asked.why, is_allowed, asked.process, asked.document
+    )

@@ -39,7 +39,7 @@ from app.wiring.doctor import examined, report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
-from tests.core.checkup.healthy import configuration, deployment, hook, lease
+from tests.core.checkup.healthy import configuration, deployment, hook, lease, scope
 from tests.stepped_clock import SteppedClock
 
 Json = dict[str, Any]
@@ -58,13 +58,13 @@ SERVICE = "vpa-webhook"
 CERTIFICATES = issue(serving_names(SERVICE, "kube-system"), make.NOW, 365)
 
 
-def stored(server: ApiServer) -> None:
-    """Fill a cluster with an installation that is in order."""
+def stored(server: ApiServer, **changes: object) -> None:
+    """Fill a cluster with an installation that is in order, or with other webhooks."""
     established = {"conditions": [{"type": "Established", "status": "True"}]}
     for item in crd.documents():
         server.store(CUSTOM_RESOURCE_DEFINITIONS, {**item, "status": established})
     ca = b64encode(CERTIFICATES.ca_pem.encode()).decode()
-    ours = hook(clientConfig=hook()["clientConfig"] | {"caBundle": ca})
+    ours = hook(clientConfig=hook()["clientConfig"] | {"caBundle": ca}, **changes)
     server.store(MUTATING_WEBHOOKS, configuration("vpa-webhook-config", ours))
     judge = ours | {"name": "validate.vpa.k8s.io"}
     server.store(VALIDATING_WEBHOOKS, configuration("vpa-webhook-config", judge))
@@ -228,6 +228,53 @@ def test_rights(server: ApiServer, tmp_path: Path) -> None:
     evict = {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"}
     updater = [one for one in asked if one["user"].endswith(":default")]
     assert any(one["resourceAttributes"].items() >= evict.items() for one in updater)
+
+
+def test_rights_that_a_flag_needs(server: ApiServer, tmp_path: Path) -> None:
+    """What only a flag needs is granted by a document of its own."""
+    allow(server, is_allowed=False)
+    answer_trials(server)
+    server.store(DEPLOYMENTS, deployment("updater", "updater", "--prove=dry-run"))
+    fixes = [item["fix"] for item in of_server(server, tmp_path).items if "reconcile" in str(item)]
+    both = "(plumbline manifests updater; plumbline manifests trials)"
+    assert f"{both} | kubectl auth reconcile -f -" in fixes
+
+
+def test_a_certificate_that_is_given(server: ApiServer, tmp_path: Path) -> None:
+    """What is mounted counts, whatever else lies about, as from before cert-manager came."""
+    allow(server)
+    answer_trials(server)
+    plant(server, "another certificate")
+    texts = (CERTIFICATES.ca_pem, CERTIFICATES.cert_pem, CERTIFICATES.key_pem)
+    named = zip(("ca.crt", "tls.crt", "tls.key"), texts, strict=True)
+    encoded = {name: b64encode(text.encode()).decode() for name, text in named}
+    server.put(SECRETS, "plumbline-webhook", "kube-system", data=encoded)
+    item = deployment("admission-controller", "--tls-cert-dir=/given")
+    pod = item["spec"]["template"]["spec"]
+    pod["volumes"] = [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "tls", "secret": {"secretName": "plumbline-webhook"}},
+    ]
+    pod["containers"][0]["volumeMounts"] = [
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "tls", "mountPath": "/given"},
+    ]
+    server.store(DEPLOYMENTS, item)
+    found = of_server(server, tmp_path)
+    assert levels(found) == {}
+    assert "secret/plumbline-webhook" in {one["about"] for one in found.items}
+
+
+def test_a_webhook_for_some_namespaces(server: ApiServer, tmp_path: Path) -> None:
+    """The VPA with a mistake is tried where the webhook is asked about it."""
+    allow(server)
+    answer_trials(server)
+    stored(server, namespaceSelector=scope("In", "web"))
+    assert levels(of_server(server, tmp_path)) == {Check.WEBHOOK: {Level.NOTE}}
+    tried = [
+        one.path for one in server.requests if "/verticalp" in one.path and one.method == "POST"
+    ]
+    assert tried == ["/apis/autoscaling.k8s.io/v1/namespaces/web/verticalpodautoscalers"]
 
 
 def test_what_may_not_be_asked(server: ApiServer, tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ def of_components(facts: Facts) -> Iterator[Finding]:
     if isinstance(facts.deployments, Unasked):
         yield unknown(Check.COMPONENTS, "deployment", facts.deployments)
         return
-    ours, theirs = by_component(facts.deployments)
+    yield from _elsewhere(facts)
+    found, theirs = by_component(facts.deployments)
     for component in COMPONENTS:
-        mine, upstream = ours.get(component, []), theirs.get(component, [])
+        mine, upstream = found.get(component, []), theirs.get(component, [])
         yield from (_ready(component, item) for item in mine)
         yield from (_upstream(component, item, mine) for item in upstream)
         if not mine and not upstream:
@@ -35,25 +36,32 @@ def of_components(facts: Facts) -> Iterator[Finding]:
 
 def by_component(deployments: Sequence[Json]) -> tuple[Found, Found]:
     """Return our Deployments and upstream's, each by the process that it runs."""
-    ours: dict[str, list[Json]] = {}
+    mine: dict[str, list[Json]] = {}
     theirs: dict[str, list[Json]] = {}
     for item in deployments:
         labels = item.get("metadata", {}).get("labels") or {}
         component = labels.get("app.kubernetes.io/component")
         if labels.get("app.kubernetes.io/name") == _OURS and component in COMPONENTS:
-            ours.setdefault(component, []).append(item)
+            mine.setdefault(component, []).append(item)
             continue
         for container in _containers(item):
             if found := _UPSTREAM.search(str(container.get("image"))):
                 theirs.setdefault(found[1], []).append(item)
-    return ours, theirs
+    return mine, theirs
+
+
+def ours(component: str, facts: Facts) -> Sequence[Json]:
+    """Return our Deployments of a process that are known, those that are looked at first."""
+    known = () if isinstance(facts.deployments, Unasked) else facts.deployments
+    found = by_component(known)[0].get(component, [])
+    return sorted(found, key=lambda item: _place(item)[0] != facts.namespace)
 
 
 def place_of(component: str, facts: Facts) -> tuple[str, str]:
     """Return the namespace of a process, and what kubectl calls it; ours goes before upstream's."""
     if not isinstance(facts.deployments, Unasked):
-        ours, theirs = by_component(facts.deployments)
-        for item in (*ours.get(component, ()), *theirs.get(component, ())):
+        _, theirs = by_component(facts.deployments)
+        for item in (*ours(component, facts), *theirs.get(component, ())):
             namespace, name = _place(item)
             return namespace, f"deployment/{name}"
     return facts.namespace, f"deployment/vpa-{component}"
@@ -69,6 +77,16 @@ def logs_of(component: str, facts: Facts) -> str:
         return f"kubectl -n {namespace} logs {about} --tail=50"
     verb = component.partition("-")[0]
     return f"plumbline manifests {verb} | kubectl apply --server-side --force-conflicts -f -"
+
+
+def _elsewhere(facts: Facts) -> Iterator[Finding]:
+    """Tell whoever looks at a namespace in which none of our processes lives."""
+    places = {_place(item)[0] for component in COMPONENTS for item in ours(component, facts)}
+    if places and facts.namespace not in places:
+        for namespace in sorted(places):
+            told = f"it is looked at, and our processes live in {namespace}"
+            about, fix = f"namespace/{facts.namespace}", f"plumbline doctor -n {namespace}"
+            yield Finding(Check.COMPONENTS, Level.WARNING, about, told, fix)
 
 
 def _containers(item: Json) -> Sequence[Json]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from app.core.checkup.findings import Unasked
 from app.core.reporting.members import FoundByNamespace
@@ -17,6 +17,7 @@ Json = dict[str, Any]
 Objects = Sequence[Json] | Unasked
 
 
+OWN_SECRET: Final = "vpa-tls-certs"
 _NOT_ASKED = Unasked("nobody asked")
 
 
@@ -30,10 +31,11 @@ class Trial(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The outcome of a trial, and what the API server said."""
+    """The outcome of a trial, what the API server said, and where it was asked."""
 
     trial: Trial
     said: str = ""
+    namespace: str = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Access:
     why: str  # what it is needed for
     is_allowed: bool
     process: str  # whose account it is; empty for whoever asks
+    document: str = ""  # of the manifests, that grants it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Facts:
     validating: Objects = ()
     endpoints: Mapping[tuple[str, str], int | Unasked] = field(default_factory=dict)  # by service
     tried: Tried | Unasked = _NOT_ASKED
+    secret: str = OWN_SECRET  # that holds the certificate in use
+    is_given: bool = False  # by others, who renew it
     certificate: Generation | Unasked | None = None
     leases: Objects = ()
     metrics: Objects = ()

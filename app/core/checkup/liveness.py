@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.core.checkup.components import ADMISSION, by_component, flag, logs_of, place_of
+from app.core.checkup.components import ADMISSION, flag, logs_of, ours, place_of
 from app.core.checkup.facts import Facts, Json
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.core.rotation import defect
@@ -16,10 +16,10 @@ from app.model.fields import object_at, time_at
 
 HEARTBEAT: Final = "vpa-admission-controller"
 # By process; upstream's charts and manifests do not agree on one name.
-LEADERS: Final = (
-    ("vpa-recommender-lease", "vpa-recommender"),
-    ("vpa-updater", "vpa-updater-lease"),
-)
+LEADERS: Final = {
+    "recommender": ("vpa-recommender-lease", "vpa-recommender"),
+    "updater": ("vpa-updater", "vpa-updater-lease"),
+}
 _FRESH: Final = timedelta(minutes=1)
 _DEAD: Final = timedelta(minutes=2)
 _SOON: Final = timedelta(days=7)
@@ -33,7 +33,7 @@ _METRICS_SERVER: Final = (
 
 def of_certificate(facts: Facts) -> Iterator[Finding]:
     """Judge the certificate that the webhook serves."""
-    found, about = facts.certificate, "secret/vpa-tls-certs"
+    found, about = facts.certificate, f"secret/{facts.secret}"
     if isinstance(found, Unasked):
         yield unknown(Check.CERTIFICATE, about, found)
         return
@@ -41,11 +41,7 @@ def of_certificate(facts: Facts) -> Iterator[Finding]:
         told = "there is none; it may be given by other means"
         yield Finding(Check.CERTIFICATE, Level.NOTE, about, told, is_absence=True)
         return
-    namespace, process = place_of(ADMISSION, facts)
-    fix = (
-        f"kubectl -n {facts.namespace} delete {about} && "
-        f"kubectl -n {namespace} rollout restart {process}"
-    )
+    fix = _certificate_fix(about, facts)
     if trouble := defect(found, facts.now):
         yield Finding(Check.CERTIFICATE, Level.SERIOUS, about, trouble, fix)
     elif found.missing_names:
@@ -59,6 +55,17 @@ def of_certificate(facts: Facts) -> Iterator[Finding]:
         yield Finding(Check.CERTIFICATE, Level.FINE, about, told)
 
 
+def _certificate_fix(about: str, facts: Facts) -> str:
+    """Return what makes another certificate; of one that is given, what tells whose it is."""
+    if facts.is_given:
+        return f"kubectl -n {facts.namespace} describe {about}"
+    namespace, process = place_of(ADMISSION, facts)
+    return (
+        f"kubectl -n {facts.namespace} delete {about} && "
+        f"kubectl -n {namespace} rollout restart {process}"
+    )
+
+
 def of_leases(facts: Facts) -> Iterator[Finding]:
     """Judge who gives a sign of life."""
     if isinstance(facts.leases, Unasked):
@@ -66,8 +73,9 @@ def of_leases(facts: Facts) -> Iterator[Finding]:
         return
     known = {str(item.get("metadata", {}).get("name")): item for item in facts.leases}
     yield _heartbeat(known.get(HEARTBEAT), facts)
-    for names in LEADERS:
-        yield from _leaders({name: known[name] for name in names if name in known}, facts)
+    for component, names in LEADERS.items():
+        leases = {name: known[name] for name in names if name in known}
+        yield from _leaders(component, leases, facts)
 
 
 def _heartbeat(item: Json | None, facts: Facts) -> Finding:
@@ -87,8 +95,8 @@ def _heartbeat(item: Json | None, facts: Facts) -> Finding:
     return Finding(Check.LEASES, Level.FINE, about, f"renewed {ago} ago")
 
 
-def _leaders(leases: Mapping[str, Json], facts: Facts) -> Iterator[Finding]:
-    """Judge who leads; who led under another name, before somebody took over, is only noted."""
+def _leaders(component: str, leases: Mapping[str, Json], facts: Facts) -> Iterator[Finding]:
+    """Judge who leads; who led before somebody took over is only noted, however that was done."""
     held = {
         name: (item["spec"]["holderIdentity"], facts.now - renewed)
         for name, item in leases.items()
@@ -96,17 +104,23 @@ def _leaders(leases: Mapping[str, Json], facts: Facts) -> Iterator[Finding]:
     }
     is_led = any(ago <= _DEAD for _, ago in held.values())
     for name, (holder, ago) in held.items():
-        about = f"lease/{name}"
+        about, away = f"lease/{name}", f"kubectl -n {facts.namespace} delete lease/{name}"
         if ago <= _DEAD:
             yield Finding(Check.LEASES, Level.FINE, about, f"{holder} leads")
-        elif is_led:
-            told = f"{holder} led {span(ago)} ago; somebody leads by another Lease"
-            fix = f"kubectl -n {facts.namespace} delete {about}"
-            yield Finding(Check.LEASES, Level.NOTE, about, told, fix)
+        elif is_led or _works_alone(component, facts):
+            how = "leads by another Lease" if is_led else f"is the only {component}, without one"
+            told = f"{holder} led {span(ago)} ago; somebody {how}"
+            yield Finding(Check.LEASES, Level.NOTE, about, told, away)
         else:
             told = f"{holder} led, and gave its last sign {span(ago)} ago; nobody took over"
             fix = f"kubectl -n {facts.namespace} get pods -l app.kubernetes.io/name=plumbline"
-            yield Finding(Check.LEASES, Level.SERIOUS, about, told, fix)
+            yield Finding(Check.LEASES, Level.SERIOUS, about, told, fix, is_absence=True)
+
+
+def _works_alone(component: str, facts: Facts) -> bool:
+    """Say whether the process runs without an election, as far as it is known."""
+    found = ours(component, facts)
+    return bool(found) and all(flag(one, "leader-elect") in ("", "false") for one in found)
 
 
 def _renewed(item: Json) -> datetime | None:
@@ -138,8 +152,7 @@ def of_metrics(facts: Facts) -> Iterator[Finding]:
 
 def _without_metrics(about: str, found: Unasked, facts: Facts) -> Finding:
     """Judge that nobody answers by where our recommenders read usage."""
-    items = () if isinstance(facts.deployments, Unasked) else facts.deployments
-    recommenders = by_component(items)[0].get("recommender", [])
+    recommenders = ours("recommender", facts)
     if recommenders:
         if all(flag(one, "use-external-metrics") not in ("", "false") for one in recommenders):
             told = "nobody answers, and nobody asks: usage comes from external metrics"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import binascii
+import json
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.core.checkup.components import ADMISSION, logs_of, place_of
-from app.core.checkup.facts import Facts, Json, Trial
+from app.core.checkup.components import ADMISSION, logs_of, ours, place_of
+from app.core.checkup.facts import Facts, Json, Trial, Tried
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.core.checkup.mending import with_flag
+from app.core.checkup.scopes import are_apart, is_asked, named
 from app.model.certificates import Generation, fingerprints
 
 HOOK: Final = "vpa.k8s.io"  # by this name any webhook for VPAs is known
@@ -24,11 +27,30 @@ _MOST_NAMED: Final = 3
 
 
 def hooks(facts: Facts) -> Iterator[tuple[str, Json]]:
-    """Yield our mutating webhooks, each with the name of its configuration."""
+    """Yield the mutating webhooks for VPAs, each with the name of its configuration."""
     for item in () if isinstance(facts.mutating, Unasked) else facts.mutating:
         for hook in item.get("webhooks") or ():
             if hook.get("name") == HOOK:
                 yield _name(item), hook
+
+
+def is_looked_at(hook: Json, facts: Facts) -> bool:
+    """Say whether a webhook is led to the namespace that is looked at, or out of the cluster."""
+    service = (hook.get("clientConfig") or {}).get("service")
+    return service is None or service.get("namespace") == facts.namespace
+
+
+def trial_namespace(facts: Facts) -> str | None:
+    """Return where a VPA with a mistake should be refused, None if no such place is known."""
+    found = [hook for _, hook in hooks(facts)]
+    found = [hook for hook in found if is_looked_at(hook, facts)] or found
+    places = ["default", facts.namespace, *(name for hook in found for name in named(hook))]
+    if not found:
+        return places[0]
+    return next(
+        (place for place in places if any(is_asked(hook, place) is not False for hook in found)),
+        None,
+    )
 
 
 def of_webhook(facts: Facts) -> Iterator[Finding]:
@@ -42,12 +64,12 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
         fix = logs_of(ADMISSION, facts)
         yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix, is_absence=True)
         return
-    yield from _several([name for name, _ in found])
+    yield from _several(found, facts)
     for name, hook in found:
         about = f"mutatingwebhookconfiguration/{name}"
         flaws = [
             *_rules(about, hook, facts),
-            *_manners(about, hook),
+            *_manners(about, hook, facts),
             *_trust(about, hook, facts),
             *_behind(hook, facts),
         ]
@@ -69,6 +91,11 @@ def _is_ours(hook: Json) -> bool:
     ).endswith("/mutate")
 
 
+def _is_kept(hook: Json) -> bool:
+    """Say whether a process of ours keeps a webhook as it should be."""
+    return _is_ours(hook) or hook.get("name") == _JUDGE
+
+
 def _judge(facts: Facts) -> Iterator[Finding]:
     """Judge the webhook that sees VPAs as they will be stored."""
     about = f"validatingwebhookconfiguration/{CONFIGURATION}"
@@ -80,7 +107,7 @@ def _judge(facts: Facts) -> Iterator[Finding]:
         told = "it is missing, so mistakes that other webhooks make in VPAs pass"
         yield Finding(Check.WEBHOOK, Level.WARNING, about, told, _restart(facts))
     for hook in found:
-        yield from (*_manners(about, hook), *_trust(about, hook, facts))
+        yield from (*_manners(about, hook, facts), *_trust(about, hook, facts))
 
 
 def _judges(facts: Facts) -> Iterator[tuple[str, Json]]:
@@ -106,7 +133,7 @@ def _restart(facts: Facts) -> str:
 
 def _mend(about: str, hook: Json, facts: Facts) -> str:
     """Return what to look at: ours is put in order by its process, if that can; others are not."""
-    if _is_ours(hook) or hook.get("name") == _JUDGE:
+    if _is_kept(hook):
         return logs_of(ADMISSION, facts)
     return f"kubectl get {about} -o yaml"
 
@@ -115,14 +142,32 @@ def _name(item: Json) -> str:
     return str(item.get("metadata", {}).get("name"))
 
 
-def _several(names: list[str]) -> Iterator[Finding]:
-    if len(names) < 2:
+def _several(found: Sequence[tuple[str, Json]], facts: Facts) -> Iterator[Finding]:
+    """Tell of webhooks that are asked about the same pods."""
+    names = [
+        name
+        for index, (name, hook) in enumerate(found)
+        if any(not are_apart(hook, other) for at, (_, other) in enumerate(found) if at != index)
+    ]
+    if not names:
         return
     stays = CONFIGURATION if CONFIGURATION in names else names[0]
-    others = [name for name in names if name != stays]
+    others = {name: hook for name, hook in found if name in names and name != stays}
     told = f"pods are sized more than once: {', '.join(names)} do the same"
-    fix = f"kubectl delete mutatingwebhookconfiguration {' '.join(others)}"
+    gone = [stop for hook in others.values() if (stop := _stopped(hook, facts))]
+    gone.append(f"kubectl delete mutatingwebhookconfiguration {' '.join(others)}")
+    fix = " && ".join(gone)
     yield Finding(Check.WEBHOOK, Level.SERIOUS, _ABOUT, told, fix)
+
+
+def _stopped(hook: Json, facts: Facts) -> str:
+    """Return what stops the process that would put a configuration of ours back."""
+    service = (hook.get("clientConfig") or {}).get("service") or {}
+    for item in ours(ADMISSION, facts) if _is_ours(hook) else ():
+        namespace, name = item["metadata"]["namespace"], item["metadata"]["name"]
+        if namespace == service.get("namespace") != facts.namespace:
+            return f"kubectl -n {namespace} scale deployment/{name} --replicas=0"
+    return ""
 
 
 def _rules(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
@@ -144,15 +189,15 @@ def _covers(hook: Json, group: str, resource: str, verb: str) -> bool:
     )
 
 
-def _manners(about: str, hook: Json) -> Iterator[Finding]:
+def _manners(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
     seconds = hook.get("timeoutSeconds", _USUAL_SECONDS)
     if seconds > _LONG_SECONDS:
         told = f"every new pod may wait {seconds} s for a webhook that is down"
-        fix = "plumbline admission --webhook-timeout-seconds=5"
+        fix = _changed(about, hook, "timeoutSeconds", facts)
         yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
     if hook.get("failurePolicy", "Fail") == "Fail":
         told = "its failure policy is Fail: while it is down no pod is created"
-        fix = "plumbline admission --webhook-failure-policy-fail=false"
+        fix = _changed(about, hook, "failurePolicy", facts)
         yield Finding(Check.WEBHOOK, Level.WARNING, about, told, fix)
     if hook.get("reinvocationPolicy") == "IfNeeded":
         told = "it may be asked twice, and then takes its own sizes for the pod's"
@@ -161,6 +206,21 @@ def _manners(about: str, hook: Json) -> Iterator[Finding]:
         if _leaves_out(hook.get(key) or {}):
             told = f"its {key} leaves some pods out; they are not sized"
             yield Finding(Check.WEBHOOK, Level.NOTE, about, told, f"kubectl get {about} -o yaml")
+
+
+_USUAL: Final = {
+    "timeoutSeconds": (5, "--webhook-timeout-seconds=5"),
+    "failurePolicy": ("Ignore", "--webhook-failure-policy-fail=false"),
+}
+
+
+def _changed(about: str, hook: Json, field: str, facts: Facts) -> str:
+    """Return what gives a field its usual value: a flag of ours, or else a patch."""
+    value, flag = _USUAL[field]
+    if _is_kept(hook):
+        return with_flag(flag, f"mutatingWebhookConfiguration.{field}={value}", facts)
+    operation = {"op": "replace", "path": f"/webhooks/0/{field}", "value": value}
+    return f"kubectl patch {about} --type=json -p '{json.dumps([operation])}'"
 
 
 def _leaves_out(selector: Json) -> bool:
@@ -175,7 +235,7 @@ def _leaves_out(selector: Json) -> bool:
 def _trust(about: str, hook: Json, facts: Facts) -> Iterator[Finding]:
     client = hook.get("clientConfig") or {}
     trusted = fingerprints(_decoded(client.get("caBundle")))
-    served = facts.certificate
+    served = facts.certificate if is_looked_at(hook, facts) else None
     if not trusted:
         if client.get("service") is not None:
             told = "it carries no CA, so the API server trusts nobody who answers"
@@ -233,8 +293,17 @@ def _trial(facts: Facts) -> Iterator[Finding]:
     elif tried.trial is Trial.REFUSED:
         yield Finding(Check.WEBHOOK, Level.FINE, about, "it answers the API server")
     elif tried.trial is Trial.PASSED:
-        told = "a VPA with a mistake passes: the API server cannot reach the webhook"
-        yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+        yield _passed(about, tried, fix, facts)
     else:
         told = f"the API server cannot ask the webhook: {tried.said}"
         yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
+
+
+def _passed(about: str, tried: Tried, fix: str, facts: Facts) -> Finding:
+    """Judge that a VPA with a mistake was taken; what other selectors leave out is not known."""
+    asked = (hook for _, hook in hooks(facts) if not _leaves_out(hook.get("objectSelector") or {}))
+    if not any(is_asked(hook, tried.namespace) for hook in asked):
+        told = f"a VPA with a mistake passes in namespace {tried.namespace}, which may be left out"
+        return Finding(Check.WEBHOOK, Level.UNKNOWN, about, told, fix)
+    told = "a VPA with a mistake passes: the API server cannot reach the webhook"
+    return Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)

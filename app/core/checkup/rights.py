@@ -7,6 +7,7 @@ from itertools import groupby
 
 from app.core.checkup.facts import Access, Facts
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.core.checkup.mending import with_rights
 
 _MOST_NAMED = 4
 
@@ -18,10 +19,10 @@ def of_rights(facts: Facts) -> Iterator[Finding]:
             yield unknown(Check.RIGHTS, about, found)
             continue
         for (process, account), rights in groupby(found, lambda one: (one.process, one.account)):
-            yield _account(process, account, list(rights))
+            yield _account(process, account, list(rights), facts)
 
 
-def _account(process: str, account: str, found: Sequence[Access]) -> Finding:
+def _account(process: str, account: str, found: Sequence[Access], facts: Facts) -> Finding:
     missing = [one for one in found if not one.is_allowed]
     if not missing:
         told = f"it may do all {len(found)} things that are needed"
@@ -33,5 +34,6 @@ def _account(process: str, account: str, found: Sequence[Access]) -> Finding:
         fix = f"kubectl auth can-i {missing[0].verb} {missing[0].what.partition(' ')[0]}"
         return Finding(Check.RIGHTS, Level.WARNING, account, told, fix)
     told = f"the {process} may not {named}{more}; needed to {missing[0].why}"
-    fix = f"plumbline manifests {process.partition('-')[0]} | kubectl apply -f -"
+    documents = dict.fromkeys(one.document for one in missing)
+    fix = with_rights(process, account.split(":")[2], documents, facts)
     return Finding(Check.RIGHTS, Level.SERIOUS, account, told, fix)

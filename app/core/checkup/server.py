@@ -12,7 +12,7 @@ from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.model.amounts import span
 
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
-_LEAST: Final = (1, 28)  # conditions of webhooks
+_LEAST: Final = (1, 30)  # conditions of webhooks, for good
 _RESIZES: Final = (1, 33)  # running pods
 _SMALL: Final = timedelta(seconds=5)
 _LARGE: Final = timedelta(seconds=30)  # half of what makes a Lease stale
@@ -44,7 +44,7 @@ def _version(text: str) -> Finding:
         told = f'nobody knows what version "{text[:40]}" can do'
         return Finding(Check.SERVER, Level.WARNING, _SERVER, told, "kubectl version")
     if version < _LEAST:
-        told = f"version {text} is too old: the webhook needs 1.28 or newer"
+        told = f"version {text} is too old: the webhook needs 1.30 or newer"
         return Finding(Check.SERVER, Level.SERIOUS, _SERVER, told, "kubectl version")
     if version < _RESIZES:
         told = f"version {text} resizes no running pods; that needs 1.33 or newer"

@@ -25,6 +25,11 @@ def bundle(pem: str) -> str:
     return b64encode(pem.encode()).decode()
 
 
+def scope(operator: str, *names: str, key: str = "kubernetes.io/metadata.name") -> Json:
+    """Return a selector of namespaces."""
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(names)}]}
+
+
 def hook(**changes: object) -> Json:
     """Return our webhook as it is registered."""
     return {
@@ -98,7 +103,16 @@ def deployment(
 def access(*, allowed: bool = True, process: str = "updater", verb: str = "list") -> Access:
     """Return a right."""
     account = "system:serviceaccount:kube-system:vpa-updater" if process else "you"
-    return Access(account, verb, "pods", "compare them", allowed, process)
+    return Access(account, verb, "pods", "compare them", allowed, process, process)
+
+
+def charted(item: Json, namespace: str = "vpa") -> Json:
+    """Return a Deployment as release `blue` of the chart has it."""
+    found = copy.deepcopy(item)
+    found["metadata"] |= {"namespace": namespace, "name": f"blue-{item['metadata']['name']}"}
+    release = {"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/instance": "blue"}
+    found["metadata"]["labels"] |= release
+    return found
 
 
 def generation(
@@ -127,7 +141,11 @@ FACTS = Facts(
         lease("vpa-updater", timedelta(seconds=2)),
     ],
     metrics=[{"timestamp": make.time(timedelta(seconds=20))}],
-    deployments=[deployment(name) for name in ("admission-controller", "recommender", "updater")],
+    deployments=[
+        deployment("admission-controller"),
+        deployment("recommender", "--leader-elect=true"),
+        deployment("updater", "--leader-elect=true"),
+    ],
     rights=[access(process="")],
     accounts=[access()],
     pods=Pods(make.snapshot(VPA, make.workload_json(), make.pod_json())),

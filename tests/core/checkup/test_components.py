@@ -92,6 +92,14 @@ def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
     assert flaws(list(of_components(facts))) == found
 
 
+def test_another_namespace_is_looked_at() -> None:
+    """Who looks where none of our processes lives is told where they do."""
+    facts = replace(FACTS, namespace="vpa")
+    (found,) = [one for one in of_components(facts) if one.level is not Level.FINE]
+    assert (found.level, found.about) == (Level.WARNING, "namespace/vpa")
+    assert found.fix == "plumbline doctor -n kube-system"
+
+
 def named(name: str, item: Json) -> Json:
     """Return a Deployment under another name, in another namespace."""
     return item | {"metadata": item["metadata"] | {"namespace": "vpa", "name": name}}
@@ -123,6 +131,12 @@ def named(name: str, item: Json) -> Json:
             ("kube-system", "deployment/vpa-admission-controller"),
             "plumbline manifests admission | kubectl apply --server-side --force-conflicts -f -",
             id="none",
+        ),
+        pytest.param(
+            [named("a", deployment(ADMISSION)), deployment(ADMISSION)],
+            ("kube-system", "deployment/vpa-admission-controller"),
+            "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
+            id="two of ours",
         ),
     ],
 )

@@ -37,6 +37,16 @@ def test_certificates(certificate: Generation | Unasked | None, level: Level, wo
     assert word in finding.message
 
 
+def test_who_renews_a_certificate() -> None:
+    """Ours is made anew when it is gone; one that is given is nobody's to delete."""
+    facts = replace(FACTS, certificate=generation(days=3))
+    (ours,) = of_certificate(facts)
+    (given,) = of_certificate(replace(facts, secret="plumbline-webhook", is_given=True))
+    assert ours.fix.startswith("kubectl -n kube-system delete secret/vpa-tls-certs && ")
+    assert given.about == "secret/plumbline-webhook"
+    assert given.fix == "kubectl -n kube-system describe secret/plumbline-webhook"
+
+
 @pytest.mark.parametrize(
     ("leases", "found"),
     [
@@ -78,6 +88,24 @@ def test_certificates(certificate: Generation | Unasked | None, level: Level, wo
 def test_leases(leases: list[Json] | Unasked, found: list[Level]) -> None:
     """Who gives no sign of life is named; who stepped down is not."""
     assert [one.level for one in of_leases(replace(FACTS, leases=leases))] == found
+
+
+@pytest.mark.parametrize(
+    ("deployments", "level"),
+    [
+        pytest.param([deployment("updater", "--leader-elect=true")], Level.SERIOUS, id="electing"),
+        pytest.param([deployment("updater", "--leader-elect=false")], Level.NOTE, id="alone"),
+        pytest.param([], Level.SERIOUS, id="none of ours"),
+        pytest.param(Unasked("refused"), Level.SERIOUS, id="nobody knows"),
+    ],
+)
+def test_nobody_leads(deployments: list[Json] | Unasked, level: Level) -> None:
+    """A Lease that nobody renews is a fault where somebody should, and not yet before."""
+    leases = [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(days=3))]
+    facts = replace(FACTS, leases=leases, deployments=deployments)
+    _, found = of_leases(facts)
+    assert found.level is level
+    assert found.is_absence is (level is Level.SERIOUS)
 
 
 @pytest.mark.parametrize(

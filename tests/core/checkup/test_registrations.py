@@ -7,19 +7,23 @@ from typing import Any
 
 import pytest
 
+from app.core.checkup.components import ADMISSION
 from app.core.checkup.facts import Facts, Trial, Tried
 from app.core.checkup.findings import Level, Unasked
-from app.core.checkup.registrations import of_webhook
+from app.core.checkup.registrations import of_webhook, trial_namespace
 from tests.core.checkup.healthy import (
     CA,
     FACTS,
     OTHER_CA,
     SERVICE,
     bundle,
+    charted,
     configuration,
+    deployment,
     flaws,
     generation,
     hook,
+    scope,
 )
 
 Json = dict[str, Any]
@@ -35,6 +39,15 @@ BOTH = {"clientConfig": hook()["clientConfig"] | {"caBundle": bundle(CA + OTHER_
 ROTATING = configuration("vpa-webhook-config", hook(**BOTH))
 JUDGING = configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io", **BOTH))
 OTHERS = generation(ca=OTHER_CA)
+TEAM_A = {"namespaceSelector": scope("In", "team-a")}
+TEAM_B = {"namespaceSelector": scope("In", "team-b")}
+ELSEWHERE = {
+    "clientConfig": {
+        "caBundle": bundle(OTHER_CA),
+        "service": {"namespace": "team-b", "name": "blue", "path": "/mutate"},
+    }
+}
+LEFT_OUT = "namespaceSelector leaves some pods out; they are not sized"
 INJECTOR = {
     "name": "inject.example.com",
     "rules": [{"operations": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -179,6 +192,96 @@ def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
 def test_in_order(facts: Facts) -> None:
     """What works is fine."""
     assert flaws(list(of_webhook(facts))) == []
+
+
+def test_releases_that_share_a_cluster() -> None:
+    """Two of ours for namespaces of their own are no fault; each is trusted by its own CA."""
+    facts = replace(
+        FACTS,
+        mutating=[
+            configuration("vpa-webhook-config", hook(**TEAM_A)),
+            configuration("blue-webhook-config", hook(**TEAM_B, **ELSEWHERE)),
+        ],
+        endpoints={SERVICE: 2, ("team-b", "blue"): 1},
+        tried=Tried(Trial.REFUSED, namespace="team-a"),
+    )
+    assert flaws(list(of_webhook(facts))) == [(Level.NOTE, f"its {LEFT_OUT}")] * 2
+    assert trial_namespace(facts) == "team-a"
+    assert trial_namespace(replace(facts, namespace="team-b")) == "team-b"
+
+
+@pytest.mark.parametrize(
+    ("selector", "namespace"),
+    [
+        ({}, "default"),
+        (scope("NotIn", "default"), "kube-system"),
+        (scope("NotIn", "default", "kube-system"), None),
+        (scope("In", "web", "shop"), "shop"),
+        ({"matchLabels": {"team": "blue"}}, "default"),
+    ],
+)
+def test_where_it_is_tried(selector: Json, namespace: str | None) -> None:
+    """A VPA with a mistake is tried where the webhook is asked, if that is known."""
+    assert trial_namespace(registered(namespaceSelector=selector)) == namespace
+
+
+def test_where_it_is_tried_without_a_webhook() -> None:
+    """Before there is one any place will do."""
+    assert trial_namespace(replace(FACTS, mutating=[])) == "default"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"namespaceSelector": {"matchLabels": {"team": "blue"}}},
+        {"objectSelector": {"matchLabels": {"team": "blue"}}},
+    ],
+)
+def test_a_trial_that_proves_nothing(change: Json) -> None:
+    """Where labels decide whether the webhook is asked, a VPA that passes is no proof."""
+    facts = replace(registered(**change), tried=Tried(Trial.PASSED))
+    assert [level for level, told in flaws(list(of_webhook(facts))) if "passes" in told] == [
+        Level.UNKNOWN
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client", "change", "fix"),
+    [
+        (
+            hook()["clientConfig"],
+            {"timeoutSeconds": 30},
+            "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
+            '-p \'[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", '
+            '"value": "--webhook-timeout-seconds=5"}]\'',
+        ),
+        (
+            UPSTREAM["clientConfig"],
+            {"failurePolicy": "Fail"},
+            "kubectl patch mutatingwebhookconfiguration/vpa-webhook-config --type=json "
+            '-p \'[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]\'',
+        ),
+    ],
+)
+def test_who_is_told_of_manners(client: Json, change: Json, fix: str) -> None:
+    """Our process is told by its flags, for it puts back what others change."""
+    facts = registered(clientConfig=client, **change)
+    assert [one.fix for one in of_webhook(facts) if "pod" in one.message and one.fix][:1] == [fix]
+
+
+def test_two_of_ours_that_meet() -> None:
+    """The process of the one that goes is stopped first, or it would put it back."""
+    blue = charted(deployment(ADMISSION), "team-b")
+    facts = replace(
+        FACTS,
+        deployments=[blue, deployment(ADMISSION)],
+        mutating=[configuration(), configuration("blue-webhook-config", hook(**ELSEWHERE))],
+    )
+    found = next(one for one in of_webhook(facts) if "more than once" in one.message)
+    assert found.fix == (
+        "kubectl -n team-b scale deployment/blue-vpa-admission-controller --replicas=0 && "
+        "kubectl delete mutatingwebhookconfiguration blue-webhook-config"
+    )
 
 
 def test_several_of_ours_under_other_names() -> None:

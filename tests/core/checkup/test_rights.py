@@ -44,6 +44,16 @@ def test_rights(rights: list[Access] | Unasked, level: Level, word: str) -> None
     assert word in finding.message
 
 
+def test_what_is_missing_is_granted() -> None:
+    """The command brings what is missing, be it a right that only a flag needs, and no more."""
+    missing = access(allowed=False)
+    trial = replace(missing, verb="create", document="trials")
+    found = list(of_rights(replace(FACTS, rights=(), accounts=[trial, access(), missing, trial])))
+    assert [one.fix for one in found] == [
+        "(plumbline manifests trials; plumbline manifests updater) | kubectl auth reconcile -f -"
+    ]
+
+
 def test_every_account_has_its_finding() -> None:
     """Accounts are told apart."""
     found = list(of_rights(FACTS))

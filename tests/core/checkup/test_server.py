@@ -27,7 +27,7 @@ RESOURCES = frozenset({"pods", "pods/eviction", "pods/resize"})
         ),
         pytest.param(
             replace(FACTS, version="v1.27.9"),
-            [(Level.SERIOUS, "version v1.27.9 is too old: the webhook needs 1.28 or newer")],
+            [(Level.SERIOUS, "version v1.27.9 is too old: the webhook needs 1.30 or newer")],
             id="too old",
         ),
         pytest.param(
