@@ -15,7 +15,6 @@ from typing import Any, Final
 import orjson
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from app.cli import VERBS
 from app.core.admission import mutate
@@ -26,8 +25,6 @@ from app.core.updating.decisions import Reason
 from app.core.updating.rules import Upstream
 from app.settings.command_line import schema
 from app.settings.pages import PURPOSES
-from app.telemetry.admission import AdmissionMetrics
-from app.telemetry.process import ProcessMetrics
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -131,18 +128,6 @@ def test_reasons_are_explained(reason: str) -> None:
 def test_reasons_of_the_updater_are_explained(reason: str) -> None:
     """Every reason of a decision has a row, with what to do."""
     assert re.search(rf"^\| `{reason}` \| [^|]+ \| [^|]+ \|$", text(UPDATING), re.MULTILINE)
-
-
-def test_metrics_are_listed() -> None:
-    """The operators' page has a row for every number of the webhook."""
-    registry = CollectorRegistry()
-    AdmissionMetrics(registry)
-    ProcessMetrics(registry, "")
-    names = {
-        f"{metric.name}_total" if metric.type == "counter" else metric.name
-        for metric in registry.collect()
-    }
-    assert {name for name in names if f"\n| `{name}` |" not in text(WEBHOOK)} == set()
 
 
 @pytest.mark.parametrize(

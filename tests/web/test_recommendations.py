@@ -9,13 +9,9 @@ from typing import Any
 
 import orjson
 import pytest
-from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from app.ports import VPAS, PatchKind
-from app.telemetry.exposition import render
-from app.telemetry.quality import QualityMetrics
-from app.telemetry.recommender import RecommenderMetrics
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.recommendations_shapes import Container, Page, PodAnswer, Recommendation
 from tests.web.asking import Desk
@@ -353,13 +349,3 @@ def test_the_page_shows_real_answers() -> None:
     container, problem = re.findall(r"^```json\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
     Container.model_validate_json(container)
     Problem.model_validate_json(problem)
-
-
-def test_the_page_lists_all_numbers() -> None:
-    """There is a row for every metric of the recommender, with its labels."""
-    registry = CollectorRegistry()
-    RecommenderMetrics(registry)
-    QualityMetrics(registry)
-    families = re.findall(r"^# TYPE (\w+) ", render(registry).decode(), re.M)
-    rows = re.findall(r"^\| `(vpa_\w+)` \|", PAGE.read_text("utf-8"), re.M)
-    assert sorted(rows) == sorted(families)
