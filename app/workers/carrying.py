@@ -147,7 +147,7 @@ class Carrier:
         return work.ended()
 
     def forget(self) -> None:
-        """Begin anew, as after a start."""
+        """Begin anew, for others acted meanwhile."""
         self._doors.doubts.forget()
         self._notebook.forget()
 

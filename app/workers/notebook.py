@@ -19,7 +19,7 @@ from typing import Final
 
 from app.core.updating.carrying import Queue, Step
 from app.core.updating.decisions import Action
-from app.core.updating.memory import Memory
+from app.core.updating.memory import Memory, after_absence
 from app.core.updating.outcomes import Outcome, learn
 from app.core.updating.rules import UpdateRules
 from app.core.updating.shifting import shifted
@@ -106,7 +106,7 @@ class Notebook:
         self._clock = clock
         self._changed = threading.Condition()
         self._origin = self._begun_origin = self._memory_origin = _origin(clock)
-        self._memory = Memory()
+        self._memory = after_absence(Memory())
         self._lessons: list[_Noted] = []  # since the last plan of everything began
         self._learnt = 0  # how many of them are in the memory
         self._count = 0  # moments
@@ -119,9 +119,10 @@ class Notebook:
     # --- memory
 
     def forget(self) -> None:
-        """Begin anew, as after a start."""
+        """Begin anew, for others acted meanwhile; what is to rest goes on resting."""
         with self._changed:
-            self._memory, self._lessons, self._learnt = Memory(), [], 0
+            self._memory = after_absence(self._remembered())
+            self._lessons, self._learnt = [], 0
 
     def look(self, name: str) -> tuple[Memory, Actor]:
         """Return the memory now, for a plan about some pods, and who will act upon it."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.updating.carrying import Queue, Step
-from app.core.updating.memory import Memory
+from app.core.updating.memory import Memory, after_absence
 from app.core.updating.outcomes import Outcome
 from app.core.updating.rules import UpdateRules
 from app.model.errors import Unavailable
@@ -83,7 +83,7 @@ def test_changes_are_remembered_in_their_order() -> None:
     notebook.learn(evicted(first))
     assert uids(notebook.look("any")[0]) == {first.pod.uid}
     notebook.forget()
-    assert notebook.look("any")[0] == Memory()
+    assert notebook.look("any")[0] == after_absence(Memory())
 
 
 def test_no_two_act_on_one_pod() -> None:

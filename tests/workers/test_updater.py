@@ -51,6 +51,25 @@ def test_the_first_round_comes_at_once() -> None:
     assert stage.asked.count("evict") == 4
 
 
+@pytest.mark.parametrize(("works", "counts"), [(True, [10, 24]), (False, [10, 10])])
+def test_after_a_start_few_pods_go_first(works: bool, counts: list[int]) -> None:
+    """Of however many workloads; when one of them came back right the others follow."""
+    names = [f"web-{number}" for number in range(14)]
+    stage = Stage()
+    stage.webhook_works = works
+    stage.apply(*(web(2, name) for name in names))
+    stage.apply(*(vpa(name, target=f"Deployment/{name}") for name in names))
+    stage.run(20)
+    for name in names:
+        stage.recommend("200m/200Mi = =", name)
+    stage.restart()
+    found = []
+    for seconds in (30, 60):
+        stage.run(seconds)
+        found.append(stage.carried.count("evict"))
+    assert found == counts
+
+
 def test_nothing_is_done_without_leading() -> None:
     """Who does not lead makes no rounds, and counts as alive all the same."""
     stage = staged()

@@ -171,9 +171,7 @@ class Desk:
                 message = f"{proof.failures} replacements came back unchanged; waits until {until}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
             return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
-        if self._ledger.evictions_left == 0:
-            return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
-        return None
+        return self._ledger.without_eviction() if self._ledger.evictions_left == 0 else None
 
     def is_canary(self, assessed: Assessment) -> bool:
         """Whether a pod goes first and the others wait for its replacement."""
@@ -218,9 +216,7 @@ class Desk:
         guards = self.guards(step.pod)
         if not self._ledger.takes(guards, broken=step.is_broken):
             return _allows_none(guards)
-        if not self._ledger.takes_eviction():
-            return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
-        return None
+        return None if self._ledger.takes_eviction() else self._ledger.without_eviction()
 
     # --- places
 

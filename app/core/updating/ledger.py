@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from app.core.updating.decisions import Reason, Why
 from app.core.updating.groups import Rolling
 from app.core.updating.memory import (
     Memory,
@@ -20,6 +21,7 @@ from app.core.updating.memory import (
     without_breaker_canary,
 )
 from app.core.updating.proof import Breaker, Proof
+from app.core.updating.rules import Prove
 from app.core.updating.wishes import Assessment, Terms
 from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
@@ -32,9 +34,7 @@ class Ledger:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         breaker = terms.memory.breaker
-        self.evictions_left: int | None = None
-        if breaker.is_open:
-            self.evictions_left = 1 if breaker.allows(terms.now) else 0
+        self.evictions_left = _evictions_left(terms)
         self._breaker: Breaker = breaker
         self._left: dict[Place, int] = {}
         self._pods: dict[str, PodMemory] = {}
@@ -71,6 +71,12 @@ class Ledger:
         self.evictions_left -= 1
         return self.evictions_left >= 0
 
+    def without_eviction(self) -> Why:
+        """Return what is told of a pod for which no eviction is left."""
+        if self._breaker.is_open:
+            return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
+        return Reason.PROOF_PENDING, "pods of other workloads go first, to see that it helps"
+
     # --- what is learnt
 
     def remember(self, found: Assessment) -> None:
@@ -95,7 +101,12 @@ class Ledger:
     def judged(self, evicted: frozenset[str], *, helped: bool) -> None:
         """Count the replacement of one of some evicted pods for the breaker."""
         rules, now = self._terms.rules, self._terms.now
+        was_open = self._breaker.is_open
         self._breaker = self._breaker.after(helped, rules, now, evicted=evicted)
+        if self._breaker.is_open and not was_open:
+            self.evictions_left = 0
+        elif self._breaker.is_trusted and not self._breaker.is_open:
+            self.evictions_left = None
 
     def unanswered(self, uids: frozenset[str]) -> None:
         """Note evicted pods for which no replacement will come."""
@@ -127,3 +138,18 @@ class Ledger:
             first_sights={**memory.first_sights, **self._first_sights},
         )
         return without_breaker_canary(memory, self._unanswered)
+
+
+def _evictions_left(terms: Terms) -> int | None:
+    """Return how many pods may go in the whole cluster, None for any number."""
+    rules, memory, now = terms.rules, terms.memory, terms.now
+    if memory.breaker.is_open:
+        return 1 if memory.breaker.allows(now) else 0
+    if memory.breaker.is_trusted or rules.prove is Prove.OFF:
+        return None
+    awaited = sum(
+        len(proof.awaited)
+        for proof in memory.proofs.values()
+        if proof.since is not None and now - proof.since < rules.proof_pause
+    )
+    return max(rules.first_evictions - awaited, 0)

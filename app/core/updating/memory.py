@@ -90,6 +90,21 @@ class Memory:
         return found
 
 
+def after_absence(memory: Memory) -> Memory:
+    """Return what is remembered after a start, or after somebody else acted: how long to rest.
+
+    What was proven may no longer be true. Pauses are kept, for whoever takes turns with others
+    would evict at every turn.
+    """
+    proofs = {
+        key: Proof(proof.version, failures=proof.failures, until=proof.until)
+        for key, proof in memory.proofs.items()
+        if proof.has_failed
+    }
+    breaker = replace(memory.breaker, canary="", is_trusted=False)
+    return Memory(proofs=proofs, breaker=breaker)
+
+
 def with_pods(memory: Memory, changes: Mapping[str, PodMemory]) -> Memory:
     """Return the memory with what is remembered of some pods replaced; empty ones go."""
     if not changes:

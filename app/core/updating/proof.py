@@ -150,6 +150,7 @@ class Breaker:
     canary: str = ""  # the uid of the pod whose replacement decides, empty if none is out
     until: datetime | None = None  # no canary before; nor another one, if one is out
     failures: int = 0
+    is_trusted: bool = True  # some eviction has helped; after a start none has yet
 
     def after(
         self, verdict: bool, rules: UpdateRules, now: datetime, *, evicted: Collection[str] = ()
@@ -176,7 +177,7 @@ class Breaker:
         bad = sum(not good for _, good in recent)
         opens = len(recent) >= rules.breaker_least and bad > len(recent) * rules.breaker_share
         if not opens:
-            return Breaker(tuple(recent))
+            return Breaker(tuple(recent), is_trusted=self.is_trusted or verdict)
         return Breaker(is_open=True, until=now + rules.proof_pause, failures=1)
 
     def _after_canary(self, rules: UpdateRules, now: datetime, *, helped: bool) -> Breaker:

@@ -93,6 +93,7 @@ class UpdateRules:
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
     trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed nobody
     longest_proof_pause: timedelta = timedelta(hours=6)
+    first_evictions: int = 10  # after a start, in the whole cluster, until one of them helped
     breaker_share: float = 0.5  # of useless evictions, above which all evictions stop
     breaker_least: int = 4  # evictions judged before the share means something
     breaker_window: timedelta = timedelta(minutes=10)

@@ -5,22 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
+from app.core.updating.decisions import Reason
 from app.core.updating.groups import Rolling
 from app.core.updating.infeasible import Infeasible
 from app.core.updating.ledger import Ledger
 from app.core.updating.memory import Memory, PodMemory, RolloutSight
-from app.core.updating.proof import Breaker
+from app.core.updating.proof import Breaker, Proof, Version
+from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Assessment, Terms
 from app.model.gates import NO_GATES
+from app.model.kinds import ObjectKey
 from tests import make
-from tests.core.updating.scenes import NOW, OURS
+from tests.core.updating.scenes import NOW, OURS, UNPROVEN
 
 POD, VPA = make.pod(), make.vpa()
 
 
-def ledger(memory: Memory | None = None, *, is_partial: bool = False) -> Ledger:
+def ledger(
+    memory: Memory | None = None, *, is_partial: bool = False, rules: UpdateRules = OURS
+) -> Ledger:
     """Return a fresh ledger."""
-    return Ledger(Terms(OURS, NO_GATES, memory or Memory(), NOW, is_partial=is_partial))
+    return Ledger(Terms(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial))
 
 
 def test_budgets_are_used_up() -> None:
@@ -49,6 +56,46 @@ def test_the_breaker_counts() -> None:
     out = Breaker(is_open=True, canary="x", until=NOW + timedelta(minutes=1))
     waiting = replace(opened, breaker=out)
     assert not ledger(waiting).takes_eviction()
+
+
+def started(awaited: int = 0, minutes_ago: float = 1) -> Memory:
+    """Return the memory some time after a start: nothing has helped yet."""
+    since = NOW - timedelta(minutes=minutes_ago)
+    uids = tuple(map(str, range(awaited)))
+    proof = Proof(Version("", 0, ()), awaited=uids, since=since)
+    key = ("default", ObjectKey("", "StatefulSet", "web"), "web")
+    return Memory(proofs={key: proof}, breaker=Breaker(is_trusted=False))
+
+
+@pytest.mark.parametrize(
+    ("memory", "rules", "left"),
+    [
+        (started(), OURS, 10),
+        (started(awaited=7), OURS, 3),
+        (started(awaited=11), OURS, 0),
+        (started(awaited=11, minutes_ago=5), OURS, 10),  # they are not replaced at all
+        (started(), UNPROVEN, None),
+        (Memory(), OURS, None),
+    ],
+)
+def test_after_a_start_ten_pods_go_first(
+    memory: Memory, rules: UpdateRules, left: int | None
+) -> None:
+    """A webhook that is of no use costs no more of them, however many workloads there are."""
+    assert ledger(memory, rules=rules).evictions_left == left
+
+
+def test_a_verdict_counts_at_once() -> None:
+    """For the owners that come later in the same plan."""
+    found = ledger(started(awaited=10))
+    assert not found.takes_eviction()
+    assert found.without_eviction()[0] is Reason.PROOF_PENDING
+    found.judged(frozenset(), helped=True)
+    assert found.takes_eviction()
+    for _ in range(4):
+        found.judged(frozenset(), helped=False)
+    assert not found.takes_eviction()
+    assert found.without_eviction()[0] is Reason.RECREATED_WITHOUT_CHANGE
 
 
 def test_what_is_learnt_is_added() -> None:

@@ -14,6 +14,7 @@ from app.core.updating.memory import (
     PodMemory,
     Resized,
     RolloutSight,
+    after_absence,
     observed,
     with_pods,
     without_breaker_canary,
@@ -159,3 +160,20 @@ def test_a_breakers_canary_is_let_go() -> None:
     assert without_breaker_canary(memory, {"a"}).breaker.canary == ""
     assert without_breaker_canary(memory, {"b"}) is memory
     assert without_breaker_canary(Memory(), {""}) == Memory()
+
+
+def test_who_was_away_remembers_how_long_to_rest() -> None:
+    """Replicas that take turns would evict at each turn; what was proven is proven anew."""
+    until = NOW + MINUTE
+    failed = replace(PROOF, awaited=("x",), known=frozenset("x"), failures=3, until=until)
+    proven = replace(PROOF, is_proven=True)
+    other = ("default", OWNER, "other")
+    memory = Memory(
+        pods={"uid-web-0": EVICTED},
+        proofs={("default", OWNER, "web"): failed, other: proven},
+        breaker=Breaker(is_open=True, canary="x", until=until, failures=2),
+    )
+    assert after_absence(memory) == Memory(
+        proofs={("default", OWNER, "web"): Proof(PROOF.version, failures=3, until=until)},
+        breaker=Breaker(is_open=True, until=until, failures=2, is_trusted=False),
+    )

@@ -188,3 +188,10 @@ def test_canaries_of_the_breaker_that_nobody_replaces() -> None:
         now = found.until
     assert pauses == [5, 10, 20, 40]
     assert found.without_canary().allows(NOW)
+
+
+def test_one_eviction_that_helped_is_trusted_for_all() -> None:
+    """After a start none has helped yet; those that do not change nothing about that."""
+    fresh = Breaker(is_trusted=False)
+    assert not after(fresh, "--").is_trusted
+    assert after(fresh, "-+-").is_trusted
