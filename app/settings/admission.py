@@ -14,7 +14,6 @@ from app.settings.flags import (
     ADDRESS,
     CIPHERS,
     DURATION_ABOVE_ZERO,
-    GATES,
     PATH,
     PORT,
     QUANTITY,
@@ -40,6 +39,7 @@ from app.settings.shared import (
     Profiling,
     Scope,
     Showing,
+    feature_gates,
 )
 
 _MOUNTED: Final = "/etc/tls-certs"
@@ -209,10 +209,7 @@ class Decisions:
             "what happens to a VPA whose pods another VPA claims as well",
         ),
     ]
-    gates: Annotated[
-        Gates,
-        Flag("feature-gates", GATES, "", "features to switch; may be repeated"),
-    ]
+    gates: Annotated[Gates, feature_gates()]
 
 
 @dataclass(frozen=True, slots=True)

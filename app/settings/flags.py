@@ -24,16 +24,17 @@ from app.model.selectors import Selector
 from app.model.words import BOOLEANS
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(Generic[T_co]):
     """How the texts of a flag become one value; a repeated flag hands in several texts."""
 
     word: str  # stands for the value in the help; empty for a switch
     wanted: str  # what the flag takes, for the sentence about something else
-    read: Callable[[Sequence[str]], T]  # raises ValueError or BadObject for a wrong text
+    read: Callable[[Sequence[str]], T_co]  # raises ValueError or BadObject for a wrong text
     repeats: bool = False  # all texts count, not the last one alone
     takes_many: bool = False  # words behind the first one belong to the flag as well
 

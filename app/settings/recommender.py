@@ -13,7 +13,6 @@ from app.settings.flags import (
     DURATION,
     DURATION_ABOVE_ZERO,
     FRACTION,
-    GATES,
     NUMBER,
     QUANTITY,
     SWITCH,
@@ -27,7 +26,15 @@ from app.settings.flags import (
 )
 from app.settings.parity import EXTRAS, RECOMMENDER_PARITY, Parity
 from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
-from app.settings.shared import NO_EFFECT, Cluster, Election, Logging, Profiling, Scope
+from app.settings.shared import (
+    NO_EFFECT,
+    Cluster,
+    Election,
+    Logging,
+    Profiling,
+    Scope,
+    feature_gates,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Loop:
     address: Annotated[
         Address, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
     ]
-    gates: Annotated[Gates, Flag("feature-gates", GATES, "", "features to switch; may be repeated")]
+    gates: Annotated[Gates, feature_gates()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from app.model.errors import BadSetting
 from app.model.gates import Gates
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
-    GATES,
     PORT,
     SWITCH,
     TEXT,
@@ -21,7 +20,7 @@ from app.settings.flags import (
     number,
     optional,
 )
-from app.settings.shared import Offline
+from app.settings.shared import Offline, feature_gates
 
 _FASTEST: Final = "max"
 
@@ -133,10 +132,7 @@ class Real:
 class Features:
     """Features."""
 
-    gates: Annotated[
-        Gates,
-        Flag("feature-gates", GATES, "AllAlpha=true", "features to switch; may be repeated"),
-    ]
+    gates: Annotated[Gates, feature_gates("AllAlpha=true")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.model.errors import BadSetting
+from app.model.gates import Gate
 from app.model.selectors import Selector
 from app.output.formats import Output
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
+    GATES,
     NAMES,
     NUMBER,
     PATHS,
@@ -28,6 +30,12 @@ from app.settings.flags import (
 # What upstream can be told and what changes nothing here.
 NO_EFFECT: Final = "accepted; has no effect"
 OWN_NAMESPACE: Final = "kube-system"
+
+
+def feature_gates(default: str = "") -> Flag:
+    """Return the flag that switches features."""
+    meaning = f"features to switch: {', '.join(Gate)}, or AllAlpha for all; may be repeated"
+    return Flag("feature-gates", GATES, default, meaning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from app.settings.flags import (
     DURATION,
     DURATION_ABOVE_ZERO,
     FRACTION,
-    GATES,
     NUMBER,
     SWITCH,
     TEXT,
@@ -24,7 +23,15 @@ from app.settings.flags import (
     whole,
 )
 from app.settings.parity import PARITY, Parity
-from app.settings.shared import OWN_NAMESPACE, Cluster, Election, Logging, Profiling, Scope
+from app.settings.shared import (
+    OWN_NAMESPACE,
+    Cluster,
+    Election,
+    Logging,
+    Profiling,
+    Scope,
+    feature_gates,
+)
 
 Interval = Annotated[
     timedelta,
@@ -47,7 +54,7 @@ class Loop:
 class Deciding:
     """How it is decided."""
 
-    gates: Annotated[Gates, Flag("feature-gates", GATES, "", "features to switch; may be repeated")]
+    gates: Annotated[Gates, feature_gates()]
     prove: Annotated[
         Prove,
         Flag(
@@ -122,7 +129,7 @@ class Acting:
             "concurrent-cpu-startup-boost-syncs",
             whole(1),
             "1",
-            "start-up boosts that may end at the same time; no fewer than --update-concurrency",
+            "start-up boosts that may end at the same time; --update-concurrency counts if larger",
         ),
     ]
     namespace_rate_per_second: Annotated[
