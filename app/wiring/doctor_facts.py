@@ -44,7 +44,7 @@ from app.ports import (
 from app.settings.doctor import DoctorSettings
 from app.settings.shared import Offline
 from app.wiring.doctor_rights import own_rights, reviewed, rights
-from app.wiring.gathering import Gathered, Place, gathered, looked_up
+from app.wiring.gathering import Gathered, Wanted, gathered, listed, looked_up
 from app.workers.leases import lease
 from app.workers.webhook_lease import LeaseRules
 
@@ -86,11 +86,11 @@ def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Fa
         core_resources=_asked(lambda: _core_resources(cluster)),
         definitions=_asked(lambda: list(_definitions(cluster))),
         wanted_definitions=crd.documents(),
-        mutating=_asked(lambda: _all(cluster, MUTATING_WEBHOOKS)),
-        validating=_asked(lambda: _all(cluster, VALIDATING_WEBHOOKS)),
-        leases=_asked(lambda: _all(cluster, LEASES, home)),
+        mutating=_asked(lambda: list(listed(cluster, MUTATING_WEBHOOKS))),
+        validating=_asked(lambda: list(listed(cluster, VALIDATING_WEBHOOKS))),
+        leases=_asked(lambda: list(listed(cluster, LEASES, home))),
         metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
-        deployments=_asked(lambda: _all(cluster, DEPLOYMENTS)),
+        deployments=_asked(lambda: list(listed(cluster, DEPLOYMENTS))),
         pods=_asked(lambda: _pods(settings, clock)),
     )
     secret, is_given = _secret(facts)
@@ -113,17 +113,6 @@ def _asked(ask: Callable[[], T]) -> T | Unasked:
         return ask()
     except (ClusterError, BadObject) as error:
         return Unasked(str(error), isinstance(error, Refused))
-
-
-def _all(cluster: KubeCluster, resource: Resource, namespace: str = "") -> Sequence[Json]:
-    found: list[Json] = []
-    token = ""
-    while True:
-        page = cluster.list(resource, namespace, limit=_PAGE, continue_token=token)
-        found += page.items
-        token = page.continue_token
-        if not token:
-            return found
 
 
 # --- the server
@@ -267,8 +256,8 @@ def _words(pod: Json) -> Sequence[str]:
 def _pods(settings: DoctorSettings, clock: Clock) -> Pods:
     nobody = LeaseRules("", "", timedelta(), is_on=False)
     reach = replace(settings.cluster, queries_per_second=_BURST, burst=_BURST)
-    place = Place(Offline(()), reach, "", nobody)
-    with gathered(place, clock, clock.now()) as seen:
+    wanted = Wanted(Offline(()), reach, "", nobody)
+    with gathered(wanted, clock, clock.now()) as seen:
         found = looked_up(seen.owners, clock, lambda known: _needed(seen, known))
     return replace(found, problems=list(map(str, seen.problems)))
 

@@ -35,7 +35,7 @@ from app.settings.explain import ExplainSettings
 from app.settings.shared import Scope
 from app.wiring.explain_names import Asked, chosen, named, sought
 from app.wiring.explain_text import told
-from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
+from app.wiring.gathering import Gathered, Wanted, gathered, looked_up, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 
@@ -53,8 +53,8 @@ def explained(settings: ExplainSettings, clock: Clock) -> Report:
     items: list[Json] = []
     notes: list[str] = []
     for where, names in _places(settings, namespace).items():
-        place = Place(offline, reach, where, rules, (PODS, CHECKPOINTS))
-        with gathered(place, clock, now) as seen:
+        wanted = Wanted(offline, reach, where, rules, (PODS, CHECKPOINTS))
+        with gathered(wanted, clock, now) as seen:
             selector = settings.selection.selector
             found = named(seen.snapshot, where, names) if names else None
             here = list(found or chosen(seen.snapshot, where, selector))

@@ -62,8 +62,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where to look: in files, or in a cluster; an empty namespace means all."""
+class Wanted:
+    """What to look at: files, or a cluster; an empty namespace means all."""
 
     offline: Offline
     reach: Reach
@@ -118,28 +118,28 @@ def namespace_of(selection: Selection, offline: Offline, reach: Reach) -> str:
 
 
 @contextmanager
-def gathered(place: Place, clock: Clock, now: datetime) -> Iterator[Gathered]:
+def gathered(wanted: Wanted, clock: Clock, now: datetime) -> Iterator[Gathered]:
     """Look once; what was found can be asked about its owners while this is open."""
     kept: list[Json] = []
-    if place.offline.objects:
-        yield _recorded(place, kept, now)
+    if wanted.offline.objects:
+        yield _recorded(wanted, kept, now)
         return
-    reach = place.reach
+    reach = wanted.reach
     cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
     owners = LiveOwners(cluster.within(_CALL_SECONDS), clock)
     try:
-        yield _live(cluster, owners, place, kept, now)
+        yield _live(cluster, owners, wanted, kept, now)
     finally:
         owners.close()
         cluster.close()
 
 
-def _recorded(place: Place, kept: list[Json], now: datetime) -> Gathered:
+def _recorded(wanted: Wanted, kept: list[Json], now: datetime) -> Gathered:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
-    found = chain.from_iterable(map(documents, map(str, place.offline.objects)))
+    found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
     with uncollected():
-        recorded = RecordedCluster(_keeping(found, kept, place, LEASES))
-    rules = place.lease
+        recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
+    rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]
     sign = sign_of(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
     return Gathered(recorded.snapshot, recorded, sign, kept, recorded.problems)
@@ -148,21 +148,21 @@ def _recorded(place: Place, kept: list[Json], now: datetime) -> Gathered:
 def _live(
     cluster: KubeCluster,
     owners: LiveOwners,
-    place: Place,
+    wanted: Wanted,
     kept: list[Json],
     now: datetime,
 ) -> Gathered:
     problems: list[Problem] = []
-    helpful = (*_HELPFUL, *(resource for resource in place.keeps if resource is CHECKPOINTS))
+    helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
     needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
     found = (
         Document(resource.plural, item)
         for resource, untold in needs
-        for item in listed(cluster, resource, place.namespace, untold)
+        for item in listed(cluster, resource, wanted.namespace, untold)
     )
-    recorded = RecordedCluster(_keeping(found, kept, place))
+    recorded = RecordedCluster(_keeping(found, kept, wanted))
     problems += recorded.problems
-    sign = _sign(cluster.within(_CALL_SECONDS), place.lease, now)
+    sign = _sign(cluster.within(_CALL_SECONDS), wanted.lease, now)
     return Gathered(recorded.snapshot, owners, sign, kept, problems)
 
 
@@ -177,18 +177,18 @@ def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
 
 
 def _keeping(
-    found: Iterable[Document | Unreadable], kept: list[Json], place: Place, *more: Resource
+    found: Iterable[Document | Unreadable], kept: list[Json], wanted: Wanted, *more: Resource
 ) -> Iterator[Document | Unreadable]:
     """Yield what a snapshot may hold, and put what is wanted as it came into the list."""
-    wanted = (*place.keeps, *more)
+    keeps = (*wanted.keeps, *more)
     for document in found:
         if isinstance(document, Document):
             item, is_pod = document.item, _is(document.item, PODS)
-            if is_pod and place.namespace not in ("", _namespace(item)):
+            if is_pod and wanted.namespace not in ("", _namespace(item)):
                 continue  # which would only cost time
             if is_pod:
                 _name_apart(item)
-            if any(_is(item, resource) for resource in wanted):
+            if any(_is(item, resource) for resource in keeps):
                 kept.append(item)
             if _is(item, CHECKPOINTS) or _is(item, LEASES):
                 continue

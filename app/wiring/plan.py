@@ -21,7 +21,7 @@ from app.output.report import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.plan import PlanSettings
 from app.wiring.clock import SystemClock
-from app.wiring.gathering import Gathered, Place, gathered, namespace_of
+from app.wiring.gathering import Gathered, Wanted, gathered, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 from app.workers.pace import PaceRules, within_pace
@@ -49,8 +49,8 @@ def report(settings: PlanSettings, clock: Clock) -> Report:
     now = settings.asking.at or clock.now()
     reach, offline = settings.cluster, settings.offline
     namespace = settings.scope.namespace or namespace_of(settings.selection, offline, reach)
-    place = Place(offline, reach, namespace, lease_rules(settings.admission))
-    with gathered(place, clock, now) as seen:
+    wanted = Wanted(offline, reach, namespace, lease_rules(settings.admission))
+    with gathered(wanted, clock, now) as seen:
         found = decided(settings, seen, namespace, clock, now)
     notes = [str(problem) for problem in seen.problems]
     if not seen.webhook.is_healthy:

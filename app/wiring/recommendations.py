@@ -27,7 +27,7 @@ from app.model.words import nearest
 from app.output.report import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.settings.recommendations import RecommendationsSettings
-from app.wiring.gathering import Gathered, Place, gathered, looked_up, namespace_of
+from app.wiring.gathering import Gathered, Wanted, gathered, looked_up, namespace_of
 from app.workers.webhook_lease import HEALTHY, LeaseRules
 
 _COLUMNS: Final = (
@@ -90,8 +90,8 @@ def _seen(
     settings: RecommendationsSettings, namespace: str, clock: Clock
 ) -> AbstractContextManager[Gathered]:
     keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
-    place = Place(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
-    return gathered(place, clock, clock.now())
+    wanted = Wanted(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
+    return gathered(wanted, clock, clock.now())
 
 
 def _asked(seen: Gathered, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
