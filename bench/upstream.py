@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,18 @@ PROGRAMS: Final = ("admission-controller", "recommender", "updater")
 def version() -> str:
     """Return the version that is pinned."""
     return pinned(MODULE, _HERE)
+
+
+def source() -> Path:
+    """Return where its source lies, manifests included, after fetching it if it is missing."""
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", MODULE],
+        cwd=_HERE,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def folder(wanted: Sequence[str] = PROGRAMS) -> Path:

@@ -173,6 +173,7 @@ BESIDE: Final[Mapping[str, str]] = {
     "test_installed::test_nothing_is_forbidden": "their accounts are refused nothing",
     "test_rights::test_each_right_is_needed": "each right that is granted is used",
     "test_moving::test_there_and_back": "each recommender goes on where the other stopped",
+    "test_installed::test_moving_by_the_book": "the commands to move over from upstream, and back",
     "test_doctor::test_faults_around_it": "doctor names faults of a cluster",
     "test_doctor::test_faults_of_the_webhook": "doctor names faults of the webhook",
     "test_recommendation_api::test_who_may_see_what": "tokens decide who sees recommendations",

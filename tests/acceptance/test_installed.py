@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,8 +20,16 @@ from app.adapters.certificates import issue
 from app.manifests.alerts import ALERTS
 from app.manifests.dashboards import FLEET, WORKLOAD
 from app.manifests.webhooks import CONFIGURATION_NAME
-from app.ports import CHECKPOINTS, DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, VPAS
+from app.ports import (
+    CHECKPOINTS,
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    PODS,
+    VALIDATING_WEBHOOKS,
+    VPAS,
+)
 from app.wiring.clock import SystemClock
+from bench.upstream import source
 from tests.acceptance.asked import asked, forbidden
 from tests.acceptance.definitions import install
 from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
@@ -268,3 +279,71 @@ def test_going_back_leaves_vpas(installed: Installed) -> None:
     assert admin.find(CHECKPOINTS, "default", "vpa-hamster")
     assert admin.list(DEPLOYMENTS, NAMESPACE) == []
     assert admin.find(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME) is None
+
+
+def commands(chapter: str) -> list[str]:
+    """Return what a chapter about moving tells to paste, as far as it is about manifests."""
+    text = (ROOT / "docs/from-upstream.md").read_text("utf-8")
+    told = text.split(f"## {chapter}\n")[1].split("## ")[0].split("ith charts:")[0]
+    return [dedent(block) for block in re.findall(r"^ *```sh\n(.*?)```", told, re.DOTALL | re.M)]
+
+
+def told(item: Json) -> Json:
+    """Return what a Deployment says of its pods that must not be mixed with what another says."""
+    spec = item["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    return {
+        "labels": item["metadata"].get("labels"),
+        "replicas": item["spec"].get("replicas", 1),
+        "args": container.get("args"),
+        "env": [each["name"] for each in container.get("env", ())],
+        "image": container["image"],
+        "mounts": [each["name"] for each in container.get("volumeMounts", ())],
+        "ports": [each["containerPort"] for each in container["ports"]],
+        "probe": container["livenessProbe"]["httpGet"]["path"],
+        "resources": container["resources"],
+        "security": container.get("securityContext"),
+        "volumes": [each["name"] for each in spec.get("volumes", ())],
+    }
+
+
+@pytest.mark.parametrize("verb", ["apply", "create"])
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go fetches upstream's manifests")
+def test_moving_by_the_book(installed: Installed, tmp_path: Path, verb: str) -> None:
+    """The commands of the page bring over whatever upstream brought, and bring it back."""
+    admin = installed.admin
+    paths = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": paths, "KUBECONFIG": str(installed.plane.kubeconfig)}
+    (tmp_path / "kubectl").symlink_to(tool("kubectl"))
+    (tmp_path / "vertical-pod-autoscaler").symlink_to(source())
+    overlay = os.path.relpath(DEPLOY / "overlays/high-availability", tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{overlay}]\n", "utf-8")
+
+    def run(command: str) -> None:
+        shell = ["bash", "-euo", "pipefail", "-c", command]
+        subprocess.run(shell, cwd=tmp_path, env=environment, timeout=SECONDS, check=True)
+
+    def live() -> Json:
+        return {item["metadata"]["name"]: told(item) for item in admin.list(DEPLOYMENTS, NAMESPACE)}
+
+    def wanted(folder: Path) -> Json:
+        found = kustomized(folder)
+        return {one["metadata"]["name"]: told(one) for one in found if one["kind"] == "Deployment"}
+
+    installed.end()
+    upstream = source() / "deploy"
+    run(f"kubectl delete --ignore-not-found -k {DEPLOY / 'base'}")
+    run(f"kubectl {verb} -k {upstream}")
+    for command in commands("Move over"):
+        if verb == "create" and " apply " in command:  # nobody knows which fields were upstream's
+            run(f"kubectl -n {NAMESPACE} delete deploy {' '.join(live())}")
+        if "plumbline doctor" not in command:
+            run(command)
+    assert live() == wanted(DEPLOY / "overlays/high-availability")
+
+    for command in commands("Go back"):
+        run(command)
+    assert live() == wanted(upstream)
+    assert admin.find(SERVICES, NAMESPACE, "vpa-webhook")
+    assert admin.find(VALIDATING_WEBHOOKS, "", CONFIGURATION_NAME) is None
+    run(f"kubectl delete -k {upstream}")
