@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -60,6 +61,15 @@ def kustomized(folder: Path) -> list[Json]:
     command = [tool("kubectl"), "kustomize", str(folder)]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     return list(yaml.safe_load_all(done.stdout))
+
+
+def joined(folder: Path) -> list[Json]:
+    """Return the base with all components, from an overlay that is written into a folder."""
+    home = os.path.relpath(DEPLOY, folder)  # kustomize wants no absolute paths
+    components = [f"{home}/components/{one.name}" for one in (DEPLOY / "components").iterdir()]
+    overlay = {"resources": [f"{home}/base"], "components": sorted(components)}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay), "utf-8")
+    return kustomized(folder)
 
 
 def charted(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import json
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.acceptance.templates import (
     EVERY_VALUE,
     KUSTOMIZATIONS,
     charted,
+    joined,
     kustomized,
     plain,
 )
@@ -44,18 +46,33 @@ def test_chart_is_the_base() -> None:
 
 
 def test_namespace_may_be_chosen(tmp_path: Path) -> None:
-    """An overlay that names another namespace moves everything; webhook and roles follow."""
-    file = tmp_path / "kustomization.yaml"
-    base = os.path.relpath(DEPLOY / "base", tmp_path)  # kustomize wants no absolute paths
-    file.write_text(f"namespace: autoscaling\nresources: [{base}]\n", encoding="utf-8")
-    places: set[str] = set()
-    for document in kustomized(tmp_path):
-        places.add(document["metadata"].get("namespace", "autoscaling"))
-        for subject in document.get("subjects", ()):
-            places.add(subject["namespace"])
-        for hook in document.get("webhooks", ()):
-            places.add(hook["clientConfig"]["service"]["namespace"])
-    assert places == {"autoscaling"}
+    """The overlay of the page moves everything: webhook, roles, certificates and conditions."""
+    text = (DEPLOY.parent / "docs/installing.md").read_text("utf-8")
+    overlay = text.partition("```yaml\n# kustomization.yaml\n")[2].partition("```")[0]
+    (tmp_path / "kustomization.yaml").write_text(overlay, "utf-8")
+    shutil.copytree(DEPLOY, tmp_path / "plumbline/deploy")
+    found = kustomized(tmp_path)
+    places = [item["metadata"].get("namespace", "autoscaling") for item in found]
+    (certificate,) = (item for item in found if item["metadata"]["name"] == "plumbline-webhook")
+
+    assert set(places) == {"autoscaling"}
+    assert "kube-system" not in json.dumps(found)
+    assert "vpa-webhook.autoscaling.svc" in certificate["spec"]["dnsNames"]
+
+
+def test_what_goes_by_its_label(tmp_path: Path) -> None:
+    """All but the definitions carries the label by which it is taken away."""
+    unlabelled = {
+        item["kind"]
+        for item in joined(tmp_path)
+        if item["metadata"].get("labels", {}).get("app.kubernetes.io/name") != "plumbline"
+    }
+    assert unlabelled == {"CustomResourceDefinition"}
+
+
+def test_components_grant_what_flags_need(tmp_path: Path) -> None:
+    """All components can be joined, and still an account may do what its process needs."""
+    assert list(wrongly_granted(joined(tmp_path))) == []
 
 
 @pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=lambda folder: folder.name)

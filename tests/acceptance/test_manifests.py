@@ -17,6 +17,7 @@ from tests.acceptance.templates import (
     EVERY_VALUE,
     KUSTOMIZATIONS,
     charted,
+    joined,
     kustomized,
 )
 from tests.cluster.api import Api, Json, Refusal, place
@@ -70,6 +71,11 @@ def test_kustomizations_apply(with_others: Api, folder: Path) -> None:
 
     assert found
     assert warnings(with_others, found) == []
+
+
+def test_components_apply(with_others: Api, tmp_path: Path) -> None:
+    """So is the base with all components at once."""
+    assert warnings(with_others, joined(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
