@@ -105,7 +105,7 @@ def test_another_replica_was_faster(existing: bool) -> None:
 def test_lease_deleted_meanwhile() -> None:
     """A Lease that vanishes between reading and writing is made again."""
     scene = Scene()
-    scene.tick()
+    scene.clock.wait(scene.tick())
     scene.cluster.before_write = lambda: scene.cluster.delete(LEASES, RULES.namespace, RULES.name)
     scene.tick()
     assert scene.spec() is not None

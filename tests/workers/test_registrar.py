@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -215,10 +216,11 @@ def test_endless_conflicts() -> None:
     scene = Scene()
     scene.tick()
     scene.registrar.bundle = TWO
+    numbers = count()
 
     def disturb() -> None:
         scene.cluster.before_write = lambda: None
-        scene.change(lambda live: live["metadata"].update(annotations={}))
+        scene.change(lambda live: live["metadata"].update(annotations={"by": f"{next(numbers)}"}))
         scene.cluster.before_write = disturb
 
     scene.cluster.before_write = disturb
