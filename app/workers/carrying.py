@@ -46,6 +46,7 @@ _MOMENT_SECONDS: Final = 0.001  # the least wait, for sums of fractions are neve
 _DOUBT_SECONDS: Final = 1.0
 _OVER = (Reason.RATE_LIMITED, "the round was over before its turn")
 _STALE = (Reason.BUDGET_EXHAUSTED, "something else was done for the same owner meanwhile")
+_FALLEN = (Reason.BUDGET_EXHAUSTED, "another pod of its owner went down meanwhile")
 _WITHOUT_WEBHOOK = (Reason.LEASE_STALE, "the admission webhook gives no sign of life")
 _USELESS = (Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
 _HIDDEN_BUDGET = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen refused another pod")
@@ -233,10 +234,19 @@ class Carrier:
         """Whether the step may be taken after all the time that its place and a trial took."""
         if needs_trial(turn.step, self._rules) and self._is_useless(work, turn):
             return False
-        why = self._hindered(work, turn)
+        why = self._hindered(work, turn) or self._without_room(work, turn)
         if why is not None:
             work.done.put_off(turn.step, *why)
         return why is None
+
+    def _without_room(self, work: _Work, turn: Turn) -> Why | None:
+        """Return why a step has lost its place, None if it has not."""
+        step, walk, namespace = turn.step, turn.walk, turn.queue.namespace
+        now = self._doors.snapshot().of(namespace)
+        if now is work.job.snapshot.of(namespace) or walk.has_still_room(step, now.pods):
+            return None
+        walk.came_to_nothing(step)
+        return _FALLEN
 
     def _hindered(self, work: _Work, turn: Turn) -> Why | None:
         """Return why a step is not taken, None if it is."""

@@ -82,14 +82,20 @@ class Judge:
         self.problems: list[str] = []  # an error here would be taken for one of the call
         self.meanwhile: Callable[[], object] = lambda: None  # happens right before a call
         self._uid = ""
+        self.current = ""  # the pod of the latest deed
+        self.unready: set[str] = set()  # pods that were not ready when something was done to them
+        self.hurt: set[str] = set()  # workloads of which pods were killed in this round
+        self.excused: set[str] = set()  # those whose latest call came too late to see it
 
     def before(self, call: Call) -> None:
         """Note which pod is meant."""
         if is_deed(call):
             meanwhile, self.meanwhile = self.meanwhile, lambda: None
+            self.current = call.name
             meanwhile()
-        if call.verb == "evict":
             found = self.stage.sandbox.cluster.get(PODS, "default", call.name)
+            (self.unready.discard if is_ready(found) else self.unready.add)(call.name)
+        if call.verb == "evict":
             self._uid = found["metadata"]["uid"]
 
     def after(self, call: Call) -> None:
@@ -104,7 +110,10 @@ class Judge:
 
     def count(self, name: str, call: Call) -> None:
         """See that enough pods of a workload are there."""
-        if name in self.down_by_others:
+        if name in self.down_by_others or (name in self.hurt and call.name in self.unready):
+            return
+        if name in self.excused:
+            self.excused.discard(name)
             return
         there = [
             pod
@@ -201,6 +210,26 @@ def kill(stage: Stage, judge: Judge, number: int) -> None:
     stage.sandbox.cluster.delete(PODS, "default", name)
     stage.run(20)
     judge.down_by_others.clear()
+
+
+@step
+def kill_meanwhile(stage: Stage, judge: Judge, number: int) -> None:
+    """Somebody else deletes pods in the middle of a round, and the watch shows it."""
+
+    def delete() -> None:
+        owner = judge.current.partition("-")[0]
+        judge.hurt.add(owner)
+        judge.excused.add(owner)
+        others = [pod["metadata"]["name"] for pod in stage.pods(f"app={owner}")]
+        for name in sorted(set(others) - {judge.current})[: 1 + number % 2]:
+            stage.sandbox.cluster.delete(PODS, "default", name)
+        stage.run_watch()
+
+    judge.meanwhile = delete
+    stage.run(61)
+    judge.meanwhile = lambda: None
+    judge.excused.clear()
+    judge.hurt.clear()
 
 
 @step
@@ -335,6 +364,7 @@ HELPLESS: Final = {
     "answer_again",
     "watch_lags",
     "kill",
+    "kill_meanwhile",
     "clock",
     "guard",
 }

@@ -287,6 +287,26 @@ def test_a_webhook_that_dies_in_the_middle() -> None:
     assert "LeaseStale" in stage.reasons()
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
+    """What others take away in the middle of a round is no longer ours to take, once it is seen."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def kill(call: Call) -> None:
+        if call.verb == "evict" and len(seen(stage)) == 1:
+            standing = [pod["metadata"]["name"] for pod in stage.pods()]
+            for name in standing[-2:]:
+                stage.sandbox.cluster.delete(PODS, "default", name)
+            if is_seen:
+                stage.run_watch()
+
+    stage.asked.after = kill
+    stage.round()
+    assert len(seen(stage)) == (1 if is_seen else 3)
+    told = "another pod of its owner went down meanwhile"
+    assert any(told in item.message for item in stage.team.updater.book.decisions()) is is_seen
+
+
 def test_a_leader_that_goes_between_plan_and_call() -> None:
     """It makes no further call, and whoever takes over breaks no budget and evicts nobody twice."""
     stage = staged("--update-concurrency=1", replicas=6)

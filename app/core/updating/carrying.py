@@ -7,12 +7,13 @@ waits only for a place stands by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from app.core.updating.budget import Budget
 from app.core.updating.decisions import Action, Decision, Reason, Why
+from app.core.updating.groups import went_down
 from app.core.updating.memory import Place
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -50,6 +51,7 @@ class Queue:
     steps: tuple[Step, ...]
     unproven: frozenset[str]  # VPAs for which only one pod may go
     pods: frozenset[str]  # uids of the owner's live pods
+    up: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
 
     @property
     def rank(self) -> Rank:
@@ -67,6 +69,7 @@ class Walk:
         self._canaries: set[str] = set()
         self._closed: set[Place] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
+        self._taken: set[str] = set()  # uids of the pods whose places are taken
 
     def next(self) -> Step | None:
         """Return the next step that may be taken now, with its place taken."""
@@ -77,8 +80,28 @@ class Walk:
                 return step
         return None
 
+    def has_still_room(self, step: Step, now: Mapping[str, Pod]) -> bool:
+        """Tell whether the place of a step is still there; others may have gone down meanwhile.
+
+        Args:
+            step: the one that is to be taken now.
+            now: the pods of the namespace by name.
+        """
+        planned = self._queue.budget
+        stopped, unready = went_down(
+            (pod for pod in self._queue.up if pod.uid not in self._taken), now
+        )
+        self.budget = replace(
+            self.budget, running=planned.running - stopped, alive=planned.alive - unready
+        )
+        if not step.needs_place:
+            return True
+        before = self.budget.plus_one(broken=step.is_broken) if step.takes_place else self.budget
+        return before.has_place(broken=step.is_broken)
+
     def came_to_nothing(self, step: Step) -> None:
         """Give back what a step took, because its call failed or was not made."""
+        self._taken.discard(step.pod.uid)
         if step.takes_place:
             self.budget = self.budget.plus_one(broken=step.is_broken)
         if step.is_eviction:
@@ -140,6 +163,7 @@ class Walk:
 
     def _take(self, step: Step) -> None:
         if step.takes_place:
+            self._taken.add(step.pod.uid)
             self.budget = self.budget.less_one(broken=step.is_broken)
         if step.is_eviction:
             self._canaries.add(step.decision.vpa)

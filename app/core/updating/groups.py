@@ -6,7 +6,7 @@ to, so that VPAs which share a controller also share its budget.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -109,6 +109,26 @@ def budget_of(
         if rules.upstream.alive_by_phase or not is_unready(pod):
             alive += 1
     return Budget(size, rules.eviction_tolerance, running, alive)
+
+
+def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
+    """Return how many of some running pods run no more, and how many ready ones are not ready.
+
+    Args:
+        pods: as they were.
+        now: all pods there are, by name.
+    """
+    stopped = unready = 0
+    for pod in pods:
+        found = now.get(pod.name)
+        if found is pod:
+            continue
+        is_up = found is not None and found.uid == pod.uid and found.deleted is None
+        runs = found is not None and is_up and is_running(found)
+        stopped += not runs
+        if not is_unready(pod):
+            unready += found is None or not runs or is_unready(found)
+    return stopped, unready
 
 
 @dataclass(frozen=True, slots=True)

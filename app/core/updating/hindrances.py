@@ -16,6 +16,7 @@ from app.core.updating.groups import (
     budget_of,
     configured_size,
     is_broken,
+    is_running,
     required_replicas,
     rolling,
 )
@@ -70,6 +71,14 @@ class Desk:
         self.size: Size = configured_size(group.key, group.owner, len(group.pods), rules)
         self.budget: Budget = budget_of(
             group.pods, self.size.configured or 0, rules, gone=gone, disturbed=disturbed
+        )
+        # Those whose fall would be news; upstream counts nobody between two rounds.
+        self.up = tuple(
+            pod
+            for pod in group.pods
+            if is_running(pod)
+            and pod.uid not in gone | disturbed
+            and not rules.upstream.alive_by_phase
         )
         self._lifted = rules.upstream.boost_lifts_min_replicas and any(
             pod.is_boosted for pod in group.pods

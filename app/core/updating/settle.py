@@ -140,6 +140,7 @@ def _given_out(steps: list[Step], desk: Desk, found: dict[str, Decision]) -> Que
         tuple(steps),
         frozenset(step.decision.vpa for step in steps if step.decision.is_canary),
         frozenset(pod.uid for pod in desk.group.pods),
+        desk.up,
     )
     walk = Walk(queue)
     planned: set[str] = set()

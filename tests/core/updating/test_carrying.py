@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from app.core.updating.budget import Budget
@@ -9,6 +10,7 @@ from app.core.updating.carrying import NO_RANK, Queue, Step, Walk
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Place
 from app.model.kinds import ObjectKey
+from app.model.pods import Pod
 from tests import make
 
 PDB: Place = ("default", "web")
@@ -32,12 +34,17 @@ def step(
     return Step(pod, decision, needs, needs, broken, guards)
 
 
-def walk(*steps: Step, running: int = 4, unproven: frozenset[str] = frozenset()) -> Walk:
+def walk(
+    *steps: Step,
+    running: int = 4,
+    unproven: frozenset[str] = frozenset(),
+    up: Mapping[str, Pod] | None = None,
+) -> Walk:
     """Return a walk through an owner of four, half of which may be down."""
     budget = Budget(4, 0.5, running, running)
     key = ObjectKey("", "StatefulSet", "web")
     pods = frozenset(item.pod.uid for item in steps)
-    return Walk(Queue("default", key, budget, steps, unproven, pods))
+    return Walk(Queue("default", key, budget, steps, unproven, pods, tuple((up or {}).values())))
 
 
 def names(found: Walk) -> list[str]:
@@ -58,6 +65,36 @@ def test_as_many_as_there_are_places() -> None:
     assert names(walk(*map(step, "abcd"))) == ["a", "b"]
     assert names(walk(step("a"), step("b"), step("c"), step("d", needs=False))) == ["a", "b", "d"]
     assert names(walk(step("a"), step("b", broken=True), running=3)) == ["a"]
+
+
+def up(*gone: str) -> dict[str, Pod]:
+    """Return the pods a to d by name, without some."""
+    return {name: make.pod(name=name) for name in "abcd" if name not in gone}
+
+
+def test_pods_that_others_take_down_take_places() -> None:
+    """Our own are counted already; a step that needs no place goes on."""
+    found = walk(*map(step, "abcd"), step("e", needs=False), up=up())
+    first, second = found.next(), found.next()
+    assert first is not None
+    assert second is not None
+    assert found.has_still_room(first, up("a"))
+    assert found.has_still_room(second, up("a", "b"))
+    assert not found.has_still_room(second, up("a", "c"))
+    assert found.has_still_room(step("e", needs=False), up("a", "c", "d"))
+    found.came_to_nothing(second)
+    assert found.budget == Budget(4, 0.5, 2, 2, 1, 1)
+    assert names(found) == ["e"]
+    assert found.has_still_room(first, up("a"))
+    assert names(found) == ["c"]
+
+
+def test_who_needs_a_place_but_takes_none() -> None:
+    """As upstream has it for ends of boosts."""
+    looks = replace(step("a"), takes_place=False)
+    found = walk(looks, up=up())
+    assert found.has_still_room(looks, up("b"))
+    assert not found.has_still_room(looks, up("b", "c"))
 
 
 def test_a_failed_call_makes_room_for_the_next() -> None:

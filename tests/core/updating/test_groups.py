@@ -15,6 +15,7 @@ from app.core.updating.groups import (
     is_unready,
     required_replicas,
     rolling,
+    went_down,
 )
 from app.core.updating.rules import UpdateRules
 from app.model.kinds import ObjectKey
@@ -24,6 +25,7 @@ from tests.core.updating.scenes import (
     NOW,
     OURS,
     UPSTREAM,
+    named,
     pending,
     read,
     running,
@@ -95,6 +97,11 @@ OVER = POD | {"status": {"phase": "Succeeded"}}
 UNREADY = running(ready=False, age=timedelta(minutes=5))
 
 
+def terminating(pod: Json) -> Json:
+    """Return a pod on its way out."""
+    return pod | {"metadata": pod["metadata"] | {"deletionTimestamp": make.time(timedelta())}}
+
+
 @pytest.mark.parametrize(
     ("pod", "ours", "upstream"),
     [
@@ -128,6 +135,25 @@ def test_own_actions_count_before_they_are_seen() -> None:
     pods = [read(pod) for pod in several(POD, 4)]
     found = budget_of(pods, 4, OURS, gone={"uid-web-0"}, disturbed={"uid-web-0", "uid-web-1"})
     assert (found.running, found.alive) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stopped", "unready"),
+    [
+        pytest.param(POD, POD, 0, 0, id="as it was"),
+        pytest.param(POD, named(POD, "other"), 1, 1, id="gone"),
+        pytest.param(POD, POD | {"metadata": POD["metadata"] | {"uid": "x"}}, 1, 1, id="replaced"),
+        pytest.param(POD, terminating(POD), 1, 1, id="on its way out"),
+        pytest.param(POD, pending(POD), 1, 1, id="not running"),
+        pytest.param(POD, UNREADY, 0, 1, id="not ready"),
+        pytest.param(UNREADY, POD, 0, 0, id="up again"),
+        pytest.param(UNREADY, terminating(UNREADY), 1, 0, id="unready before"),
+    ],
+)
+def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> None:
+    """What fell since a plan was made is missing from its budget."""
+    now = {after["metadata"]["name"]: read(after)}
+    assert went_down([read(before)], now) == (stopped, unready)
 
 
 @pytest.mark.parametrize(
