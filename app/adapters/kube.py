@@ -16,7 +16,7 @@ from app.adapters.kube_errors import translate
 from app.adapters.kube_transport import Call, Deadlines, Transport, parse
 from app.adapters.pacing import TokenBucket
 from app.model.errors import Invalid, Unavailable
-from app.ports import PODS, Change, Json, Page, PatchKind, Resource, WatchEvent
+from app.ports import POD_METRICS, PODS, Change, Json, Page, PatchKind, Resource, WatchEvent
 
 FIELD_MANAGER = "plumbline"
 WATCH_GRACE_SECONDS = 10  # after which a watch ends here that the server did not end
@@ -57,7 +57,10 @@ class KubeCluster:
         )
         query |= {"continue": continue_token} if continue_token else {}
         call = Call("GET", _path(resource, namespace), query)
-        found = self._call(call)
+        # Usage is gathered from all nodes first, which takes long in a large cluster.
+        is_gathered = resource == POD_METRICS
+        deadlines = self._deadlines.at_once() if is_gathered else self._deadlines
+        found = self._transport.call(call, deadlines)
         metadata, items = found.get("metadata"), found.get("items")
         if not isinstance(metadata, dict) or not isinstance(items, list | None):
             raise Unavailable(f"{call}: the answer is no list")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from urllib.parse import urlencode
 
@@ -59,6 +59,10 @@ class Deadlines:
     # Of a watch. Servers send a bookmark every minute, but for some kinds none at all before
     # the first change since they were started.
     silence_seconds: float = 90.0
+
+    def at_once(self) -> Deadlines:
+        """Return the deadlines of an answer that is made as a whole before its first piece."""
+        return replace(self, read_seconds=max(self.read_seconds, self.call_seconds))
 
     def within(self, seconds: float) -> Deadlines:
         """Return deadlines of which none is later than so many seconds."""

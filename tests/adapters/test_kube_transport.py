@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from app.adapters.kube import connect
 from app.adapters.kube_transport import Deadlines
 from app.model.errors import Refused, Unavailable
-from app.ports import PODS
+from app.ports import POD_METRICS, PODS
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import connected, kubeconfig, write
 
@@ -31,6 +32,21 @@ def test_a_slow_answer_is_given_up() -> None:
         server.put(PODS, "web-0")
         with pytest.raises(Unavailable, match="took too long"):
             cluster.list(PODS)
+
+
+def test_usage_may_take_longer() -> None:
+    """Usage is gathered as a whole before its first byte comes: it has the time of the call."""
+    little = Deadlines(read_seconds=0.05)
+    with (
+        serving(PODS, POD_METRICS) as server,
+        connected(server, little) as cluster,
+        ThreadPoolExecutor() as pool,
+    ):
+        with server.holding("/pods"):
+            usage = pool.submit(cluster.list, POD_METRICS)
+            with pytest.raises(Unavailable, match="no answer in time"):
+                cluster.list(PODS)
+        assert usage.result().items == []
 
 
 def test_nobody_listens() -> None:
