@@ -159,7 +159,7 @@ class _Reader:
             case "usage":
                 self._usage(event, time_ns)
             case "oom":
-                self.happenings.append(Happening(time_ns, _kill(event, time_ns)))
+                self.happenings.append(Happening(time_ns, self._kill(event, time_ns)))
             case "apply":
                 self._change(self._applied(event, time_ns), time_ns)
             case "delete":
@@ -186,6 +186,15 @@ class _Reader:
         stamp_ns = time_ns if get("timestamp") is None else _moment(event, "timestamp")
         window_ns = 0 if (value := get("window")) is None else _at("window", _span, value)
         self.table.extend((time_ns, which, cpu, memory, stamp_ns, window_ns))
+
+    def _kill(self, event: Object, time_ns: int) -> OomRecord:
+        finished_ns = time_ns if event.get("finishedAt") is None else _moment(event, "finishedAt")
+        memory = event.get("memory")
+        request = 0 if memory is None else _at("memory", _memory_bytes, memory)
+        if not 0 <= request <= self.most:
+            problem = "negative" if request < 0 else "too much"
+            raise BadObject("memory", f"{str(memory)[:_SHOWN]} is {problem}")
+        return OomRecord(*_name(event), finished_ns, request)
 
     def _amount(self, resource: str, value: object) -> int:
         """Return millicores or bytes, rounded up."""
@@ -240,15 +249,6 @@ def _created(item: Object, time_ns: int) -> Object:
         return item
     created = {"creationTimestamp": moment(time_ns).isoformat()}
     return {**item, "metadata": {**metadata, **created}}
-
-
-def _kill(event: Object, time_ns: int) -> OomRecord:
-    finished_ns = time_ns if event.get("finishedAt") is None else _moment(event, "finishedAt")
-    memory = event.get("memory")
-    request = 0 if memory is None else _at("memory", _memory_bytes, memory)
-    if request < 0:
-        raise BadObject("memory", f"{memory} is negative")
-    return OomRecord(*_name(event), finished_ns, request)
 
 
 def _name(event: Object) -> Name:

@@ -40,8 +40,10 @@ _LEAPS: Final = "correct it, or say with --until or --at when to end"
 _COLUMNS: Final = ("TIME", "NAMESPACE", "VPA", "CONTAINER", "CPU", "MEMORY")
 _RESOURCES: Final = ("cpu", "memory")
 _COMPLAINTS: Final = {
-    "unknown": "are of containers that no pod had at the time",
-    "misdated": "are dated far from the time when they were seen",
+    "unknown": "samples are of containers that no pod had at the time",
+    "misdated": "samples are dated far from the time when they were seen",
+    "kills_unknown": "kills are of containers that no pod had at the time",
+    "kills_late": "kills are dated far from the time when they were heard of",
 }
 
 
@@ -102,7 +104,7 @@ def _looks(settings: ReplaySettings) -> Iterator[Look]:
     _tell(replay.problems)
     for count, complaint in _COMPLAINTS.items():
         if number := replay.tally[count]:
-            _say(f"{number} samples {complaint}")
+            _say(f"{number} {complaint}")
 
 
 def _cluster(paths: Iterable[Path]) -> Cluster:

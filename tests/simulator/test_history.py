@@ -147,6 +147,7 @@ def test_objects_are_created_when_they_come() -> None:
         pytest.param(line(window="1"), 'window: "1" has no unit', id="no window"),
         pytest.param(line(window=30), "window: expected a text, found the number", id="seconds"),
         pytest.param(line("oom", memory="-1"), "memory: -1 is negative", id="a negative request"),
+        pytest.param(line("oom", memory="1e30"), "memory: 1e30 is too much", id="a huge request"),
         pytest.param(line("apply"), "object: is missing", id="no object to apply"),
         pytest.param(
             line("apply", object={"kind": "Pod"}), "object.metadata.name: is missing", id="no name"

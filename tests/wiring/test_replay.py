@@ -181,6 +181,8 @@ def test_what_cannot_be_read(run: Run) -> None:
     """Sentences tell file, line and field; one more tells how many lines were skipped."""
     events = [b"{", *story().lines, b'{"time":"noon","type":"usage"}']
     events.append(Story().use(2, "1", pod="ghost").lines[0])
+    events.append(Story().kill(2, "1Gi", pod="ghost").lines[0])
+    events.append(Story().kill(2, "1Gi", finishedAt="2020-01-01T00:00:00Z").lines[0])
     objects = make.snapshot_json(*WEB, {"kind": "Pod"})
     found = run(events=events, objects=objects)
     assert (found.code, len(found.lines)) == (0, 1)
@@ -188,8 +190,10 @@ def test_what_cannot_be_read(run: Run) -> None:
         "plumbline: objects.json:1.items[4]: metadata.name: is missing",
         "plumbline: events:1: no JSON: unexpected end of data (column 1)",
         'plumbline: events:32: time: "noon" is no RFC 3339 time',
-        "plumbline: 2 of 33 events cannot be read and were skipped",
+        "plumbline: 2 of 35 events cannot be read and were skipped",
         "plumbline: 1 samples are of containers that no pod had at the time",
+        "plumbline: 1 kills are of containers that no pod had at the time",
+        "plumbline: 1 kills are dated far from the time when they were heard of",
     ]
 
 
