@@ -22,6 +22,7 @@ NO_MOST: Final = 2**62  # thousandths
 _INTEGER_CPU_PREFIX: Final = "vpa-post-processor.kubernetes.io/"
 _INTEGER_CPU_SUFFIX: Final = "_integerCPU"
 _NANO_PER_MILLI: Final = 10**6
+_MOST_NUMBER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,14 @@ def aggregation_of(policy: ContainerPolicy | None, rules: AggregationRules) -> A
     return Aggregation(
         interval_ns=seconds * SECOND if seconds else span(rules.memory_interval),
         interval_count=_positive(found.memory_interval_count) or rules.memory_interval_count,
-        bump_up_ratio=rules.oom_bump_up_ratio if ratio is None else ratio.milli / 1000.0,
-        min_bump_up_bytes=rules.oom_min_bump_up_bytes if bump is None else float(bump.units),
+        bump_up_ratio=rules.oom_bump_up_ratio if ratio is None else _number(ratio.milli) / 1000.0,
+        min_bump_up_bytes=rules.oom_min_bump_up_bytes if bump is None else _number(bump.units),
     )
+
+
+def _number(amount: int) -> float:
+    """Return an amount, which may have a thousand digits, as what an array can hold."""
+    return float(max(-_MOST_NUMBER, min(amount, _MOST_NUMBER)))
 
 
 def _positive(count: int | None) -> int | None:

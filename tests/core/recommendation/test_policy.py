@@ -108,6 +108,17 @@ def test_own_aggregation() -> None:
     assert (found.interval_ns, found.expiry_ns) == (HOUR, 4 * HOUR)
 
 
+@pytest.mark.parametrize("amount", ["5e999999", "-5e999999"])
+def test_amounts_that_no_array_can_hold(amount: str) -> None:
+    """An amount with a thousand digits is a very large one, and costs nobody a round."""
+    found = rules_of(
+        make.policy_json("app", oomBumpUpRatio=amount, oomMinBumpUp=amount)
+    ).aggregation
+
+    assert abs(found.bump_up_ratio) == 2**62 / 1000
+    assert abs(found.min_bump_up_bytes) == 2**62
+
+
 def test_without_the_gate_own_aggregation_is_ignored() -> None:
     """Without the gate, the flags hold."""
     assert rules_of(OWN, rules=RecommenderRules()) == rules_of(rules=RecommenderRules())
