@@ -110,9 +110,10 @@ class Streams:
         return stream
 
     def leave(self, instance: int, row: int) -> None:
-        """Let an instance feed a row no longer."""
+        """Let an instance feed a row no longer, if it ever did."""
         streams = self._several.setdefault(instance, self.all_of(instance))
-        self.table.is_active[streams[row]] = False
+        if row in streams:  # else the row began anew after this container had ended
+            self.table.is_active[streams[row]] = False
         self._point(instance, streams)
 
     def of_rows(self, rows: Iterable[int], row_capacity: int) -> Lines:

@@ -364,6 +364,32 @@ def test_rows_that_expired_under_a_pod_that_is_over() -> None:
     assert "NoPodsMatched" in scene.conditions()
 
 
+@pytest.mark.parametrize("way", ["goes", "moves", "is replaced", "loses its VPA"])
+def test_a_pod_that_was_over_when_its_row_began_anew(way: str) -> None:
+    """A Job that ended before anything was learned of it leaves later ones alone when it goes."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("job-1", phase="Succeeded", top=NO_OWNER)
+    scene.tick()
+    assert scene.model.row_count == 0
+
+    scene.go(90)
+    scene.pod("job-2")
+    match way:
+        case "goes":
+            scene.drop("job-1")
+        case "moves":
+            scene.pod("job-1", phase="Succeeded", labels={"app": "elsewhere"})
+        case "is replaced":
+            scene.pod("job-1", phase="Succeeded", uid="another")
+        case _:
+            scene.model.vpa_gone(("default", "web"), scene.now)
+            scene.see(scene.vpas["web"])
+    scene.use(100, GI, pod="job-2")
+    scene.tick()
+    assert scene.shown()["app"]["target"] == "126m 1238659775"
+
+
 def test_seeing_the_same_again_changes_nothing() -> None:
     """What is shown twice is taken once."""
     scene = Scene(EAGER)
