@@ -45,12 +45,11 @@ from app.settings.shared import Cluster as Reach
 from app.settings.shared import Offline, Selection
 from app.telemetry.updater import LeaseTrouble
 from app.wiring.knowledge import uncollected
+from app.workers.deciding import MOST_LEVELS, found_owners
 from app.workers.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
 
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
-_LOOKUP_SECONDS: Final = 3.0
-_MOST_LEVELS: Final = 10  # of owners above each other
 _NEEDED: Final = (VPAS, PODS, *WORKLOADS)
 _HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
 _NO_VPAS: Final = (
@@ -263,15 +262,11 @@ def looked_up(
 ) -> T:
     """Ask, look up the owners that the answer lacks, and ask again until it lacks none."""
     found: dict[str, dict[ObjectKey, Found]] = {}
-    for _ in range(_MOST_LEVELS):
+    for _ in range(MOST_LEVELS):
         answer, lookups = ask(found)
         wanted = [one for one in lookups if one.key not in found.get(one.namespace, {})]
-        for lookup in wanted:
-            owners.find(lookup, 0.0)  # all begin before the first one is waited for
-        until = clock.monotonic() + _LOOKUP_SECONDS
-        for lookup in wanted:
-            left = max(until - clock.monotonic(), 0.0)
-            found.setdefault(lookup.namespace, {})[lookup.key] = owners.find(lookup, left)
         if not wanted:
             break
+        for namespace, some in found_owners(owners, clock, wanted).items():
+            found.setdefault(namespace, {}).update(some)
     return answer

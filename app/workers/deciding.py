@@ -9,7 +9,7 @@ brings a defect of ours to light is left out, so that it spoils nobody else's pl
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -25,7 +25,7 @@ from app.ports import Clock, Owners
 
 log = logging.getLogger(__name__)
 
-_MOST_LEVELS: Final = 10  # of owners above each other
+MOST_LEVELS: Final = 10  # of owners above each other
 _KEPT: Final = timedelta(minutes=10)  # then it is seen anew which owners are needed
 _LOOKUP_SECONDS: Final = 3.0  # for all owners of one level together
 
@@ -64,8 +64,9 @@ class Decider:
         if needed.since is None or now - needed.since >= _KEPT:
             needed = self._needed = _Needed(since=now)
         around = Around(sight.webhook_is_healthy, {}, self._before, sight.only)
-        for _ in range(_MOST_LEVELS):
-            around = replace(around, looked_up=self.found(needed.lookups))
+        for _ in range(MOST_LEVELS):
+            looked_up = found_owners(self._owners, self._clock, needed.lookups)
+            around = replace(around, looked_up=looked_up)
             made = self._made(sight.snapshot, memory, now, around)
             fresh = [lookup for lookup in made.lookups if lookup not in needed.lookups]
             if not made.is_partial:
@@ -85,15 +86,17 @@ class Decider:
                 log.exception("namespace left out", extra={"namespace": error.namespace})
                 around = replace(around, without=around.without | {error.namespace})
 
-    def found(self, lookups: Iterable[Lookup]) -> Mapping[str, Mapping[ObjectKey, Found]]:
-        """Return what is found of owners within some seconds, by namespace."""
-        wanted = list(lookups)
-        for lookup in wanted:
-            self._owners.find(lookup, 0.0)  # all begin before the first one is waited for
-        until = self._clock.monotonic() + _LOOKUP_SECONDS
-        found: dict[str, dict[ObjectKey, Found]] = {}
-        for lookup in wanted:
-            left = max(until - self._clock.monotonic(), 0.0)
-            answer = self._owners.find(lookup, left)
-            found.setdefault(lookup.namespace, {})[lookup.key] = answer
-        return found
+
+def found_owners(
+    owners: Owners, clock: Clock, lookups: Iterable[Lookup]
+) -> dict[str, dict[ObjectKey, Found]]:
+    """Return what is found of owners within some seconds, side by side, by namespace."""
+    wanted = list(lookups)
+    for lookup in wanted:
+        owners.find(lookup, 0.0)  # all begin before the first one is waited for
+    until = clock.monotonic() + _LOOKUP_SECONDS
+    found: dict[str, dict[ObjectKey, Found]] = {}
+    for lookup in wanted:
+        left = max(until - clock.monotonic(), 0.0)
+        found.setdefault(lookup.namespace, {})[lookup.key] = owners.find(lookup, left)
+    return found
