@@ -468,5 +468,4 @@ def test_one_letter_stands_for_a_name(words: list[str], namespace: str) -> None:
 
 def test_flags_page_is_current() -> None:
     """The documentation lists the flags that the program has."""
-    command = "python -c 'import app.settings.pages as p; print(p.flags_page(), end=\"\")'"
-    assert FLAGS_PAGE.read_text("utf-8") == flags_page(), f"run: {command} > docs/flags.md"
+    assert FLAGS_PAGE.read_text("utf-8") == flags_page(), "run 'make generate'"
