@@ -15,36 +15,38 @@ from app.core.scaling import MEMORY, in_order
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed
 from app.model.patches import Operation, add, test
-from app.model.pods import IN_PLACE_ANNOTATION, Pod
+from app.model.pods import IN_PLACE_ANNOTATION, Container, Pod
 
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
 
 
-def resize_patch(pod: Pod, change: PodChange, *, guarded: bool = True) -> list[Operation]:
+def resize_patch(pod: Pod, change: PodChange) -> list[Operation]:
     """Return what is sent to the resize subresource; empty if there is nothing to resize."""
+    operations = [
+        operation
+        for found in change.containers
+        for operation in _of_container(pod.containers[found.index], found)
+    ]
+    return [test("/metadata/uid", pod.uid), *operations] if operations else []
+
+
+def _of_container(container: Container, change: ContainerChange) -> list[Operation]:
+    path: tuple[str | int, ...] = ("spec", "containers", change.index)
+    present, place = container.resources, (*path, "resources")
     operations: list[Operation] = []
-    for found in change.containers:
-        container = pod.containers[found.index]
-        path: tuple[str | int, ...] = ("spec", "containers", found.index)
-        present = container.resources
-        if guarded:
-            operations.append(test((*path, "name"), container.name))
-        path = (*path, "resources")
-        if present.requests is None and present.limits is None and not present.has_other:
-            operations.append(add(path, {}))
-        for word, had, amounts in (
-            ("requests", present.requests, found.requests),
-            ("limits", present.limits, found.limits),
-        ):
-            if amounts and had is None:
-                operations.append(add((*path, word), {}))
-            operations += [
-                add((*path, word, resource), str(amounts[resource]))
-                for resource in in_order(amounts)
-            ]
-    is_same = [test("/metadata/uid", pod.uid)] if guarded else []
-    return [*is_same, *operations] if operations else []
+    if present.requests is None and present.limits is None and not present.has_other:
+        operations.append(add(place, {}))
+    for word, had, amounts in (
+        ("requests", present.requests, change.requests),
+        ("limits", present.limits, change.limits),
+    ):
+        if amounts and had is None:
+            operations.append(add((*place, word), {}))
+        operations += [
+            add((*place, word, resource), str(amounts[resource])) for resource in in_order(amounts)
+        ]
+    return [test((*path, "name"), container.name), *operations] if operations else []
 
 
 def annotation_patch(pod: Pod, change: PodChange) -> dict[str, object]:
