@@ -63,6 +63,17 @@ class Standing:
     stale_seconds: float
     problem: str
 
+    @property
+    def is_read(self) -> bool:
+        """Whether all that is served of it was read."""
+        return self.synced or self.missing
+
+    @property
+    def unread(self) -> str:
+        """That it is not read yet, and why; empty if it is."""
+        why = f": {self.problem}" if self.problem else ""
+        return "" if self.is_read else f"{self.resource.plural} are not read yet{why}"
+
 
 Listener = Callable[[Sequence[Transition]], None]
 

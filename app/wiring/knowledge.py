@@ -25,7 +25,7 @@ from app.settings.shared import Scope
 from app.web.reviews import Sources
 from app.wiring.clock import SystemClock
 from app.wiring.place import Connection, Place
-from app.wiring.watched import watched_vpas, watched_workloads
+from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 
 log = logging.getLogger(__name__)
 
@@ -143,17 +143,15 @@ class LiveKnowledge:
     def problem(self) -> str:
         """Say which resource is not known, or not fresh."""
         for standing in self._mirror.standings(self._clock.now()):
-            if not standing.synced and not standing.missing:
-                why = f": {standing.problem}" if standing.problem else ""
-                return f"{standing.resource.plural} are not read yet{why}"
+            if standing.unread:
+                return standing.unread
             if standing.stale_seconds > _MOST_STALE_SECONDS:
                 return f"nothing was heard of {standing.resource.plural} for too long"
         return ""
 
     def watch_ages(self) -> Mapping[str, float]:
         """Return the silence of each watch."""
-        standings = self._mirror.standings(self._clock.now())
-        return {found.resource.plural: found.stale_seconds for found in standings}
+        return watch_ages(self._mirror, self._clock)
 
 
 class ListedSiblings:

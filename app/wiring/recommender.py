@@ -166,7 +166,8 @@ class Process:
         return self._mirror.snapshot
 
     def _unready(self) -> str:
-        return "" if self._mirror.synced else "the cluster is not read yet"
+        standings = self._mirror.standings(self._clock.now())
+        return next((found.unread for found in standings if found.unread), "")
 
     def _note_pods(self, transitions: Sequence[Transition]) -> None:
         self._heard.pods.extend(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from app.adapters.mirror import Source, Standing, Transition
+from app.adapters.mirror import Source, Transition
 from app.core.updating.rules import UpdateRules
 from app.model.limits import read_disruption_budget, read_limit_range
 from app.model.nodes import read_node
@@ -14,7 +14,7 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS
 from app.wiring.place import Connection, Place
-from app.wiring.watched import watched_vpas, watched_workloads
+from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 from app.workers.boosts import Change
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class UpdaterKnowledge:
         if not self._is_known and not self.problem():
             self._is_known = True
             for found in self._mirror.standings(self._clock.now()):
-                if not _is_read(found):
+                if not found.is_read:
                     extra = {"resource": found.resource.plural, "problem": found.problem}
                     log.warning("decided without it, for it cannot be read", extra=extra)
         return self._is_known
@@ -81,13 +81,12 @@ class UpdaterKnowledge:
     def problem(self) -> str:
         """Say what is not known yet, empty if all is."""
         for found in self._mirror.standings(self._clock.now()):
-            if _is_read(found):
+            if found.is_read:
                 continue
             is_helpful = found.resource in _HELPFUL
             if is_helpful and found.problem and found.stale_seconds > _HELPFUL_SECONDS:
                 continue
-            why = f": {found.problem}" if found.problem else ""
-            return f"{found.resource.plural} are not read yet{why}"
+            return found.unread
         return ""
 
     def unseen(self) -> str:
@@ -102,12 +101,7 @@ class UpdaterKnowledge:
 
     def watch_ages(self) -> Mapping[str, float]:
         """Return for each watched resource how long nothing was heard, in seconds."""
-        standings = self._mirror.standings(self._clock.now())
-        return {found.resource.plural: found.stale_seconds for found in standings}
-
-
-def _is_read(found: Standing) -> bool:
-    return found.synced or found.missing
+        return watch_ages(self._mirror, self._clock)
 
 
 def sources(namespace: str) -> Iterator[Source]:

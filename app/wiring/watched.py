@@ -6,7 +6,7 @@ Strategy: a VPA with a broken status counts without it; whoever hands in a log h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from app.adapters.mirror import Source
@@ -17,7 +17,8 @@ from app.model.objects import without_broken_status
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import read_workload
-from app.ports import VPAS, WORKLOADS
+from app.ports import VPAS, WORKLOADS, Clock
+from app.wiring.place import Mirrored
 
 
 def watched_vpas(
@@ -44,6 +45,11 @@ def watched_workloads(namespace: str, *, with_template: bool = True) -> Iterator
             key=partial(owner_key, one.api_version, one.kind),
             namespace=namespace,
         )
+
+
+def watch_ages(mirror: Mirrored, clock: Clock) -> Mapping[str, float]:
+    """Return for each watched resource how long nothing was heard, in seconds."""
+    return {found.resource.plural: found.stale_seconds for found in mirror.standings(clock.now())}
 
 
 def _read(log: logging.Logger | None, read: Callable[[Object], Vpa], item: Object) -> Vpa:

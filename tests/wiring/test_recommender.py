@@ -51,8 +51,9 @@ def test_extras() -> None:
 
 
 def test_it_becomes_ready(tmp_path: Path) -> None:
-    """With everything read it is ready, and it ends when it is told to."""
+    """Until everything is read it says what is not; it ends when it is told to."""
     with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
+        server.fail("/pods", 403, times=3)
         path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
         process = Process(
             settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"), Outside()
@@ -60,6 +61,7 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
         process.start()
         try:
             url = f"http://127.0.0.1:{port}"
+            assert eventually(lambda: "pods are not read yet: " in httpx.get(f"{url}/readyz").text)
             assert eventually(lambda: httpx.get(f"{url}/readyz").status_code == 200)
             assert httpx.get(f"{url}/health-check").text == "OK"
             assert "vpa_recommender_vpa_objects_count" in httpx.get(f"{url}/metrics").text
