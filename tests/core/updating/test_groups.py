@@ -153,7 +153,8 @@ def test_own_actions_count_before_they_are_seen() -> None:
 def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> None:
     """What fell since a plan was made is missing from its budget."""
     now = {after["metadata"]["name"]: read(after)}
-    assert went_down([read(before)], now) == (stopped, unready)
+    same = read(named(POD, "same"))
+    assert went_down([read(before), same], now | {"same": same}) == (stopped, unready)
 
 
 @pytest.mark.parametrize(
