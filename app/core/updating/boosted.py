@@ -7,15 +7,18 @@ evicted for it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import methodcaller
 
-from app.core.updating.decisions import Action, Reason
+from app.core.scaling import CPU
+from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.moments import believed
 from app.core.updating.oom import quick_oom
+from app.core.updating.patching import without_raised_marks
 from app.core.updating.resize_wishes import REASONS
-from app.core.updating.resizing import ResizeState, is_stuck, resize_state
+from app.core.updating.resizing import ResizeState, Stage, is_stuck, resize_state
 from app.core.updating.unboost import (
     MARK,
     Return,
@@ -29,6 +32,7 @@ from app.core.updating.unboost import (
     upstream_way_back,
     way_back,
 )
+from app.core.updating.under_way import as_reported
 from app.core.updating.wishes import Assessment, Case, Wish
 from app.model.pods import BOOST_ANNOTATION, Pod
 
@@ -67,48 +71,106 @@ def boosted(case: Case) -> Assessment:
         return case.decided(Action.WAIT, Reason.BOOST_RUNNING, told, until=until)
     if case.rules.upstream.unboosts_everything:
         return _as_upstream(case, due)
-    back = way_back(pod, due, case.shapes)
-    state = resize_state(pod, case.rules)
-    since = pending_since(pod, now) or case.remembered.unboosted
     if case.remembered.resized is not None:
         return _wait(case, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
+    back, path = way_back(pod, due, case.shapes), _path(case)
     if not back.containers:
-        return _arriving(case, due, back, state, since)
-    if state.is_ongoing and since is None:
-        return _wait(case, REASONS[state.stage], f"another resize is {state.stage}")
-    pause = case.remembered.pause
-    if pause is not None and not pause.is_over(now):
-        return _paused(case, since)
+        return _arriving(case, due, back, path)
+    if path.state.is_ongoing and path.tried is None and not path.is_hopeless:
+        told = f"another resize is {path.state.stage}"
+        return replace(_wait(case, REASONS[path.state.stage], told), resizing_since=path.since)
+    if _is_paused(case):
+        return _paused(case, path.tried)
     change = unboosting(pod, due - frozenset(back.lost), back, case.rules, now)
     dropped = finished(pod, frozenset(back.lost)).annotations
     change = replace(change, annotations=(*change.annotations, *dropped))
+    if path.is_hopeless:
+        change = _with(change, pod, as_reported(pod, without_cpu=due))
     names = ", ".join(found.container for found in back.containers)
-    return Assessment(pod, case.vpa, wish=Wish(Action.UNBOOST, f"boost of {names} is over", change))
+    return _unboost(case, f"boost of {names} is over", change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The resize that a pod is in, if it is in one, on its way back or before."""
+
+    state: ResizeState
+    tried: datetime | None  # since when the pod is being brought back, None if it is not
+    since: datetime  # the resize
+    is_stuck: bool
+    is_hopeless: bool  # what is asked for beside the smaller cpu is not waited for any longer
+
+
+def _path(case: Case) -> _Path:
+    pod, now, rules = case.pod, case.terms.now, case.rules
+    state = resize_state(pod, rules)
+    tried = pending_since(pod, now) or case.remembered.unboosted
+    told = (tried, believed(state.since, now), case.remembered.resizing_since)
+    since = max((moment for moment in told if moment is not None), default=now)
+    stuck = state.is_ongoing and is_stuck(state, since, rules, now)
+    is_late = now - since > rules.deferred_timeout or state.stage is Stage.INFEASIBLE
+    return _Path(state, tried, since, stuck, stuck and is_late)
 
 
 def _wait(case: Case, reason: Reason, message: str) -> Assessment:
     return case.decided(Action.WAIT, reason, message)
 
 
-def _arriving(
-    case: Case, due: frozenset[str], back: Return, state: ResizeState, since: datetime | None
-) -> Assessment:
-    """Assess a pod that asks for its smaller size already."""
-    if state.is_ongoing:
-        known = [
-            moment
-            for moment in (since, believed(state.since, case.terms.now))
-            if moment is not None
-        ]
-        told = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
-        if known and is_stuck(state, max(known), case.rules, case.terms.now):
-            return _wait(case, Reason.UNBOOST_STUCK, f"still boosted: {told}")
-        return _wait(case, REASONS[state.stage], told)
-    told = "back from its boost"
-    if back.lost:
-        told = f"nothing tells what {', '.join(back.lost)} had before the boost; left as it is"
-    wish = Wish(Action.UNBOOST, told, finished(case.pod, due), is_free=True)
+def _unboost(case: Case, message: str, change: PodChange, *, is_free: bool = False) -> Assessment:
+    wish = Wish(Action.UNBOOST, message, change, is_free=is_free)
     return Assessment(case.pod, case.vpa, wish=wish)
+
+
+def _arriving(case: Case, due: frozenset[str], back: Return, path: _Path) -> Assessment:
+    """Assess a pod that asks for its smaller size already."""
+    pod, state = case.pod, path.state
+    if not state.is_ongoing:
+        told = "back from its boost"
+        if back.lost:
+            told = f"nothing tells what {', '.join(back.lost)} had before the boost; left as it is"
+        return _unboost(case, told, finished(pod, due), is_free=True)
+    told = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
+    if not path.is_stuck:
+        return replace(_wait(case, REASONS[state.stage], told), resizing_since=path.since)
+    if path.is_hopeless and not _is_paused(case):
+        if others := as_reported(pod, without_cpu=due):
+            message = f"still boosted: {told}; what else was asked for is taken back"
+            return _unboost(case, message, _with(PodChange(), pod, others))
+        if _never_rises(case, path):
+            message = f"gets no more than in its boost: {told}"
+            return _unboost(case, message, _with(finished(pod, due), pod, as_reported(pod)))
+    return _wait(case, Reason.UNBOOST_STUCK, f"still boosted: {told}")
+
+
+def _never_rises(case: Case, path: _Path) -> bool:
+    """Whether a pod is to get more than in its boost, and its node has no room for that.
+
+    The scheduler holds the room that it asks for, so it may not ask for ever.
+    """
+    asked = {container.name: container.resources for container in case.pod.containers}
+    rises = any(
+        (has := change.requests.get(CPU)) and (asked[change.container].request(CPU) or has) > has
+        for change in as_reported(case.pod)
+    )
+    is_over = case.terms.now - path.since > case.rules.give_back_timeout
+    return rises and (path.state.stage is Stage.INFEASIBLE or is_over)
+
+
+def _with(change: PodChange, pod: Pod, others: Iterable[ContainerChange]) -> PodChange:
+    """Return a change that takes back as well what else a pod asked for in vain."""
+    found = {item.index: item for item in change.containers}
+    for item in others:
+        own = found.get(item.index, item)
+        requests, limits = {**item.requests, **own.requests}, {**item.limits, **own.limits}
+        found[item.index] = replace(own, requests=requests, limits=limits)
+    containers = tuple(found[index] for index in sorted(found))
+    marks = without_raised_marks(pod, containers)
+    return replace(change, containers=containers, annotations=(*change.annotations, *marks))
+
+
+def _is_paused(case: Case) -> bool:
+    pause = case.remembered.pause
+    return pause is not None and not pause.is_over(case.terms.now)
 
 
 def _paused(case: Case, since: datetime | None) -> Assessment:

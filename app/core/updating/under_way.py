@@ -7,10 +7,11 @@ not: the scheduler holds the room that a deferred pod asked for, so it may not w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from app.core.scaling import SIZED
+from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.infeasible import Infeasible, blamed_resources
 from app.core.updating.moments import believed
@@ -89,31 +90,34 @@ def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | 
     hopeless = state.stage is Stage.INFEASIBLE or (
         is_over and state.stage in (Stage.DEFERRED, Stage.FAILING)
     )
-    changes = _as_reported(case.pod) if hopeless else ()
+    changes = as_reported(case.pod) if hopeless else ()
     marks = (*updated_marks(case.terms.now), *without_raised_marks(case.pod, changes))
     return PodChange(changes, marks) if changes else None
 
 
-def _as_reported(pod: Pod) -> tuple[ContainerChange, ...]:
-    """Return the change that asks each container for what it has."""
+def as_reported(pod: Pod, without_cpu: frozenset[str] = frozenset()) -> tuple[ContainerChange, ...]:
+    """Return the change that asks each container for what it has, but for the cpu of some."""
     found: list[ContainerChange] = []
     for index, container in enumerate(pod.containers):
         status = pod.status(container.name)
         if status is None or status.resources is None:
             continue
         asked, has = container.resources, status.resources
-        requests = _reported(asked.requests, has.requests)
-        limits = _reported(asked.limits, has.limits)
+        names = [name for name in SIZED if not (name == CPU and container.name in without_cpu)]
+        requests = _reported(names, asked.requests, has.requests)
+        limits = _reported(names, asked.limits, has.limits)
         if requests or limits:
             found.append(ContainerChange(index, container.name, requests, limits))
     return tuple(found)
 
 
-def _reported(asked: Quantities | None, has: Quantities | None) -> dict[str, Quantity]:
+def _reported(
+    names: Iterable[str], asked: Quantities | None, has: Quantities | None
+) -> dict[str, Quantity]:
     asked, has = asked or {}, has or {}
     return {
         name: has[name]
-        for name in SIZED
+        for name in names
         if name in asked and name in has and not are_same(name, asked[name], has[name])
     }
 

@@ -36,6 +36,7 @@ from tests.core.updating.scenes import (
     NOW,
     UNPROVEN,
     UPSTREAM,
+    amounts,
     container,
     killed,
     pending,
@@ -44,6 +45,7 @@ from tests.core.updating.scenes import (
     resize_condition,
     running,
     several,
+    with_status,
     with_switches,
 )
 
@@ -163,6 +165,95 @@ def test_a_stuck_return_never_evicts(pod: Json, expected: Reason, mode: str) -> 
     found = scene(*several(pod, 3), mode=mode)
     assert found.count(Action.EVICT) == 0
     assert found.told() == (Action.WAIT, expected)
+
+
+def waits_for(
+    requests: str, stage: str, ago: float, *, has: str = "300m/100Mi", tried: bool = False
+) -> Json:
+    """Return a pod that asks for something its node does not give; it is due for six minutes."""
+    conditions = [resize_condition("InProgress" if stage == "Error" else "Pending", stage, ago=ago)]
+    pod = boosted(
+        container("app", requests),
+        since=2 * 60 * MINUTE,
+        more={MARK + "app": make.time(timedelta(seconds=ago)) or ""} if tried else None,
+        conditions=conditions if stage else (),
+    )
+    return with_status(pod, "app", resources={"requests": amounts(has)})
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        pytest.param(waits_for("300m/200Mi", "Deferred", 290), Reason.RESIZE_DEFERRED, id="young"),
+        pytest.param(waits_for("300m/200Mi", "Error", 290), Reason.RESIZE_ERROR, id="failing"),
+        pytest.param(waits_for("300m/200Mi", "", 0), Reason.RESIZE_IN_PROGRESS, id="under way"),
+    ],
+)
+def test_what_others_asked_for_is_waited_for(pod: Json, told: Reason) -> None:
+    """Somebody wants more memory, and the kubelet may yet give it."""
+    found = scene(pod)
+    assert found.told() == (Action.WAIT, told)
+    since = found.plan().memory.pods["uid-web-0"].resizing_since
+    assert since is not None
+
+
+@pytest.mark.parametrize(
+    ("pod", "wrote"),
+    [
+        pytest.param(
+            waits_for("300m/200Mi", "Deferred", 301),
+            {"app.requests.cpu": "200m", "app.requests.memory": "100Mi"},
+            id="deferred",
+        ),
+        pytest.param(
+            waits_for("300m/200Mi", "Infeasible", 1),
+            {"app.requests.cpu": "200m", "app.requests.memory": "100Mi"},
+            id="infeasible",
+        ),
+        pytest.param(
+            waits_for("200m/200Mi", "Deferred", 301, tried=True),
+            {"app.requests.memory": "100Mi"},
+            id="deferred, and the smaller cpu with it",
+        ),
+    ],
+)
+def test_what_others_asked_for_in_vain_holds_no_boost(pod: Json, wrote: dict[str, str]) -> None:
+    """A kubelet gives all or nothing; so what it cannot give is taken back for the boost to end."""
+    pod["metadata"]["annotations"]["vpaMemoryRaisedAt/app"] = AT
+    found = scene(pod, mode="InPlace").decision()
+    assert found.action is Action.UNBOOST
+    assert written(found) == wrote
+    assert found.change is not None
+    assert dict(found.change.annotations)["vpaMemoryRaisedAt/app"] is None
+    assert not found.change.is_disruptive
+
+
+@pytest.mark.parametrize(
+    ("stage", "ago", "told"),
+    [
+        ("Deferred", 290, Reason.RESIZE_DEFERRED),
+        ("Deferred", 3590, Reason.UNBOOST_STUCK),
+        ("Deferred", 3601, Reason.UPDATED),
+        ("Infeasible", 1, Reason.UPDATED),
+    ],
+)
+def test_a_boost_that_is_less_than_is_recommended(stage: str, ago: float, told: Reason) -> None:
+    """The node has no room for more: after an hour it stays as it is, and is like any other pod."""
+    pod = waits_for("400m/100Mi", stage, ago, tried=True)
+    found = scene(*several(pod, 3), recommendation=[recommended("400m/100Mi = =")]).decision()
+    assert found.reason is told
+    if told is Reason.UPDATED:
+        assert written(found) == {"app.requests.cpu": "300m"}
+        assert found.change is not None
+        assert found.change.annotations == ((BOOST + "app", None), (MARK + "app", None))
+
+
+def test_taking_back_rests_after_a_refusal() -> None:
+    """It is tried again, with pauses."""
+    pod = waits_for("200m/200Mi", "Deferred", 301, tried=True)
+    pause = Pause(Reason.RESIZE_ERROR, "refused: no", 1, NOW + MINUTE)
+    memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
+    assert scene(pod, memory=memory).told() == (Action.WAIT, Reason.UNBOOST_STUCK)
 
 
 def test_a_return_that_arrived_is_unmarked() -> None:
