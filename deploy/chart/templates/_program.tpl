@@ -66,6 +66,10 @@ apiVersion: apps/v1
 kind: Deployment
 metadata:
   {{- include "plumbline.metadata" (list $root .component $name) | nindent 2 }}
+  {{- with $values.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   replicas: {{ $values.replicas }}
   revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
@@ -92,6 +96,9 @@ spec:
       {{- end }}
       {{- with $values.priorityClassName }}
       priorityClassName: {{ . }}
+      {{- end }}
+      {{- if $values.hostNetwork }}
+      hostNetwork: true
       {{- end }}
       securityContext:
         {{- toYaml $root.Values.podSecurityContext | nindent 8 }}
