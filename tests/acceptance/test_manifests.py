@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from app.manifests.install import DOCUMENTS
-from app.ports import CUSTOM_RESOURCE_DEFINITIONS
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.acceptance.definitions import install
+from tests.acceptance.space import Space
 from tests.acceptance.templates import (
     CHARTS,
     DEPLOY,
@@ -103,6 +104,21 @@ def test_every_value_applies(with_others: Api) -> None:
 def test_long_names_apply(with_others: Api) -> None:
     """So is a release with a name as long as helm takes it."""
     assert warnings(with_others, charted(release="v" * 53)) == []
+
+
+def test_pods_meet_the_restricted_standard(admin: Api, space: Space) -> None:
+    """An API server that watches over it has nothing against our pods, those of tests included."""
+    namespace = admin.get(NAMESPACES, "", space.name)
+    standard = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    namespace["metadata"]["labels"] |= standard
+    admin.replace(namespace)
+    found = [*kustomized(DEPLOY / "overlays/cert-manager"), *charted(*CHARTS["own issuer"])]
+    pods = [item for item in found if item["kind"] in ("Deployment", "Pod")]
+    for item in pods:
+        item["metadata"]["namespace"] = space.name
+
+    assert {item["kind"] for item in pods} == {"Deployment", "Pod"}
+    assert warnings(admin, pods) == []
 
 
 def leaves(values: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
