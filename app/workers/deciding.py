@@ -9,7 +9,7 @@ brings a defect of ours to light is left out, so that it spoils nobody else's pl
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 MOST_LEVELS: Final = 10  # of owners above each other
 _KEPT: Final = timedelta(minutes=10)  # then it is seen anew which owners are needed
 _LOOKUP_SECONDS: Final = 3.0  # for all owners of one level together
+_HASTY_SECONDS: Final = 0.3  # the same for a plan about some pods, which comes again soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,7 @@ class Decider:
             needed = self._needed = _Needed(since=now)
         around = Around(sight.webhook_is_healthy, {}, self._before, sight.only)
         for _ in range(MOST_LEVELS):
-            looked_up = found_owners(self._owners, self._clock, needed.lookups)
-            around = replace(around, looked_up=looked_up)
+            around = replace(around, looked_up=self._looked_up(needed.lookups, sight))
             made = self._made(sight.snapshot, memory, now, around)
             fresh = [lookup for lookup in made.lookups if lookup not in needed.lookups]
             if not made.is_partial:
@@ -76,6 +76,19 @@ class Decider:
             needed.lookups.update(dict.fromkeys(fresh))
         self._before = around.before
         return made
+
+    def _looked_up(
+        self, lookups: Iterable[Lookup], sight: Sight
+    ) -> Mapping[str, Mapping[ObjectKey, Found]]:
+        """Return what is found of owners, by namespace.
+
+        Some pods that are looked at in haste do not wait for owners that are none of theirs.
+        """
+        if sight.only is None:
+            return found_owners(self._owners, self._clock, lookups)
+        namespaces = {place[0] for place in sight.only}
+        near = (lookup for lookup in lookups if lookup.namespace in namespaces)
+        return found_owners(self._owners, self._clock, near, _HASTY_SECONDS)
 
     def _made(self, snapshot: Snapshot, memory: Memory, now: datetime, around: Around) -> Plan:
         """Return the plan, without the namespaces of which none can be made."""
@@ -88,13 +101,13 @@ class Decider:
 
 
 def found_owners(
-    owners: Owners, clock: Clock, lookups: Iterable[Lookup]
+    owners: Owners, clock: Clock, lookups: Iterable[Lookup], seconds: float = _LOOKUP_SECONDS
 ) -> dict[str, dict[ObjectKey, Found]]:
     """Return what is found of owners within some seconds, side by side, by namespace."""
     wanted = list(lookups)
     for lookup in wanted:
         owners.find(lookup, 0.0)  # all begin before the first one is waited for
-    until = clock.monotonic() + _LOOKUP_SECONDS
+    until = clock.monotonic() + seconds
     found: dict[str, dict[ObjectKey, Found]] = {}
     for lookup in wanted:
         left = max(until - clock.monotonic(), 0.0)

@@ -103,6 +103,21 @@ def test_an_owner_that_does_not_answer_holds_nobody_up_for_long(clock: SteppedCl
     assert actions(decider, snapshot(), clock) == [Action.EVICT, Action.WAIT, Action.WAIT]
 
 
+@pytest.mark.parametrize(("namespace", "seconds"), [("default", 0.3), ("other", 0.0)])
+def test_an_owner_that_does_not_answer_delays_no_ends_of_boosts(
+    clock: SteppedClock, namespace: str, seconds: float
+) -> None:
+    """Pods that are due are looked at in haste, and do not wait for those of other namespaces."""
+    owners = Owners(clock, seconds=60)
+    owners.add("web")
+    decider = Decider(RULES, NO_GATES, owners, clock)
+    actions(decider, snapshot(), clock)
+    before = clock.monotonic()
+    only = frozenset({(namespace, "web-1")})
+    decider.plan(Sight(snapshot(), only=only), Memory(), clock.now())
+    assert clock.monotonic() - before == pytest.approx(seconds)
+
+
 def test_owners_that_nobody_needs_are_forgotten(clock: SteppedClock) -> None:
     """After some minutes it is seen anew which owners are needed."""
     owners = Owners(clock)
