@@ -14,7 +14,7 @@ from datetime import datetime
 from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.infeasible import Infeasible, blamed_resources
-from app.core.updating.moments import believed
+from app.core.updating.moments import believed, later
 from app.core.updating.numbers import measure
 from app.core.updating.patching import last_updated, updated_marks, without_raised_marks
 from app.core.updating.resize_wishes import (
@@ -40,7 +40,7 @@ def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
     since, state, now = resizing_since(case, urge.state), urge.state, case.terms.now
     if since is None:
         base, since = replace(base, resizing_since=now), now
-    if not case.rules.upstream.keeps_stuck_resizes and _asks_for_something_else(case, urge.shape):
+    if _may_be_replaced(case, state) and _asks_for_something_else(case, urge.shape):
         found = fresh(case, urge, base, changes_of(case, urge.shape))
         if found.wish is not None and found.wish.action is Action.RESIZE:
             return found
@@ -66,6 +66,16 @@ def resizing_since(case: Case, state: ResizeState) -> datetime | None:
     told = (last_updated(case.pod, now), believed(state.since, now))
     known = [moment for moment in told if moment is not None]
     return max(known) if known else case.remembered.resizing_since
+
+
+def _may_be_replaced(case: Case, state: ResizeState) -> bool:
+    """Whether something else may be asked for; its time begins anew, so not again and again."""
+    if case.rules.upstream.keeps_stuck_resizes:
+        return False
+    began = believed(state.since, case.terms.now)
+    if state.stage is Stage.UNDER_WAY or began is None:
+        return True
+    return case.terms.now - began <= case.rules.give_back_timeout
 
 
 def _asks_for_something_else(case: Case, shape: Shape) -> bool:
@@ -148,7 +158,10 @@ def _refused(case: Case, urge: Urge) -> Infeasible:
 
 def leftover(case: Case, urge: Urge, reason: Reason, message: str) -> Assessment:
     """Assess a pod in a resize that is not needed any more: a stuck one is written back."""
-    base = assessment(case, urge)
+    base, now = assessment(case, urge), case.terms.now
+    since = resizing_since(case, urge.state)
+    if since is None:
+        base, since = replace(base, resizing_since=now), now
     if case.remembered.resized is None and urge.state.stage is not Stage.UNDER_WAY:
         changes = changes_of(case, urge.shape)
         if changes:
@@ -157,6 +170,9 @@ def leftover(case: Case, urge: Urge, reason: Reason, message: str) -> Assessment
             reason = REASONS[urge.state.stage]
             wish = replace(wish, may_evict=False, is_free=True, gives_back=reason)
             return replace(base, wish=wish)
+        if (back := _taken_back(case, urge.state, since)) is not None:
+            return _given_back(urge, base, back)
     if urge.state.stage is Stage.UNDER_WAY:
         return waiting(base, Reason.RESIZE_IN_PROGRESS, "a resize is under way")
-    return replace(base, decision=base.decided(Action.NONE, reason, message))
+    until = later(since, case.rules.give_back_timeout)
+    return replace(base, decision=base.decided(Action.NONE, reason, message), until=until)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.updating.decisions import Action, Reason
+from app.core.updating.plan import Around
 from app.core.updating.rules import UpdateRules
 from tests import make
 from tests.core.updating.resizes import (
@@ -215,11 +216,42 @@ def test_a_resize_under_way_that_is_not_needed_may_end() -> None:
     assert found.told() == IN_PROGRESS
 
 
-def test_a_stuck_wish_that_is_as_recommended_stays() -> None:
-    """Nothing can be written back where spec and recommendation agree."""
+@pytest.mark.parametrize("mode", [EITHER, ONLY])
+def test_a_stuck_wish_that_is_as_recommended_stays_for_a_while(mode: str) -> None:
+    """Then it is taken back, be it worth so little: the scheduler holds the room for it."""
     pod = asking(resize_condition("Pending", "Deferred"), wanted="101m/101Mi")
-    found = replace(scene([pod, *CALM]), recommendation=[recommended("101m/101Mi 1m/1Mi 1/1Gi")])
+    wide = [recommended("101m/101Mi 1m/1Mi 1/1Gi")]
+    found = replace(scene([pod, *CALM], mode), recommendation=wide)
+    found = replace(found, whole=found.snapshot())
     assert found.told() == (Action.NONE, Reason.TOO_SMALL)
+    first = found.plan()
+    later = replace(found, now=NOW + 61 * MINUTE).decision(Around(before=first))
+    assert (later.action, later.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert later.change is not None
+    assert later.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+
+
+def test_a_moving_recommendation_keeps_no_wish_deferred_for_ever() -> None:
+    """Each newer wish is waited for anew, but after an hour of that there is none."""
+    for ago, told in ((HOUR, RESIZED), (HOUR + MINUTE, DEFERRED)):
+        pod = asking(
+            resize_condition("Pending", "Deferred", ago=ago.total_seconds()), wanted="180m/180Mi"
+        )
+        updated = {"vpaInPlaceUpdatedAt": make.time(MINUTE) or ""}
+        pod["metadata"]["annotations"] = updated
+        assert scene([pod, *CALM]).told() == told
+    late = replace(scene([pod, *CALM]), now=NOW + 5 * MINUTE)
+    assert late.told() == EVICTED
+
+
+def test_an_undated_wish_that_is_not_needed_is_dated_at_its_first_sight() -> None:
+    """So that it can be taken back in time."""
+    condition = resize_condition("Pending", "Deferred")
+    del condition["lastTransitionTime"]
+    pod = asking(condition, wanted="101m/101Mi")
+    found = replace(scene([pod, *CALM]), recommendation=[recommended("101m/101Mi 1m/1Mi 1/1Gi")])
+    later = replace(found, memory=found.plan().memory, now=NOW + 61 * MINUTE)
+    assert later.told() == (Action.RESIZE, Reason.RESIZE_DEFERRED)
 
 
 def test_a_blocked_eviction_takes_the_wish_back() -> None:
