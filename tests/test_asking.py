@@ -237,7 +237,7 @@ def test_a_mistake_of_the_program(
     def broken(_words: object, _environment: object) -> int:
         raise RuntimeError("nobody foresaw this")
 
-    monkeypatch.setitem(VERBS, "version", (broken, ""))
+    monkeypatch.setitem(VERBS, "version", broken)
     assert main(["version"]) == 1
     told = "this is a mistake of the program: RuntimeError: nobody foresaw this"
     assert capsys.readouterr().err.startswith(f"plumbline: {told}")

@@ -46,7 +46,7 @@ def completed(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["rec"], ["recommendations", "recommender"]),
+        (["rec"], ["recommender", "recommendations"]),
         (["ad"], ["admission", "admit"]),
         (["--"], ["--help"]),
         (["plan", "--all"], ["--all-namespaces"]),

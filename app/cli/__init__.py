@@ -17,29 +17,27 @@ from app.cli import asking, verbs
 from app.cli.naming import program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.words import nearest
+from app.settings.pages import overview
 
 log = logging.getLogger(__name__)
 
 Verb = Callable[[Sequence[str], Mapping[str, str]], int]
 
-VERBS: Mapping[str, tuple[Verb, str]] = {
-    "run": (verbs.run, "run all of it here, on a cluster in memory"),
-    "admission": (verbs.admission, "serve the admission webhook"),
-    "admit": (verbs.admit, "answer admission reviews without a server"),
-    "updater": (verbs.updater, "bring running pods to what is recommended for them"),
-    "plan": (verbs.plan, "tell what the updater would do now, and why"),
-    "recommendations": (asking.recommendations, "compare requests with what is recommended"),
-    "explain": (asking.explain, "tell what a pod or a VPA's pods get, and why"),
-    "doctor": (asking.doctor, "check an installation, and tell what mends it"),
-    "recommender": (verbs.recommender, "watch usage and recommend requests"),
-    "replay": (verbs.replay, "play recorded usage through the recommender"),
-    "certs": (verbs.certs, "make a CA and a serving certificate"),
-    "manifests": (verbs.manifests, "print documents that are applied to a cluster"),
-    "completion": (
-        lambda words, _: asking.completion({name: verb[1] for name, verb in VERBS.items()}, words),
-        "print what completes command lines in a shell",
-    ),
-    "version": (verbs.version, "print the version"),
+VERBS: Mapping[str, Verb] = {
+    "run": verbs.run,
+    "admission": verbs.admission,
+    "recommender": verbs.recommender,
+    "updater": verbs.updater,
+    "recommendations": asking.recommendations,
+    "explain": asking.explain,
+    "plan": verbs.plan,
+    "doctor": asking.doctor,
+    "admit": verbs.admit,
+    "replay": verbs.replay,
+    "certs": verbs.certs,
+    "manifests": verbs.manifests,
+    "completion": asking.completion,
+    "version": verbs.version,
 }
 _PROCESSES = ("admission", "recommender", "updater")
 _FORWARD = "'kubectl -n kube-system port-forward deployment/vpa-recommender 8942'"
@@ -78,15 +76,15 @@ def _run(words: list[str]) -> int:
     if name == "help" and rest:
         name, rest = rest[0], ["--help"]
     if name in ("-h", "--help", "help"):
-        print(_usage(), flush=True)
+        print(overview(program_name()), flush=True)
         return 0
     if not name:
-        print(_usage(), file=sys.stderr)
+        print(overview(program_name()), file=sys.stderr)
         return 2
     name = "version" if name == "--version" else name
     if name not in VERBS:
         raise BadSetting(f'unknown command "{name}"{nearest(name, VERBS)}')
-    code = VERBS[name][0](rest, os.environ)
+    code = VERBS[name](rest, os.environ)
     if sys.stdout is not None:
         sys.stdout.flush()  # here, where a reader that has left is not an error
     return code
@@ -119,20 +117,3 @@ def _fail(sentence: str, code: int) -> int:
 def _forget_output() -> None:
     """Keep Python from writing at its end what nobody reads any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _usage() -> str:
-    program, width = program_name(), max(map(len, VERBS))
-    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in VERBS.items()]
-    return "\n".join(
-        [
-            "Plumbline, a Vertical Pod Autoscaler for Kubernetes.",
-            "",
-            f"usage: {program} COMMAND [flags]",
-            "",
-            *lines,
-            "",
-            f"'{program} COMMAND --help' lists the flags of a command, with examples.",
-            "Exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 the cluster cannot be reached.",
-        ]
-    )

@@ -12,11 +12,10 @@ from app.cli.verbs import Arguments, Environment, settings_of
 from app.model.errors import BadSetting
 from app.output.report import Report
 from app.ports import Clock
-from app.settings.command_line import asks_for_help
-from app.settings.completion import Shell, Verb, script
+from app.settings.completion import CompletionSettings, Shell, Verb, script
 from app.settings.doctor import DoctorSettings
 from app.settings.explain import ExplainSettings
-from app.settings.pages import PURPOSES, plain_help
+from app.settings.pages import PURPOSES, summary
 from app.settings.recommendations import RecommendationsSettings
 from app.settings.shared import Showing
 
@@ -80,26 +79,20 @@ def _asked(
     return show(ask(settings, SystemClock()), settings.showing.output, environment)
 
 
-def completion(summaries: Mapping[str, str], words: Arguments) -> int:
+def completion(words: Arguments, environment: Environment) -> int:
     """Print a script that completes command lines in a shell."""
-    shells = "|".join(Shell)
-    if asks_for_help(words):
-        print(plain_help("completion", shells, program_name()), end="")
+    settings = settings_of(CompletionSettings, "completion", words, environment)
+    if settings is None:
         return 0
-    if len(words) != 1 or words[0] not in tuple(Shell):
-        raise BadSetting(f"usage: {program_name()} completion {shells}")
+    if len(settings.shells) != 1 or settings.shells[0] not in tuple(Shell):
+        raise BadSetting(f"usage: {program_name()} completion {'|'.join(Shell)}")
     from app.manifests.install import DOCUMENTS  # the other verbs start faster without it
 
     known: Mapping[str, Iterable[str]]
     known = {"manifests": DOCUMENTS, "completion": Shell, "explain": ("pod/", "vpa/")}
     verbs = tuple(
-        Verb(
-            name,
-            summary,
-            PURPOSES[name][0] if name in PURPOSES else None,
-            tuple(known.get(name, ())),
-        )
-        for name, summary in summaries.items()
+        Verb(name, summary(name), kind, tuple(known.get(name, ())))
+        for name, (kind, _) in PURPOSES.items()
     )
-    print(script(Shell(words[0]), verbs), end="")
+    print(script(Shell(settings.shells[0]), verbs), end="")
     return 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 from app.settings.command_line import schema
-from app.settings.flags import Flag
+from app.settings.flags import Flag, Rest
 
 
 class Shell(StrEnum):
@@ -24,22 +24,25 @@ class Shell(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CompletionSettings:
+    """All that completion can be told."""
+
+    shells: Annotated[tuple[str, ...], Rest("|".join(Shell), "the shell that reads it")]
+
+
+@dataclass(frozen=True, slots=True)
 class Verb:
     """What can be typed behind the program's name."""
 
     name: str
     summary: str
-    settings: type | None = None
+    settings: type
     words: tuple[str, ...] = ()  # that may stand beside flags
 
     @property
     def flags(self) -> tuple[Flag, ...]:
         """Its flags, without mere variables."""
-        return (
-            tuple(flag for flag in schema(self.settings).flags if flag.name)
-            if self.settings is not None
-            else ()
-        )
+        return tuple(flag for flag in schema(self.settings).flags if flag.name)
 
 
 Verbs = tuple[Verb, ...]

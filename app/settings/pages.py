@@ -8,6 +8,7 @@ from typing import Final
 
 from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
 from app.settings.command_line import Group, Schema, schema
+from app.settings.completion import CompletionSettings
 from app.settings.doctor import DoctorSettings
 from app.settings.examples import EXAMPLES
 from app.settings.explain import ExplainSettings
@@ -35,40 +36,44 @@ repeated. A flag that does not exist, or a value that it does not take, ends the
 with exit code 2 and a sentence that says what would be right. `$NAME` is an environment
 variable."""
 
+# What stands behind a semicolon is left out of overviews.
 PURPOSES: Final[dict[str, tuple[type, str]]] = {
+    "run": (RunSettings, "Run all of it here, on a cluster in memory; one process for all three."),
     "admission": (AdmissionSettings, "Serve the admission webhook."),
-    "run": (
-        RunSettings,
-        "Run webhook, recommender and updater in one process, on a cluster in memory.",
-    ),
-    "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
-    "certs": (CertsSettings, "Make a CA and a serving certificate, unless good ones are there."),
+    "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
     "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
-    "plan": (PlanSettings, "Tell what the updater would do now, and why; nothing is touched."),
-    "recommendations": (
-        RecommendationsSettings,
-        "Compare what pods request with what is recommended for them.",
-    ),
+    "recommendations": (RecommendationsSettings, "Compare requests with what is recommended."),
     "explain": (
         ExplainSettings,
-        "Tell what a pod or the pods of a VPA get, why, and what is done about them.",
+        "Tell what a pod or a VPA's pods get, and why; also what is done about them.",
     ),
+    "plan": (PlanSettings, "Tell what the updater would do now, and why; nothing is touched."),
     "doctor": (
         DoctorSettings,
         "Check an installation, and tell what mends it; nothing is changed.",
     ),
-    "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
-    "replay": (ReplaySettings, "Play recorded usage through the recommender, without a cluster."),
+    "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
+    "replay": (ReplaySettings, "Play recorded usage through the recommender; without a cluster."),
+    "certs": (CertsSettings, "Make a CA and a serving certificate; good ones stay."),
     "manifests": (ManifestsSettings, "Print documents that are applied to a cluster."),
+    "completion": (CompletionSettings, "Print what completes command lines in a shell."),
     "version": (VersionSettings, "Print the version."),
 }
+
+
+def summary(command: str) -> str:
+    """Return what a command does, in a few words."""
+    return PURPOSES[command][1].partition(";")[0].rstrip(".")
 
 
 def help_text(settings: type, command: str, purpose: str, program: str = "plumbline") -> str:
     """Return what `--help` prints."""
     found = schema(settings)
     rest = found.rest[1] if found.rest else None
-    lines = [f"usage: {program} {command} [FLAG...]{f' {rest.word}' if rest else ''}", "", purpose]
+    words = [program, command]
+    words += ["[FLAG...]"] if any(found.flags) else []
+    words += [rest.word] if rest else []
+    lines = [f"usage: {' '.join(words)}", "", purpose]
     if rest:
         lines += ["", f"  {rest.word}", *_wrapped(rest.meaning)]
     lines += _examples(command, program)
@@ -84,10 +89,21 @@ def help_text(settings: type, command: str, purpose: str, program: str = "plumbl
     return "\n".join(lines) + "\n"
 
 
-def plain_help(command: str, words: str, program: str = "plumbline") -> str:
-    """Return the help of a command without flags."""
-    lines = [f"usage: {program} {command} {words}".rstrip(), *_examples(command, program)]
-    return "\n".join(lines) + "\n"
+def overview(program: str = "plumbline") -> str:
+    """Return what `--help` without a command prints."""
+    width = max(map(len, PURPOSES))
+    return "\n".join(
+        [
+            "Plumbline, a Vertical Pod Autoscaler for Kubernetes.",
+            "",
+            f"usage: {program} COMMAND [FLAG...]",
+            "",
+            *(f"  {command:<{width}}  {summary(command)}" for command in PURPOSES),
+            "",
+            f"'{program} COMMAND --help' lists the flags of a command, with examples.",
+            "Exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 the cluster cannot be reached.",
+        ]
+    )
 
 
 def _examples(command: str, program: str) -> Iterator[str]:
