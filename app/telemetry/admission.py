@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.telemetry.buckets import ANSWER, EXECUTION, Buckets
+from app.telemetry.families import Families
 from app.telemetry.tally import Count, Tally
 
 
@@ -26,43 +27,35 @@ class AdmissionMetrics:
     """What the webhook counts and times; alerts see the first of the failures that are named."""
 
     def __init__(self, registry: CollectorRegistry, failures: Iterable[str] = ()) -> None:
-        pods = Counter(
-            "vpa_admission_controller_admission_pods_total",
+        families = Families(registry, "vpa_admission_controller")
+        pods = families.counter(
+            "admission_pods_total",
             "Pods that were reviewed, by whether they were changed.",
-            ["applied"],
-            registry=registry,
+            "applied",
         )
-        latency = Histogram(
-            "vpa_admission_controller_admission_latency_seconds",
+        latency = families.histogram(
+            "admission_latency_seconds",
             "Time to answer a review, by how it ended and what it was about.",
-            ["status", "resource"],
-            buckets=ANSWER,
-            registry=registry,
+            ANSWER,
+            "status",
+            "resource",
         )
-        execution = Histogram(
-            "vpa_admission_controller_execution_latency_seconds",
+        execution = families.histogram(
+            "execution_latency_seconds",
             "Time of each step of answering a review.",
-            ["step"],
-            buckets=EXECUTION,
-            registry=registry,
+            EXECUTION,
+            "step",
         )
-        skipped = Counter(
-            "vpa_admission_controller_skipped_pods_total",
-            "Pods that no VPA changes, by reason.",
-            ["reason"],
-            registry=registry,
+        skipped = families.counter(
+            "skipped_pods_total", "Pods that no VPA changes, by reason.", "reason"
         )
-        failed_open = Counter(
-            "vpa_admission_controller_failed_open_pods_total",
+        failed_open = families.counter(
+            "failed_open_pods_total",
             "Pods that went through unchanged because something was wrong, by reason.",
-            ["reason"],
-            registry=registry,
+            "reason",
         )
-        refused = Counter(
-            "vpa_admission_controller_refused_vpas_total",
-            "VPAs that were refused, by reason.",
-            ["reason"],
-            registry=registry,
+        refused = families.counter(
+            "refused_vpas_total", "VPAs that were refused, by reason.", "reason"
         )
         self._unsettled: list[Count | Tally] = []
         self._pods = {True: self._count(pods, "true"), False: self._count(pods, "false")}

@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Histogram
 
 from app.telemetry.buckets import BYTES, CORES, RELATIVE, Buckets
+from app.telemetry.families import Families
 from app.telemetry.sizes import size_log2
 
-_QUALITY: Final = "vpa_quality"
 _TRUTH: Final = {True: "true", False: "false"}
 
 Numbers = NDArray[np.float64]
@@ -26,55 +26,46 @@ class QualityMetrics:
     """How usage compares with what was recommended; amounts are cores and bytes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def histogram(
-            name: str, meaning: str, buckets: tuple[float, ...], *labels: str
-        ) -> Histogram:
-            return Histogram(
-                f"{_QUALITY}_{name}",
-                meaning,
-                ("update_mode", *labels),
-                buckets=buckets,
-                registry=registry,
-            )
-
+        families = Families(registry, "vpa_quality")
+        histogram = families.histogram
+        mode, missing = "update_mode", "recommendation_missing"
         over = "How far the recommendation was above usage."
         below = "How far usage was above the recommendation, or just at it."
         self._relative = histogram(
             "usage_recommendation_relative_diffs",
             "How far usage was from the recommendation, as a share of it.",
             RELATIVE,
-            "resource",
-            "is_oom",
+            *(mode, "resource", "is_oom"),
         )
-        self._missing = Counter(
-            f"{_QUALITY}_usage_sample_missing_recommendation_count",
+        self._missing = families.counter(
+            "usage_sample_missing_recommendation_count",
             "Usage for which there was no recommendation.",
-            ["update_mode", "resource", "is_oom"],
-            registry=registry,
+            *(mode, "resource", "is_oom"),
         )
-        missing = "recommendation_missing"
         self._cpu_over = histogram(
-            "cpu_recommendation_over_usage_diffs_cores", over, CORES, missing
+            "cpu_recommendation_over_usage_diffs_cores", over, CORES, mode, missing
         )
         self._cpu_below = histogram(
-            "cpu_recommendation_lower_equal_usage_diffs_cores", below, CORES, missing
+            "cpu_recommendation_lower_equal_usage_diffs_cores", below, CORES, mode, missing
         )
         self._memory_over = histogram(
-            "mem_recommendation_over_usage_diffs_bytes", over, BYTES, missing, "is_oom"
+            "mem_recommendation_over_usage_diffs_bytes", over, BYTES, mode, missing, "is_oom"
         )
         self._memory_below = histogram(
-            "mem_recommendation_lower_equal_usage_diffs_bytes", below, BYTES, missing, "is_oom"
+            "mem_recommendation_lower_equal_usage_diffs_bytes",
+            below,
+            BYTES,
+            *(mode, missing, "is_oom"),
         )
-        self._cpu = histogram("cpu_recommendations_cores", "Recommended CPU.", CORES)
+        self._cpu = histogram("cpu_recommendations_cores", "Recommended CPU.", CORES, mode)
         self._memory = histogram(
-            "mem_recommendations_bytes", "Recommended memory.", BYTES, "is_oom"
+            "mem_recommendations_bytes", "Recommended memory.", BYTES, mode, "is_oom"
         )
         self._changes = histogram(
             "relative_recommendation_changes",
             "How far a recommendation went from the one before it, as a share of that.",
             RELATIVE,
-            "resource",
-            "vpa_size_log2",
+            *(mode, "resource", "vpa_size_log2"),
         )
 
     def cpu(self, mode: str, used: ArrayLike, recommended: ArrayLike) -> None:

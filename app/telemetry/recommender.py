@@ -12,11 +12,12 @@ from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.telemetry.buckets import ANSWER, EXECUTION, FIRST_RECOMMENDATION
+from app.telemetry.families import Families
 
-_PREFIX: Final = "vpa_recommender"
+_STATE: Final = ("update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 _TRUTH: Final = {True: "true", False: "false"}
 
 # What is told of VPAs even where there are none.
@@ -82,60 +83,43 @@ class RecommenderMetrics:
     """What the recommender counts and times."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._objects = Gauge(
-            f"{_PREFIX}_vpa_objects_count",
-            "VPAs by their state.",
-            ["update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"],
-            registry=registry,
-        )
-        self._first_recommendation = Histogram(
-            f"{_PREFIX}_recommendation_latency_seconds",
+        families = Families(registry, "vpa_recommender")
+        self._objects = families.gauge("vpa_objects_count", "VPAs by their state.", *_STATE)
+        self._first_recommendation = families.histogram(
+            "recommendation_latency_seconds",
             "Time from the creation of a VPA to its first recommendation.",
-            buckets=FIRST_RECOMMENDATION,
-            registry=registry,
+            FIRST_RECOMMENDATION,
         )
-        execution = Histogram(
-            f"{_PREFIX}_execution_latency_seconds",
-            "Time of each step of a round.",
-            ["step"],
-            buckets=EXECUTION,
-            registry=registry,
+        execution = families.histogram(
+            "execution_latency_seconds", "Time of each step of a round.", EXECUTION, "step"
         )
-        self._aggregates = Gauge(
-            f"{_PREFIX}_aggregate_container_states_count",
-            "Histories of usage that are kept.",
-            registry=registry,
+        self._aggregates = families.gauge(
+            "aggregate_container_states_count", "Histories of usage that are kept."
         )
-        self._usage_answers = Counter(
-            f"{_PREFIX}_metric_server_responses",
+        self._usage_answers = families.counter(
+            "metric_server_responses",
             "Answers to questions about usage.",
-            ["is_error", "client_name"],
-            registry=registry,
+            "is_error",
+            "client_name",
         )
-        self._prometheus_requests, self._prometheus_seconds = _of_prometheus(registry)
-        resources = Counter(
-            "vpa_resources_get_resources_count",
+        self._prometheus_requests, self._prometheus_seconds = _of_prometheus(families)
+        resources = Families(registry, "vpa_resources").counter(
+            "get_resources_count",
             "Looks at the resources of containers, by where they were read.",
-            ["source"],
-            registry=registry,
+            "source",
         )
-        self._overlapping = Gauge(  # ours
-            f"{_PREFIX}_overlapping_pods",
+        self._overlapping = families.gauge(  # ours
+            "overlapping_pods",
             "Pods that several VPAs claim by selectors, by namespace.",
-            ["namespace"],
-            registry=registry,
+            "namespace",
         )
-        self._fates = Counter(  # ours
-            f"{_PREFIX}_samples",
-            "Samples and kills for memory, by what became of them.",
-            ["fate"],
-            registry=registry,
+        self._fates = families.counter(  # ours
+            "samples", "Samples and kills for memory, by what became of them.", "fate"
         )
-        self._failed_writes, self._late_writes = _of_writes(registry)
-        self._refused_checkpoints = Counter(  # ours
-            f"{_PREFIX}_refused_checkpoints",
+        self._failed_writes, self._late_writes = _of_writes(families)
+        self._refused_checkpoints = families.counter(  # ours
+            "refused_checkpoints",
             "Checkpoints that could not be used, each for the same reason once.",
-            registry=registry,
         )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
@@ -196,33 +180,27 @@ class RecommenderMetrics:
             self._fates.labels(fate).inc(count)
 
 
-def _of_prometheus(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
+def _of_prometheus(families: Families) -> tuple[Counter, Histogram]:
     """Return what counts and what times requests to Prometheus."""
-    prefix, labels = f"{_PREFIX}_prometheus_client_api_requests", ["code", "method"]
-    counts = Counter(f"{prefix}_count", "Requests to Prometheus.", labels, registry=registry)
-    seconds = Histogram(
-        f"{prefix}_duration_seconds",
-        "Time of requests to Prometheus.",
-        labels,
-        buckets=ANSWER,
-        registry=registry,
+    name, labels = "prometheus_client_api_requests", ("code", "method")
+    counts = families.counter(f"{name}_count", "Requests to Prometheus.", *labels)
+    seconds = families.histogram(
+        f"{name}_duration_seconds", "Time of requests to Prometheus.", ANSWER, *labels
     )
     return counts, seconds
 
 
-def _of_writes(registry: CollectorRegistry) -> tuple[Counter, Counter]:
+def _of_writes(families: Families) -> tuple[Counter, Counter]:
     """Return what counts writes that failed, and those that were put off; both are ours."""
-    failed = Counter(
-        f"{_PREFIX}_failed_writes",
+    failed = families.counter(
+        "failed_writes",
         "Statuses and checkpoints that could not be written, and are tried again.",
-        ["object"],
-        registry=registry,
+        "object",
     )
-    late = Counter(
-        f"{_PREFIX}_put_off_writes",
+    late = families.counter(
+        "put_off_writes",
         "Statuses and checkpoints that there was no time to write; they come first next time.",
-        ["object"],
-        registry=registry,
+        "object",
     )
     for kind in Written:  # a rise is seen only where there was a zero before
         failed.labels(kind)

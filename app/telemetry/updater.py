@@ -9,12 +9,12 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter
 
 from app.telemetry.buckets import EXECUTION
+from app.telemetry.families import Families
 from app.telemetry.sizes import size_log2
 
-_PREFIX: Final = "vpa_updater"
 _VPA: Final = ("vpa_name", "vpa_namespace")
 _PUBLISHED_SIZES: Final = range(20)  # also at zero, where no mode is told
 
@@ -109,60 +109,54 @@ class UpdaterMetrics:
     """What the updater counts and times."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._per_round = {
-            each: Gauge(
-                f"{_PREFIX}_{each}",
-                _MEANINGS[each],
-                ["vpa_size_log2", "update_mode"] if each.tells_mode else ["vpa_size_log2"],
-                registry=registry,
-            )
-            for each in PerRound
-        }
+        families = Families(registry, "vpa_updater")
         by_size = ("vpa_size_log2",)
         by_mode = ("vpa_size_log2", "update_mode")
-
-        def counter(name: str, meaning: str, *labels: str) -> Counter:
-            return Counter(f"{_PREFIX}_{name}", meaning, labels, registry=registry)
-
-        self._decisions = Gauge(
-            f"{_PREFIX}_pod_decisions",
-            "Pods under a VPA by what was decided about them last.",
-            ["reason"],
-            registry=registry,
+        self._per_round = {
+            each: families.gauge(each, _MEANINGS[each], *(by_mode if each.tells_mode else by_size))
+            for each in PerRound
+        }
+        self._decisions = families.gauge(
+            "pod_decisions", "Pods under a VPA by what was decided about them last.", "reason"
         )
         self._series: dict[tuple[str, str], set[_Series]] = {}  # of each VPA, by namespace and name
         self._shown: set[VpaLabels] = set()
         self._reasons: set[str] = set()
-        self._evicted = counter("evicted_pods_total", "Evicted pods.", *by_mode, *_VPA)
-        self._failed_evictions = counter(
+        self._evicted = families.counter("evicted_pods_total", "Evicted pods.", *by_mode, *_VPA)
+        self._failed_evictions = families.counter(
             "failed_eviction_attempts_total",
             "Evictions that did not succeed.",
             *by_mode,
             "reason",
             *_VPA,
         )
-        self._resized = counter("in_place_updated_pods_total", "Resized pods.", *by_size, *_VPA)
-        self._failed_resizes = counter(
+        self._resized = families.counter(
+            "in_place_updated_pods_total", "Resized pods.", *by_size, *_VPA
+        )
+        self._failed_resizes = families.counter(
             "failed_in_place_update_attempts_total",
             "Resizes that did not succeed.",
             *by_size,
             "reason",
             *_VPA,
         )
-        self._infeasible = counter(
+        self._infeasible = families.counter(
             "in_place_infeasible_skip_pods_total",
             "Pods left alone because their node refused the same resize before.",
             *by_size,
             *_VPA,
         )
-        self._lease_trouble = counter(
+        self._lease_trouble = families.counter(
             "admission_controller_status_invalid_total",
             "Rounds skipped because the webhook's Lease was not fresh.",
             "reason",
         )
         for trouble in LeaseTrouble:  # a rise is seen only where there was a zero before
             self._lease_trouble.labels(trouble)
-        self._execution = lru_cache(_execution(registry).labels)
+        execution = families.histogram(
+            "execution_latency_seconds", "Time of each step of a round.", EXECUTION, "step"
+        )
+        self._execution = lru_cache(execution.labels)
 
     def publish(self, found: Round) -> None:
         """Tell what a round found, and no more what an earlier one did."""
@@ -243,13 +237,3 @@ class UpdaterMetrics:
         labels = (str(size_log2(vpa.pods)), *between, vpa.name, vpa.namespace)
         counter.labels(*labels).inc(amount)
         self._series.setdefault((vpa.namespace, vpa.name), set()).add((counter, labels))
-
-
-def _execution(registry: CollectorRegistry) -> Histogram:
-    return Histogram(
-        f"{_PREFIX}_execution_latency_seconds",
-        "Time of each step of a round.",
-        ["step"],
-        buckets=EXECUTION,
-        registry=registry,
-    )
