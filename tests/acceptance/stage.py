@@ -34,7 +34,7 @@ from tests.acceptance.space import (
 )
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import QUIET_ROUNDS, Worker
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
+from tests.cluster.api import NOT_FOUND, SERVICE_ACCOUNTS, Api, Json, Refusal
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
 
@@ -189,8 +189,15 @@ class Stage:
         self._needs_our_nodes()
         for pod in self.pods(app):
             if annotation(pod, LOAD) != load:
-                change = {"metadata": {"annotations": {LOAD: load}}}
-                self.admin.merge(PODS, self.space.name, pod["metadata"]["name"], change)
+                self._annotate(pod["metadata"]["name"], {LOAD: load})
+
+    def _annotate(self, pod: str, annotations: Json) -> None:
+        """Annotate a pod unless it is gone."""
+        try:
+            self.admin.merge(PODS, self.space.name, pod, {"metadata": {"annotations": annotations}})
+        except Refusal as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
 
     def _needs_our_nodes(self) -> None:
         if not self._team.has_our_nodes:

@@ -93,12 +93,7 @@ def unknown_recommender(stage: Stage) -> None:
     stage.vpa("Recreate", name="control", target="control")
     stage.recommend(SEED)
     seeded = stage.admin.get(VPAS, stage.space.name, "vpa")["status"]
-
-    def burden() -> bool:
-        stage.burden(BUSY_CPU)
-        return True
-
-    burden()
+    stage.burden(BUSY_CPU)
     reaches(stage, *HIGH, app="control", load=BUSY_CPU)
     assert stage.admin.get(VPAS, stage.space.name, "vpa")["status"] == seeded
     assert all(amount < HIGH[0] for amount in amounts(stage, "cpu"))
