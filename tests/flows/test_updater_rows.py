@@ -581,6 +581,21 @@ def test_sx_24() -> None:
     assert len(changed) == 2  # at a time, of five pods, whichever VPA they belong to
 
 
+def test_sx_24_by_eviction() -> None:
+    """Who evicts leaders makes others lead, and no follower comes back as a leader: so it rests."""
+    stage = Stage()
+    shared(stage)
+    for role in ("leader", "follower"):
+        body = {"spec": {"updatePolicy": {"updateMode": "Recreate"}}}
+        stage.sandbox.cluster.patch(VPAS, "default", role, body, kind=PatchKind.MERGE)
+    for _ in range(40):
+        if not stage.pods("role=leader"):
+            relabel(stage, stage.pods()[-1]["metadata"]["name"], "leader")
+        stage.run(60)
+    assert stage.carried.count("evict") == 3  # after 0, 7 and 19 minutes
+    assert "RecreatedWithoutChange" in stage.reasons()
+
+
 def test_sx_25() -> None:
     """A pod that no VPA of its owner selects is left alone, and that is told."""
     stage = Stage()

@@ -187,6 +187,68 @@ def test_part_of_the_pods_judges_nobody() -> None:
     assert len(next(iter(found.memory.proofs.values())).awaited) == 1
 
 
+# --- leaders and followers
+
+
+def led(
+    new: Sequence[str], *, minutes: float = 2, follower: Proof | None = None, replicas: int = 3
+) -> Proof:
+    """Return what is known of leaders some minutes after one was evicted; `new` are the roles of
+    the pods that came since, empty for none.
+    """
+    names, items = ("leader", "follower"), [make.workload_json(replicas=replicas)]
+    for role in names:
+        selector = {"matchLabels": {"role": role}}
+        items.append(make.vpa_json(role, mode="Recreate", selector=selector))
+    old = [("web-1", "leader"), ("web-2", "follower")]
+    for name, role in (*old, *((f"web-9-{role}-{n}", role) for n, role in enumerate(new))):
+        labels = make.LABELS | ({"role": role} if role else {})
+        items.append(named(running(container("app", "100m"), labels=labels), name))
+    known = frozenset({"x", "uid-web-1", "uid-web-2"})
+    awaiting = Proof(Version("", 0, ()), awaited=("x",), since=NOW, known=known)
+    owner = ObjectKey("", "StatefulSet", "web")
+    proofs = {("default", owner, "leader"): awaiting}
+    if follower is not None:
+        proofs["default", owner, "follower"] = replace(
+            awaiting, awaited=follower.awaited, known=known | follower.known
+        )
+    scene = Scene([], rules=OURS, memory=Memory(proofs=proofs), whole=make.snapshot(*items))
+    plan = replace(scene, now=NOW + minutes * MINUTE).plan()
+    return plan.memory.proofs["default", owner, "leader"]
+
+
+NONE = Proof(Version("", 0, ()))
+
+
+@pytest.mark.parametrize(
+    ("new", "minutes", "follower", "awaits", "failures"),
+    [
+        pytest.param(["follower"], 1.9, None, True, 0, id="roles are given late"),
+        pytest.param(["follower"], 2, None, False, 1, id="a follower came"),
+        pytest.param([""], 2, None, False, 1, id="nobody's pod came"),
+        pytest.param(["leader"], 2, None, False, 1, id="a leader came as it was"),
+        pytest.param([], 2, None, True, 0, id="none came yet"),
+        pytest.param(
+            ["follower"], 2, replace(NONE, awaited=("y",)), True, 0, id="it may be of another one"
+        ),
+        pytest.param(
+            ["follower"],
+            2,
+            replace(NONE, known=frozenset({"uid-web-9-follower-0"})),
+            False,
+            0,
+            id="it was of another one, and all are there",
+        ),
+    ],
+)
+def test_a_leader_is_not_replaced_by_a_follower(
+    new: Sequence[str], minutes: float, follower: Proof | None, awaits: bool, failures: int
+) -> None:
+    """Its eviction made another pod the leader, which would be evicted next, and so on."""
+    found = led(new, minutes=minutes, follower=follower)
+    assert (bool(found.awaited), found.failures) == (awaits, failures)
+
+
 # --- the breaker
 
 
