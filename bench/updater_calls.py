@@ -112,6 +112,7 @@ def main() -> int:
         snapshot=lambda: snapshot,
         is_known=lambda: True,
         may_act=lambda: True,
+        leads=lambda: True,
         clock=clock,
         metrics=UpdaterMetrics(CollectorRegistry()),
     )

@@ -71,6 +71,7 @@ class Process:
             snapshot=self._known.snapshot,
             is_known=self._known.is_known,
             may_act=self._may_act,
+            leads=lambda: self._leads,
             clock=clock,
             metrics=UpdaterMetrics(registry),
             in_time=self._in_time,

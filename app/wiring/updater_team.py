@@ -40,7 +40,8 @@ class Surroundings:
     owners: Owners
     snapshot: Callable[[], Snapshot]
     is_known: Callable[[], bool]  # whether the snapshot is whole
-    may_act: Callable[[], bool]  # whether we lead, and nobody told us to stop
+    may_act: Callable[[], bool]  # whether we lead, see the cluster, and nobody told us to stop
+    leads: Callable[[], bool]
     clock: Clock
     metrics: UpdaterMetrics
     in_time: Callable[[], Cluster] | None = None  # to act in, with a deadline of now; or `acting`
@@ -113,7 +114,14 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
         teller,
         around.metrics,
     )
-    sources = Sources(around.snapshot, around.is_known, around.may_act, lease.look, around.clock)
+    sources = Sources(
+        around.snapshot,
+        around.is_known,
+        around.may_act,
+        around.leads,
+        lease.look,
+        around.clock,
+    )
     updater = Updater(sources, hands, RoundRules(settings.loop.interval, is_dry))
     boosts = None
     if Gate.CPU_STARTUP_BOOST in settings.deciding.gates and not is_dry:

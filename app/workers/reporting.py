@@ -134,6 +134,11 @@ class Counts:
             if decision.reason is Reason.INFEASIBLE_REMEMBERED:
                 self._metrics.skipped_infeasible(self._vpa((decision.namespace, decision.vpa)))
 
+    def clear(self) -> None:
+        """Publish that no round found anything."""
+        self._metrics.publish(Round())
+        self._metrics.decided({})
+
     def tried(self, outcome: Outcome) -> None:
         """Count a call."""
         decision, error = outcome.step.decision, outcome.error

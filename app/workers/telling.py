@@ -78,6 +78,10 @@ class Teller:
             for namespace, decisions in book.news(before):
                 self._summaries.offer(snapshot.of(namespace).vpas, decisions)
 
+    def stand_by(self) -> None:
+        """Tell of nothing that is going on, for others know better."""
+        self._counts.clear()
+
     def _write(self, notices: Iterable[Notice], snapshot: Snapshot, now: datetime) -> None:
         if self._journal is not None:
             self._journal.tell(notices, snapshot, now)

@@ -47,7 +47,8 @@ class Sources:
 
     snapshot: Callable[[], Snapshot]
     is_known: Callable[[], bool]  # whether the snapshot is whole
-    may_act: Callable[[], bool]  # whether we lead, and nobody told us to stop
+    may_act: Callable[[], bool]  # whether we lead, see the cluster, and nobody told us to stop
+    leads: Callable[[], bool]
     webhook: Callable[[datetime], Sign]
     clock: Clock
 
@@ -79,6 +80,8 @@ class Updater:
         """Make a round if all is known and we lead; return the seconds until the next one."""
         clock = self._sources.clock
         if not self._sources.may_act():
+            if self.told_at is not None and not self._sources.leads():
+                self._stand_by()
             self.ended_at = clock.monotonic()
             return _LOOK_SECONDS
         if not self._sources.is_known():
@@ -90,6 +93,11 @@ class Updater:
         self._rounds += 1
         seconds = self._rules.interval.total_seconds() * (1 - _SPREAD * _share(self._rounds))
         return max(began + seconds - self.ended_at, 0.0)
+
+    def _stand_by(self) -> None:
+        """Tell no more what was decided: from now on another one tells that."""
+        self.book, self.told_at = Book(), None
+        self._hands.teller.stand_by()
 
     def _round(self, now: datetime, began: float) -> None:
         sources, hands = self._sources, self._hands

@@ -180,6 +180,7 @@ class Stage:
             snapshot=self._seen,
             is_known=lambda: True,
             may_act=lambda: self.leads,
+            leads=lambda: self.leads,
             clock=self.wall,
             metrics=UpdaterMetrics(self.registry),
         )

@@ -80,6 +80,21 @@ def test_nothing_is_done_without_leading() -> None:
     assert stage.team.updater.ended_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
 
 
+def test_who_leads_no_more_tells_no_more() -> None:
+    """Its last numbers would stay for ever, and with them the alerts that they raised."""
+    stage = staged()
+    stage.round()
+    assert stage.metric("pod_decisions") == 4
+    stage.leads = False
+    stage.round()
+    assert (stage.metric("pod_decisions"), stage.metric("controlled_pods_total")) == (0, 0)
+    assert (stage.reasons(), stage.team.archive.told_at()) == ([], None)
+    assert stage.metric("evicted_pods_total") == 1  # what was counted stays
+    stage.leads = True
+    stage.round()
+    assert stage.metric("pod_decisions") == 4
+
+
 def test_leadership_that_is_lost_ends_a_round() -> None:
     """The first call that comes after the loss is not made."""
     stage = staged("--prove=off")
