@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
+from app.adapters.allocator import give_back
 from app.adapters.logs import start_logging
 from app.ports import Clock
 from app.settings import shared as settings
@@ -30,6 +31,7 @@ _LOOKS: Final = 10  # at what is new until one goes further, and further again
 def run_until_signal(process: Callable[[], Running], verbosity: int, log: logging.Logger) -> int:
     """Make a process, let it go on until a signal, end it, and return the exit code."""
     start_logging(verbosity)
+    give_back()
     collect_seldom()
     stopping = threading.Event()
     for number in STOP_SIGNALS:

@@ -17,6 +17,7 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry
 
+from app.adapters.allocator import give_back
 from app.adapters.kube import KubeCluster, connect
 from app.adapters.logs import start_logging, teller
 from app.adapters.tls import ServerTls
@@ -60,6 +61,7 @@ def work(
     for number in STOP_SIGNALS:  # sent to all of us: the keeper tells when
         signal.signal(number, signal.SIG_IGN)
     start_logging(settings.logging.verbosity)
+    give_back()
     gc.disable()  # what is read now stays; `_tidy` turns it on again
     known = knowledge(settings)
     metrics = AdmissionMetrics(CollectorRegistry(), FAILED_OPEN)
