@@ -39,9 +39,11 @@ class Scene:
         return list(self.cluster.list(EVENTS).items)
 
 
-def notice(kind: str = "Pod", name: str = "web-0", uid: str = "uid-web-0") -> Notice:
+def notice(
+    kind: str = "Pod", name: str = "web-0", uid: str = "uid-web-0", namespace: str = "default"
+) -> Notice:
     """Return something to tell."""
-    return Notice(kind, "default", name, uid, Severity.NORMAL, "EvictedByVPA", "evicted")
+    return Notice(kind, namespace, name, uid, Severity.NORMAL, "EvictedByVPA", "evicted")
 
 
 def test_an_event() -> None:
@@ -97,6 +99,19 @@ def test_trouble_delays_and_loses_nothing() -> None:
         scene.tick()
     assert scene.tick() > 0
     assert [event["involvedObject"]["name"] for event in scene.events()] == ["web-0", "web-1"]
+
+
+def test_a_namespace_that_takes_no_events_holds_up_no_other() -> None:
+    """A webhook of somebody's may fail for each event there; it is tried again now and then."""
+    scene = Scene()
+    scene.tell(*(notice(name=name, namespace="kube-system") for name in "abc"), notice())
+    scene.cluster.failures = [Unavailable("failed calling webhook", status=500)]
+    scene.tick()
+    assert [event["involvedObject"]["name"] for event in scene.events()] == ["web-0"]
+    scene.clock.wait(30)
+    scene.tick()
+    names = [event["involvedObject"]["name"] for event in scene.events()]
+    assert sorted(names) == ["b", "c", "web-0"]
 
 
 @pytest.mark.parametrize("error", [Refused("no right"), NotFound("namespace is gone")])
