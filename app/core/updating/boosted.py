@@ -62,7 +62,12 @@ def _was_tried(case: Case) -> bool:
 
 
 def boosted(case: Case) -> Assessment:
-    """Assess a pod with marks of a boost."""
+    """Assess a pod with marks of a boost; its numbers are those of all but the boosted cpu."""
+    shape = case.shapes.of(case.pod, boosted_containers(case.pod))
+    return replace(_boosted(case), numbers=shape.numbers)
+
+
+def _boosted(case: Case) -> Assessment:
     pod, now = case.pod, case.terms.now
     due = due_containers(pod, case.vpa, now) | pending_containers(pod)
     if not due or pod.phase == "Pending":

@@ -7,6 +7,7 @@ from app.core.updating.hindrances import Group
 from app.core.updating.ledger import Ledger
 from app.core.updating.memory import ProofKey
 from app.core.updating.proof import Expected, Proof, helped
+from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Assessment, Terms
 from app.model.pods import UPDATES_ANNOTATION
 
@@ -32,7 +33,7 @@ def _judge(
             continue
         if pod.uid in proof.known or not proof.awaited:
             continue
-        good = _helped(assessed, expected)
+        good = _helped(assessed, expected, terms.rules)
         ledger.judged(proof.known, helped=good)
         proof = proof.after_replacement(pod.uid, helped=good, rules=terms.rules, now=terms.now)
     if proof is before and _is_late(proof, terms):
@@ -79,7 +80,7 @@ def _strange(group: Group, key: ProofKey, proof: Proof, ledger: Ledger) -> tuple
     return found, is_claimed
 
 
-def _helped(assessed: Assessment, expected: Expected) -> bool:
+def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> bool:
     """Whether a new pod has what was expected; without numbers, whether the webhook touched it.
 
     One that is nearly right and would go again for it has not: it would come back the same.
@@ -87,6 +88,6 @@ def _helped(assessed: Assessment, expected: Expected) -> bool:
     pod, numbers = assessed.pod, assessed.numbers
     if numbers is None:
         return pod.is_boosted or pod.annotation(UPDATES_ANNOTATION) is not None
-    if assessed.wish is not None:
+    if numbers.is_outside and numbers.gross_difference >= rules.least_difference:
         return helped(pod, numbers.pairs, expected, off_percent=0)
     return helped(pod, numbers.pairs, expected)

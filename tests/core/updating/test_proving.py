@@ -141,20 +141,24 @@ def test_an_owner_that_replaces_nobody_gives_no_answer() -> None:
     assert evicted(story.round(None)) == 1
 
 
-def test_boosted_replacements_are_as_expected() -> None:
-    """A pod that the webhook boosted was seen by it, whatever its cpu is now."""
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize(
+    ("memory", "proven"), [("200Mi", True), ("205Mi", False), ("100Mi", False)]
+)
+def test_boosted_replacements_are_as_expected(memory: str, proven: bool, ready: bool) -> None:
+    """Whatever the cpu of a pod that the webhook boosted; somebody may have reset its memory."""
     story = Story(several(OLD, 4), vpa={"boost": make.boost_json(factor=3)})
     story.round(
         running(
-            container("app", "600m/200Mi"),
-            ready=False,
+            container("app", f"600m/{memory}"),
+            ready=ready,
             age=MINUTE,
             annotations={"vpaCpuStartupBoost/app": "{}"},
         )
     )
     plan = story.scene.plan()
     proof = next(iter(plan.memory.proofs.values()))
-    assert proof.is_proven
+    assert (proof.is_proven, proof.awaited) == (proven, ())
 
 
 def test_pods_about_which_nothing_is_known_are_judged_by_the_webhooks_mark() -> None:
