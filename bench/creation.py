@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import httpx
@@ -23,6 +25,7 @@ from tests.cluster.programs import eventually
 PODS: Final = 500
 VPAS: Final = 200
 CONNECTIONS: Final = 8
+TIMES: Final = 5  # that they are created in a turn; once takes less than a second
 _NAME: Final = "vpa-webhook-config"
 _LONGEST_SECONDS: Final = 120
 
@@ -38,10 +41,10 @@ def bench(options: Options) -> Result:
         bodies.write_bytes(b"".join(orjson.dumps(item) + b"\n" for item in items))
         _created(on, bodies)  # what is done first is slower
         for number, side in options.turns():
-            alone = _created(on, bodies)
+            alone = _created_often(on, bodies)
             with webhook(on, side) as called:
                 _register(on, called)
-                seen = _created(on, bodies)
+                seen = _created_often(on, bodies)
                 _unregister(on)
             found.add("ours", "p50 alone", alone.p50_ms)
             found.add("ours", "p99 alone", alone.p99_ms)
@@ -61,11 +64,20 @@ def bench(options: Options) -> Result:
     ]
     notes = [
         f"{PODS} pods of {VPAS} workloads with a VPA each, {CONNECTIONS} connections; the API "
-        "server runs on the same cores.",
+        f"server runs on the same cores. A turn creates them {TIMES} times, and its medians count.",
         "What is added is measured against creations without a webhook right before.",
     ]
     commands = [shown(side, "admission", FLAGS) for side in SIDES]
     return result("creation", "Pods through the API server", options, rows, commands, notes)
+
+
+def _created_often(on: Stage, bodies: Path) -> Seen:
+    """Create the pods some times; return what is usual."""
+    seen = [_created(on, bodies) for _ in range(TIMES)]
+    usual = {
+        name: median(getattr(one, name) for one in seen) for name in ("rate", "p50_ms", "p99_ms")
+    }
+    return replace(seen[0], failed=sum(one.failed for one in seen), **usual)
 
 
 def _created(on: Stage, bodies: Path) -> Seen:
