@@ -15,7 +15,7 @@ from app.core.updating.decisions import Action, Reason
 from app.core.updating.in_place import in_place
 from app.core.updating.memory import NOTHING
 from app.core.updating.modes import IN_PLACE_MODES
-from app.core.updating.need import Priority, Trigger, need, percent, trigger
+from app.core.updating.need import Need, Priority, Trigger, need, percent, trigger
 from app.core.updating.oom import QuickOom, quick_oom
 from app.core.updating.patching import last_updated
 from app.core.updating.requirements import first_unmet, one_container_meets_all, told
@@ -77,15 +77,16 @@ def _running(case: Case, shape: Shape) -> Assessment:
     pod, rules, now = case.pod, case.rules, case.terms.now
     is_upscale = case.shapes.mode == UpdateMode.UPSCALE_ONLY
     found = shape.trigger
+    oom = quick_oom(pod, case.vpa, rules, case.terms.gates, now)
     rises = found.difference or found.is_outside
     if is_upscale and not rises and shape.numbers.gross_difference:
         told = "nothing has to grow, and mode UpscaleOnly shrinks nothing"
-        return case.decided(Action.NONE, Reason.NOT_UPSCALE, told, numbers=shape.numbers)
-    changed = last_updated(pod, now) if not rules.upstream.no_rest_after_resize else None
-    oom = quick_oom(pod, case.vpa, rules, case.terms.gates, now)
-    since = max(pod.started, changed) if pod.started and changed else pod.started
-    needed = shape.calm if oom is None else None
-    if needed is None:
+        needed = Need(Reason.NOT_UPSCALE, told)
+    elif oom is None and shape.calm is not None:
+        needed = shape.calm
+    else:
+        changed = last_updated(pod, now) if not rules.upstream.no_rest_after_resize else None
+        since = max(pod.started, changed) if pod.started and changed else pod.started
         needed = need(found, oom, since, rules, now)
     is_in_place = case.shapes.mode in IN_PLACE_MODES or (is_upscale and rules.upscale_only_in_place)
     if needed.reason is not None:

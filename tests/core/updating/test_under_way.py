@@ -34,6 +34,7 @@ from tests.core.updating.resizes import (
 )
 from tests.core.updating.scenes import (
     NOW,
+    UNPROVEN,
     UPSTREAM,
     amounts,
     container,
@@ -229,6 +230,26 @@ def test_a_stuck_wish_that_is_as_recommended_stays_for_a_while(mode: str) -> Non
     assert (later.action, later.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
     assert later.change is not None
     assert later.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+
+
+@pytest.mark.parametrize(
+    ("ago", "told"),
+    [
+        (HOUR, (Action.NONE, Reason.NOT_UPSCALE)),
+        (HOUR + MINUTE, (Action.RESIZE, Reason.RESIZE_DEFERRED)),
+    ],
+)
+def test_a_wish_to_grow_that_is_not_needed_any_more(
+    ago: timedelta, told: tuple[Action, Reason]
+) -> None:
+    """In mode UpscaleOnly less is never asked for, but what a pod has not got is taken back."""
+    found = replace(
+        scene([waits("Pending", "Deferred", ago=ago), *CALM]),
+        mode="UpscaleOnly",
+        recommendation=[recommended("50m/50Mi = =")],
+        rules=replace(UNPROVEN, upscale_only_in_place=True),
+    )
+    assert found.told() == told
 
 
 def test_a_moving_recommendation_keeps_no_wish_deferred_for_ever() -> None:
