@@ -47,7 +47,7 @@ def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = No
     if pod.deleted is not None:
         return case.decided(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
     if remembered.evicted is not None:
-        return case.decided(Action.NONE, Reason.POD_TERMINATING, "its eviction was accepted")
+        return case.decided(Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet")
     if pod.annotations and has_marks(pod) and Gate.CPU_STARTUP_BOOST in terms.gates:
         if not is_ordinary(case):
             return boosted(case)
