@@ -239,5 +239,5 @@ def _without(pod: Pod, containers: frozenset[str]) -> list[tuple[str, str | None
 
 def after_refusal(change: PodChange) -> PodChange:
     """Return what is still written when the resize itself was refused: since when it is tried."""
-    marks = tuple((key, value) for key, value in change.annotations if key.startswith(MARK))
-    return PodChange((), marks)
+    marks = (pair for pair in change.annotations if pair[0].startswith(MARK) and pair[1])
+    return PodChange((), tuple(marks))

@@ -318,6 +318,12 @@ def test_what_is_still_written_after_a_refusal() -> None:
     assert after_refusal(found.change) == PodChange((), ((MARK + "app", AT),))
 
 
+def test_a_refusal_takes_no_mark_away() -> None:
+    """What a resize would have ended goes on."""
+    change = PodChange((), ((BOOST + "app", None), (MARK + "app", None)))
+    assert after_refusal(change) == PodChange()
+
+
 def test_since_when() -> None:
     """The oldest readable mark counts."""
     more = {MARK + "a": make.time(MINUTE) or "", MARK + "b": AT, MARK + "c": "garbage"}
