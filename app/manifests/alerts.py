@@ -46,7 +46,12 @@ class Alert:
         }
 
 
-_ROUNDS: Final = 'sum(increase({}_execution_latency_seconds_count{{step="total"}}[10m])) == 0'
+# Who is gone, or dies before its first round is over, tells nothing; that it was there within a day
+# counts as no round.
+_ROUNDS: Final = (
+    '(sum(increase({0}_execution_latency_seconds_count{{step="total"}}[10m]))'
+    ' or 0 * sum(count_over_time({0}_execution_latency_seconds_count{{step="total"}}[1d]))) == 0'
+)
 ALERTS: Final = (
     Alert(
         "PlumblineWebhookNotAnswering",
@@ -88,7 +93,7 @@ ALERTS: Final = (
         _ROUNDS.format("vpa_recommender"),
         5,
         Severity.CRITICAL,
-        "The recommender leads and finishes no round: recommendations stand still.",
+        "The recommender finishes no round, or is gone: recommendations stand still.",
     ),
     Alert(
         "PlumblineUsageNotRead",
@@ -117,7 +122,7 @@ ALERTS: Final = (
         _ROUNDS.format("vpa_updater"),
         5,
         Severity.WARNING,
-        "The updater finishes no round: pods keep sizes that are off.",
+        "The updater finishes no round, or is gone: pods keep sizes that are off.",
     ),
     Alert(
         "PlumblineEvictionBreakerOpen",

@@ -104,11 +104,21 @@ def test_rules_load() -> None:
 def test_alerts_fire(alert: Alert, tmp_path: Path) -> None:
     """An alert fires for what it is about, after its time, and for nothing else."""
     fires, quiet = CASES[alert.name]
-    cases = [
-        _case(fires, alert, [MINUTES]),
-        _case(quiet, alert, []),
-    ]
-    file = tmp_path / "alerts.test.yaml"
+    _try([_case(fires, alert, [MINUTES]), _case(quiet, alert, []), _case({}, alert, [])], tmp_path)
+
+
+@pytest.mark.parametrize("process", ["recommender", "updater"])
+def test_who_is_gone_is_missed(process: str, tmp_path: Path) -> None:
+    """A process that tells nothing any more, or starts again and again, finishes no round."""
+    alert = next(one for one in ALERTS if one.name == f"Plumbline{process.title()}Behind")
+    rounds = f'vpa_{process}_execution_latency_seconds_count{{step="total"}}'
+    alive = {'up{pod="a"}': "1x120"}
+    _try([_case({rounds: "0+1x30 _x90", **alive}, alert, [MINUTES])], tmp_path)
+
+
+def _try(cases: list[dict[str, object]], folder: Path) -> None:
+    """Let promtool see what becomes of cases."""
+    file = folder / "alerts.test.yaml"
     document = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
 
