@@ -33,14 +33,21 @@ _FILLED: Final[Mapping[str, str]] = {
     "failurePolicy: Ignore": f"failurePolicy: {{{{ {_HOOKS}.failurePolicy }}}}",
     "timeoutSeconds: 5": f"timeoutSeconds: {{{{ {_HOOKS}.timeoutSeconds }}}}",
     "labels: ADMISSION": "labels:\n"
-    '    {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}',
+    '    {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}\n'
+    f"  {{{{- if not {_ADMISSION}.registerWebhook }}}}\n"
+    "  annotations:\n"
+    "    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/plumbline-webhook\n"
+    "  {{- end }}",
 }
 # When rights that depend on a flag are granted.
 _ELECTS: Final = {
     component: f'include "plumbline.elects" .Values.{component}'
     for component in ("recommender", "updater")
 }
-_OWN_CERTIFICATES: Final = f"not {_ADMISSION}.certManager.enabled"
+_NOT_WITH: Final = {
+    "--tls-cert-dir": f"not {_ADMISSION}.certManager.enabled",
+    "--register-webhook=false": f"{_ADMISSION}.registerWebhook",
+}
 
 
 def templates() -> str:
@@ -60,8 +67,8 @@ def _rule(right: Right, component: str) -> str:
     text = yaml_text([right.rule()])
     if right.only_with == "--leader-elect":
         return f"{{{{- if {_ELECTS[component]} }}}}\n{text}{{{{- end }}}}\n"
-    if right.not_with == "--tls-cert-dir":
-        return f"{{{{- if {_OWN_CERTIFICATES} }}}}\n{text}{{{{- end }}}}\n"
+    if right.not_with:
+        return f"{{{{- if {_NOT_WITH[right.not_with]} }}}}\n{text}{{{{- end }}}}\n"
     return text
 
 

@@ -27,7 +27,9 @@ def needed(component: str, words: Sequence[str]) -> tuple[Right, ...]:
 def _is_used(right: Right, words: Sequence[str]) -> bool:
     if right.only_with and not _is_set(words, right.only_with):
         return False
-    return not (right.not_with and _text(words, right.not_with))
+    name, _, value = right.not_with.partition("=")
+    told = _text(words, name)
+    return told not in _NO if value == "false" else not told
 
 
 def _named(right: Right, words: Sequence[str]) -> Right:
@@ -53,4 +55,5 @@ def _text(words: Sequence[str], name: str) -> str:
     return found
 
 
+_NO = ("0", "f", "F", "false", "FALSE", "False")
 _YES = ("1", "t", "T", "true", "TRUE", "True")

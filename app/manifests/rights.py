@@ -41,7 +41,7 @@ class Right:
     reach: Reach = Reach.EVERYWHERE
     named_by: str = ""  # the flag that gives the object another name
     only_with: str = ""  # the flag without which nobody uses it
-    not_with: str = ""  # the flag with which nobody uses it
+    not_with: str = ""  # the flag, or its value, with which nobody uses it
 
     def rule(self) -> Json:
         """Return it as a role holds it."""
@@ -87,12 +87,19 @@ def _own_certificates() -> tuple[Right, ...]:
     return make, replace(make, verbs=_RENEW, names=("vpa-tls-certs",))
 
 
+_REGISTERS_NOT: Final = "--register-webhook=false"
 _WEBHOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _ADMISSION: Final = (
     Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
     Right("", ("limitranges",), _WATCH, "keep pods within them"),
     *_owners(_READ),
-    Right("admissionregistration.k8s.io", _WEBHOOKS, ("create",), "register the webhook"),
+    Right(
+        "admissionregistration.k8s.io",
+        _WEBHOOKS,
+        ("create",),
+        "register the webhook",
+        not_with=_REGISTERS_NOT,
+    ),
     Right(
         "admissionregistration.k8s.io",
         _WEBHOOKS,
@@ -100,8 +107,15 @@ _ADMISSION: Final = (
         "keep the registration as it should be, and its CA",
         ("vpa-webhook-config",),
         named_by="--webhook-config-name",
+        not_with=_REGISTERS_NOT,
     ),
-    Right("", ("events",), ("create",), "tell that somebody changed the registration"),
+    Right(
+        "",
+        ("events",),
+        ("create",),
+        "tell that somebody changed the registration",
+        not_with=_REGISTERS_NOT,
+    ),
     *_lease(
         "vpa-admission-controller",
         "tell the updater that pods are admitted",

@@ -20,6 +20,10 @@ EVERY_VALUE = Path(__file__).with_name("every_value.yaml")
 CHARTS: Mapping[str, Sequence[str]] = {
     "default": (),
     "own issuer": ("admissionController.certManager.enabled=true",),
+    "registered by others": (
+        "admissionController.certManager.enabled=true",
+        "admissionController.registerWebhook=false",
+    ),
     "no election": (
         *("recommender.leaderElection.enabled=false", "recommender.replicas=1"),
         *("updater.leaderElection.enabled=false", "updater.replicas=1"),

@@ -115,6 +115,19 @@ def wrongly_granted(documents: list[Json]) -> Iterator[str]:
                 yield f"{component}: {kind}"
 
 
+def test_registered_by_others() -> None:
+    """Without registration the webhook has no say in who is asked; cert-manager brings its CA."""
+    found = charted(*CHARTS["registered by others"])
+    rules = [rule for item in found for rule in item.get("rules", ())]
+    hooks = [item for item in found if "webhooks" in item]
+    (certificate,) = (item for item in found if item["metadata"]["name"] == "plumbline-webhook")
+
+    assert [each for each in rules if "admissionregistration.k8s.io" in each["apiGroups"]] == []
+    assert {
+        item["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] for item in hooks
+    } == {f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"}
+
+
 def test_releases_leave_each_other_alone() -> None:
     """No object of the whole cluster belongs to two releases; each webhook knows its own."""
     first, second = charted(), charted(release="blue", namespace="autoscaling")
@@ -159,6 +172,7 @@ def test_a_second_recommender_fits_in() -> None:
         pytest.param(
             "updater.leaderElection.enabled=false", "replicas must be 1", id="two leaders"
         ),
+        pytest.param("admissionController.registerWebhook=false", "certManager", id="no CA"),
         pytest.param("recommender.tolerations[0]=x", "tolerations", id="no toleration"),
         pytest.param("recommender.resources.memory=1Gi", "'memory'", id="no resources"),
         pytest.param("fullnameOverride=A_b", "fullnameOverride", id="no name"),

@@ -37,7 +37,7 @@ from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import prometheus
 from tests.acceptance.space import Box, Space, template
-from tests.acceptance.templates import AS_THE_BASE, DEPLOY, charted, kustomized, tool
+from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
 from tests.cluster.api import SERVICE_ACCOUNTS, Json
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
@@ -230,6 +230,23 @@ def test_certificates_of_others(installed: Installed) -> None:
         return made.ca_pem in b64decode(hook["clientConfig"]["caBundle"]).decode()
 
     eventually(is_trusted, "the webhook is trusted by this CA", seconds=SECONDS)
+
+
+def test_registered_by_others(installed: Installed) -> None:
+    """Nor does it need any right on webhook configurations where these are others' to keep."""
+    admin = installed.admin
+    found = charted(*AS_THE_BASE, *CHARTS["registered by others"])
+    for component in COMPONENTS:
+        admin.delete(DEPLOYMENTS, NAMESPACE, f"vpa-{component}")
+    eventually(lambda: not admin.list(PODS, NAMESPACE), "the former pods are gone", seconds=SECONDS)
+
+    log = installed.plane.audit_log
+    former = asked(log)
+
+    assert installed.apply(found) == []
+    installed.start()
+    eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
+    assert forbidden(asked(log) - former) == []
 
 
 def helm(installed: Installed, *words: str) -> str:

@@ -70,6 +70,18 @@ def test_objects_of_another_name() -> None:
     assert ("green",) in about(found, "leases")
 
 
+@pytest.mark.parametrize("word", ["false", "0", "F"])
+def test_registration_by_others(word: str) -> None:
+    """Who does not register has no right on any webhook configuration, nor to tell of changes."""
+    found = needed("admission-controller", (f"--register-webhook={word}",))
+
+    assert about(found, "mutatingwebhookconfigurations") == about(found, "events") == []
+    assert about(found, "secrets")
+    assert (
+        needed("admission-controller", ("--register-webhook=1",)) == RIGHTS["admission-controller"]
+    )
+
+
 def test_certificates_of_others() -> None:
     """Who is given certificates has no Secret of its own; registration is still by one replica."""
     found = needed("admission-controller", ("--tls-cert-dir=/etc/tls-certs",))

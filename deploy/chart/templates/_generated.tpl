@@ -48,6 +48,7 @@
   - '*/scale'
   verbs:
   - get
+{{- if .Values.admissionController.registerWebhook }}
 - apiGroups:
   - admissionregistration.k8s.io
   resources:
@@ -55,6 +56,8 @@
   - validatingwebhookconfigurations
   verbs:
   - create
+{{- end }}
+{{- if .Values.admissionController.registerWebhook }}
 - apiGroups:
   - admissionregistration.k8s.io
   resources:
@@ -65,12 +68,15 @@
   verbs:
   - get
   - update
+{{- end }}
+{{- if .Values.admissionController.registerWebhook }}
 - apiGroups:
   - ''
   resources:
   - events
   verbs:
   - create
+{{- end }}
 {{- end -}}
 {{- define "plumbline.rules.admission-controller.Role" -}}
 - apiGroups:
@@ -414,6 +420,10 @@ metadata:
   name: {{ include "plumbline.fullname" . }}-webhook-config
   labels:
     {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}
+  {{- if not .Values.admissionController.registerWebhook }}
+  annotations:
+    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/plumbline-webhook
+  {{- end }}
 webhooks:
 - name: vpa.k8s.io
   admissionReviewVersions:
@@ -471,6 +481,10 @@ metadata:
   name: {{ include "plumbline.fullname" . }}-webhook-config
   labels:
     {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}
+  {{- if not .Values.admissionController.registerWebhook }}
+  annotations:
+    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/plumbline-webhook
+  {{- end }}
 webhooks:
 - name: validate.vpa.k8s.io
   admissionReviewVersions:
