@@ -68,51 +68,60 @@ def _cpu_boost() -> Schema:
         never lowers a request. The CPU limit grows in proportion; with controlledValues
         RequestsOnly it stays, and the request stays below it. Leave cpu out to boost nothing.
         """,
-        {
-            "type": string(
-                """
-                How much more CPU. Each type needs the field of its own name and allows no other.
-                - Factor: the CPU request times `factor`.
-                - Quantity: the CPU request plus `quantity`.
-                """,
-                choices=BoostType,
-            ),
-            "factor": integer(
-                """
-                Multiplier of the CPU request for type Factor, a whole number from 1. A request of
-                200m with factor 3 starts at 600m. 1 boosts nothing, which is how one container
-                opts out of spec.startupBoost.
-                """,
-                bits=32,
-                minimum=1,
-            ),
-            "quantity": quantity(
-                """
-                CPU added to the request for type Quantity, in whole millicores, such as 500m or
-                "2". A request of 200m with quantity 500m starts at 700m.
-                """
-            ),
-            "duration": string(
-                """
-                How long the boost goes on after the pod has become Ready, as a sum of numbers
-                with units h, m, s, ms, us or ns: 10s, 1m30s, 1.5h, or 0. Never negative. Default
-                0: it ends as soon as the pod is Ready. A container policy whose boost names no
-                time uses that of spec.startupBoost. Give the container a readiness or startup
-                probe, otherwise Ready comes long before the program is warm.
-                """,
-                pattern=DURATION_PATTERN,
-            ),
-            "durationSeconds": integer(
-                """
-                The same as duration, in whole seconds from 0. Use one of the two, never both.
-                """,
-                bits=32,
-                minimum=0,
-            ),
-        },
+        _amount() | _duration(),
         required=("type",),
         rules=CPU_BOOST_RULES,
     )
+
+
+def _amount() -> dict[str, Schema]:
+    return {
+        "type": string(
+            """
+            How much more CPU. Each type needs the field of its own name and allows no other.
+            - Factor: the CPU request times `factor`.
+            - Quantity: the CPU request plus `quantity`.
+            """,
+            choices=BoostType,
+        ),
+        "factor": integer(
+            """
+            Multiplier of the CPU request for type Factor, a whole number from 1. A request of
+            200m with factor 3 starts at 600m. 1 boosts nothing, which is how one container
+            opts out of spec.startupBoost.
+            """,
+            bits=32,
+            minimum=1,
+        ),
+        "quantity": quantity(
+            """
+            CPU added to the request for type Quantity, in whole millicores, such as 500m or
+            "2". A request of 200m with quantity 500m starts at 700m.
+            """
+        ),
+    }
+
+
+def _duration() -> dict[str, Schema]:
+    return {
+        "duration": string(
+            """
+            How long the boost goes on after the pod has become Ready, as a sum of numbers
+            with units h, m, s, ms, us or ns: 10s, 1m30s, 1.5h, or 0. Never negative. Default
+            0: it ends as soon as the pod is Ready. A container policy whose boost names no
+            time uses that of spec.startupBoost. Give the container a readiness or startup
+            probe, otherwise Ready comes long before the program is warm.
+            """,
+            pattern=DURATION_PATTERN,
+        ),
+        "durationSeconds": integer(
+            """
+            The same as duration, in whole seconds from 0. Use one of the two, never both.
+            """,
+            bits=32,
+            minimum=0,
+        ),
+    }
 
 
 def _container_policy() -> Schema:

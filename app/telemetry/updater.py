@@ -126,9 +126,7 @@ class UpdaterMetrics:
         self._failed_evictions = families.counter(
             "failed_eviction_attempts_total",
             "Evictions that did not succeed.",
-            *by_mode,
-            "reason",
-            *_VPA,
+            *(*by_mode, "reason", *_VPA),
         )
         self._resized = families.counter(
             "in_place_updated_pods_total", "Resized pods.", *by_size, *_VPA
@@ -136,15 +134,12 @@ class UpdaterMetrics:
         self._failed_resizes = families.counter(
             "failed_in_place_update_attempts_total",
             "Resizes that did not succeed.",
-            *by_size,
-            "reason",
-            *_VPA,
+            *(*by_size, "reason", *_VPA),
         )
         self._infeasible = families.counter(
             "in_place_infeasible_skip_pods_total",
             "Pods left alone because their node refused the same resize before.",
-            *by_size,
-            *_VPA,
+            *(*by_size, *_VPA),
         )
         self._lease_trouble = families.counter(
             "admission_controller_status_invalid_total",

@@ -249,7 +249,19 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
         tags=["recommendations"],
         dependencies=[Security(_BEARER)],  # for the documentation; the guard reads it
     )
+    _add_lists(router, found, desk)
+    _add_single_ones(router, found, desk)
 
+    @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
+    async def nothing(request: Request, rest: str) -> Response:
+        if request.method != "GET":
+            raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
+        raise Refusal(404, f"there is no path /v1/{rest}", field="path")
+
+    return router
+
+
+def _add_lists(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
     @router.get("/recommendations", response_model=Page)
     async def all_recommendations(
         caller: Caller, explain: Explain = False, limit: Limit = 0, after: After = ""
@@ -274,6 +286,8 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
         )
         return await desk.answer(asked, caller.known)
 
+
+def _add_single_ones(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
     @router.get("/namespaces/{namespace}/recommendations/{name}", response_model=Recommendation)
     async def recommendation(
         caller: Caller, namespace: Place, name: Name, explain: Explain = False
@@ -289,11 +303,3 @@ def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
         """What a running pod would get if it were created now, sized as the webhook does it."""
         asked = partial(found.pod, caller.authorization, namespace, name, explains=explain)
         return await desk.answer(asked, caller.known)
-
-    @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
-    async def nothing(request: Request, rest: str) -> Response:
-        if request.method != "GET":
-            raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
-        raise Refusal(404, f"there is no path /v1/{rest}", field="path")
-
-    return router

@@ -123,26 +123,36 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
         around.clock,
     )
     updater = Updater(sources, hands, RoundRules(settings.loop.interval, is_dry))
-    boosts = None
-    if Gate.CPU_STARTUP_BOOST in settings.deciding.gates and not is_dry:
-        boosts = Boosts(
-            _decider(settings, rules, around),
-            Carrier(doors, notebook, rules, _boost_workers(settings)),
-            notebook,
-            around.snapshot,
-            lambda: around.may_act() and around.is_known(),
-            around.clock,
-        )
+    boosts = _boosts(settings, rules, around, doors, notebook)
     return Team(updater, boosts, journal, summaries, notebook, hands.carrier)
+
+
+def _boosts(
+    settings: UpdaterSettings,
+    rules: UpdateRules,
+    around: Surroundings,
+    doors: Doors,
+    notebook: Notebook,
+) -> Boosts | None:
+    """Return what ends boosts, None if nobody is to."""
+    if Gate.CPU_STARTUP_BOOST not in settings.deciding.gates or settings.loop.dry_run:
+        return None
+    return Boosts(
+        _decider(settings, rules, around),
+        Carrier(doors, notebook, rules, _boost_workers(settings)),
+        notebook,
+        around.snapshot,
+        lambda: around.may_act() and around.is_known(),
+        around.clock,
+    )
 
 
 def _boost_workers(settings: UpdaterSettings) -> int:
     acting = settings.acting
     if settings.deciding.parity.is_whole:
         return acting.boost_workers
-    return max(
-        acting.boost_workers, acting.concurrency
-    )  # pods that start together are due together
+    # Pods that start together are due together.
+    return max(acting.boost_workers, acting.concurrency)
 
 
 def _decider(settings: UpdaterSettings, rules: UpdateRules, around: Surroundings) -> Decider:
