@@ -7,23 +7,23 @@ annotations of others, webhooks of other names, fields that this program does no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-Document = dict[str, Any]
+from app.model.fields import Json, Object
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
     """The object to be written, and the paths at which the live one differs from it."""
 
-    body: Document
+    body: Json
     differences: tuple[str, ...]
 
 
-def align(live: Document, wanted: Document) -> Alignment:
+def align(live: Json, wanted: Json) -> Alignment:
     """Return the live object with our fields as wanted."""
     labels, found = _labels(_mapping(live, "metadata"), _mapping(wanted, "metadata"))
     webhooks, more = _webhooks(live.get("webhooks"), wanted["webhooks"])
@@ -31,9 +31,7 @@ def align(live: Document, wanted: Document) -> Alignment:
     return Alignment({**live, "metadata": metadata, "webhooks": webhooks}, (*found, *more))
 
 
-def drift_event(
-    live: Document, differences: Sequence[str], now: datetime, reporter: str
-) -> Document:
+def drift_event(live: Json, differences: Sequence[str], now: datetime, reporter: str) -> Json:
     """Return the Event that tells of a configuration that somebody changed."""
     metadata = _mapping(live, "metadata")
     micros = int(now.timestamp() * 1_000_000)
@@ -64,18 +62,18 @@ def drift_event(
     }
 
 
-def _mapping(holder: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _mapping(holder: Object, key: str) -> Json:
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _labels(live: Document, wanted: Document) -> tuple[dict[str, Any], list[str]]:
+def _labels(live: Json, wanted: Json) -> tuple[Json, list[str]]:
     have, want = _mapping(live, "labels"), _mapping(wanted, "labels")
     found = [f"metadata.labels[{key}]" for key, value in want.items() if have.get(key) != value]
     return {**have, **want}, found
 
 
-def _webhooks(live: object, wanted: Sequence[Document]) -> tuple[list[Any], list[str]]:
+def _webhooks(live: object, wanted: Sequence[Json]) -> tuple[list[Any], list[str]]:
     """Replace ours where they stand, add those that are missing, keep the others."""
     entries = live if isinstance(live, list) else []
     missing = {hook["name"]: hook for hook in wanted}
@@ -89,7 +87,7 @@ def _webhooks(live: object, wanted: Sequence[Document]) -> tuple[list[Any], list
     return [*merged, *missing.values()], found
 
 
-def _differences(live: Document, wanted: Document) -> list[str]:
+def _differences(live: Json, wanted: Json) -> list[str]:
     prefix = f"webhooks[{wanted['name']}]"
     found = []
     for key, value in wanted.items():
@@ -102,7 +100,7 @@ def _differences(live: Document, wanted: Document) -> list[str]:
     return found
 
 
-def _client_differences(prefix: str, live: object, wanted: Document) -> list[str]:
+def _client_differences(prefix: str, live: object, wanted: Json) -> list[str]:
     have = live if isinstance(live, dict) else {}
     keys = dict.fromkeys([*wanted, *have])
     return [f"{prefix}.{key}" for key in keys if have.get(key) != wanted.get(key)]

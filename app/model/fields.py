@@ -16,6 +16,7 @@ from app.model.errors import BadObject, BadQuantity
 from app.model.quantity import Quantity
 
 Object = Mapping[str, Any]
+Json = dict[str, Any]  # an object that is made here
 
 _NONE: Object = {}
 _TOO_LONG = 10**20

@@ -166,9 +166,6 @@ class ContainerPolicy:
         return self.controlled_values == ControlledValues.REQUESTS_ONLY
 
 
-DEFAULT_POLICY = ContainerPolicy()
-
-
 @dataclass(frozen=True, slots=True)
 class ContainerRecommendation:
     """What one container should request."""

@@ -9,7 +9,8 @@ from typing import Final, Protocol
 import orjson
 
 from app.core.recommendation.checkpoints import to_json
-from app.core.recommendation.status import Json, status_json, status_of
+from app.core.recommendation.status import status_json, status_of
+from app.model.fields import Json
 from app.simulator.replay import Look
 
 CSV_HEADER: Final = b"time,namespace,vpa,container,cpu_millicores,memory_bytes\n"

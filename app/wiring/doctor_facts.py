@@ -17,7 +17,7 @@ from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
 from app.core.checkup.components import ADMISSION, flag, ours
-from app.core.checkup.facts import OWN_SECRET, Facts, Json, Pods, Trial, Tried
+from app.core.checkup.facts import OWN_SECRET, Facts, Pods, Trial, Tried
 from app.core.checkup.findings import Unasked
 from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
@@ -26,7 +26,7 @@ from app.manifests.needs import needed
 from app.manifests.rights import RIGHTS, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
-from app.model.fields import object_at, time_at
+from app.model.fields import Json, object_at, time_at
 from app.model.lookups import Lookup
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.adapters.kube import KubeCluster
-from app.core.checkup.facts import Access, Json
+from app.core.checkup.facts import Access
 from app.manifests.rights import OPTIONS, Reach, Right
+from app.model.fields import Json
 from app.ports import SECRETS, Resource
 
 _ASKERS: Final = 8  # side by side

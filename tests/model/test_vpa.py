@@ -10,7 +10,6 @@ from hypothesis import given
 from app.model.errors import BadObject, BadQuantity
 from app.model.kinds import ObjectKey
 from app.model.vpa import (
-    DEFAULT_POLICY,
     ContainerPolicy,
     CpuBoost,
     EvictionRequirement,
@@ -183,8 +182,8 @@ def test_questions_to_a_policy() -> None:
     """Off and RequestsOnly are asked for by name; nothing said is neither."""
     assert make.policy(values="RequestsOnly").requests_only
     assert make.policy(mode="Off").is_off
-    assert not DEFAULT_POLICY.requests_only
-    assert not DEFAULT_POLICY.is_off
+    assert not ContainerPolicy().requests_only
+    assert not ContainerPolicy().is_off
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ so two pods with equal signatures cannot get different sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from app.model.errors import BadObject
-from app.model.fields import Object, labels_at, object_at, objects_at, text_at
+from app.model.fields import Json, Object, labels_at, object_at, objects_at, text_at
 from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.pods import Pod, read_pod
 
@@ -67,7 +67,7 @@ def read_applicant(item: Object, namespace: str) -> Applicant:
     is_bare = metadata.get("annotations") is None
     if not is_bare:
         labels_at(metadata, "annotations", "metadata")
-    sized: dict[str, Any] = {"resources": spec.get("resources")}
+    sized: Json = {"resources": spec.get("resources")}
     for key in _OF_SPEC:
         if spec.get(key) is not None:
             containers = objects_at(spec, key, "spec")
@@ -76,7 +76,7 @@ def read_applicant(item: Object, namespace: str) -> Applicant:
     return Applicant(namespace, _bytes(origin), _bytes((is_bare, sized)), metadata, sized)
 
 
-def _picked(found: Object, keys: tuple[str, ...]) -> dict[str, Any]:
+def _picked(found: Object, keys: tuple[str, ...]) -> Json:
     return {key: found[key] for key in keys if key in found}
 
 

@@ -7,17 +7,14 @@ limit. What did not happen is told with its reason, or left out where there is n
 
 from __future__ import annotations
 
-from typing import Any
-
 from app.core.admission.mutate import ContainerVerdict, PodVerdict
 from app.core.boost import Boosted, Ceiling, Refusal
 from app.core.matching import Match
 from app.core.scaling import CPU, SIZED, in_order, limits_follow
+from app.model.fields import Json
 from app.model.pods import Container
 from app.model.quantity import Quantity
 from app.model.vpa import Vpa
-
-Json = dict[str, Any]
 
 _CEILINGS = {
     Ceiling.FLAG: "--max-allowed-cpu-boost",

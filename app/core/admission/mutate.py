@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -23,7 +23,7 @@ from app.core.matching import Match, Unknown
 from app.core.scaling import CPU
 from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
 from app.model.errors import BadObject
-from app.model.fields import as_object
+from app.model.fields import Object, as_object
 from app.model.gates import Gate, Gates
 from app.model.limits import NamespaceLimits
 from app.model.lookups import LookedUp
@@ -59,9 +59,9 @@ class PodSizes:
 
     reason: str
     containers: tuple[ContainerVerdict, ...]
-    patch: Sequence[Mapping[str, Any]]
+    patch: Sequence[Object]
     encoded: str  # the patch as it goes over the wire
-    changes: Mapping[str, Any]  # values by path, without our own marks
+    changes: Object  # values by path, without our own marks
 
 
 class PodVerdict(NamedTuple):
@@ -79,7 +79,7 @@ class PodVerdict(NamedTuple):
         return self.sizes.containers if self.sizes else ()
 
     @property
-    def patch(self) -> Sequence[Mapping[str, Any]]:
+    def patch(self) -> Sequence[Object]:
         """The operations that bring it about."""
         return self.sizes.patch if self.sizes else ()
 

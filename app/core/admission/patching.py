@@ -7,16 +7,14 @@ never replaced, for it may hold more than requests and limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from app.core.boost import Boosted
 from app.core.scaling import CPU, in_order
 from app.core.sizing import Sizes
-from app.model.patches import add, pointer
+from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
-
-Operation = Mapping[str, Any]
 
 _PLAIN_NAMES = {"cpu": "/cpu", "memory": "/memory"}
 

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
+
+from app.model.fields import Json
 
 _LONGEST_SHOWN: Final = 256  # characters of a value; a refusal shall not be as long as its object
 _MOST_TOLD: Final = 100  # problems; nobody reads more, and an answer too long is no answer
@@ -137,7 +139,7 @@ def settle(found: Iterable[Finding], before: Iterable[Finding]) -> Verdicts:
             yield item.problem
 
 
-def denial(problems: Sequence[Problem], kind: str, group: str, name: str) -> dict[str, Any]:
+def denial(problems: Sequence[Problem], kind: str, group: str, name: str) -> Json:
     """Return the metav1 Status that refuses an object."""
     texts = first(list(dict.fromkeys(map(str, problems))), _MOST_TOLD)
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

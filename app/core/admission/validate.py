@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from app.core.admission.check_spec import spec_findings
 from app.core.admission.overlap import Disjointness, overlap_findings, wanted
 from app.core.admission.problems import STORED_TOO, Caution, Problem, denial, first
 from app.core.admission.written import Written, is_exempt, read_written
+from app.model.fields import Object
 from app.model.gates import Gates
 from app.model.review import Answer, Request
 from app.model.vpa import UpdateMode, Vpa
@@ -61,7 +62,7 @@ class VpaVerdict:
     reason: VpaReason
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
-    patch: tuple[Mapping[str, Any], ...] = ()
+    patch: tuple[Object, ...] = ()
     claim: Vpa | None = None  # takes pods from now on, to be noted until it is stored
 
     @property
@@ -139,7 +140,7 @@ def _warnings(found: Iterable[Problem | Caution]) -> tuple[str, ...]:
     return tuple(first(texts, _MOST_WARNINGS))
 
 
-def _defaults(request: Request, vpa: Vpa) -> tuple[Mapping[str, Any], ...]:
+def _defaults(request: Request, vpa: Vpa) -> tuple[Object, ...]:
     """Write out the default update policy; a VPA without any spec has no place for it."""
     spec = request.new.get("spec") if isinstance(request.new, dict) else None
     if vpa.update_policy is not None or spec is None:

@@ -6,13 +6,12 @@ kept and the rest is read without the selector, so that every problem can be tol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from app.core.admission.problems import PREFIXES, ErrorKind, Problem, unreadable
 from app.model.errors import BadObject, BadQuantity
-from app.model.fields import as_object, object_at
+from app.model.fields import Json, Object, as_object, object_at
 from app.model.review import Request
 from app.model.selectors import syntax_problems
 from app.model.vpa import Vpa, read_vpa
@@ -119,5 +118,5 @@ def _keeps_all_but_metadata(request: Request) -> bool:
         return False
 
 
-def _without_metadata(item: Mapping[str, Any]) -> dict[str, Any]:
+def _without_metadata(item: Object) -> Json:
     return {key: value for key, value in item.items() if key != "metadata"}

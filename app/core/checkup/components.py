@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from app.core.checkup.facts import Facts, Json
+from app.core.checkup.facts import Facts
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.model.fields import Json
 
 ADMISSION: Final = "admission-controller"
 COMPONENTS: Final = (ADMISSION, "recommender", "updater")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from app.core.checkup.facts import Facts, Json
+from app.core.checkup.facts import Facts
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.model.fields import Json
 
 _FIX: Final = "plumbline manifests crd | kubectl apply --server-side --force-conflicts -f -"
 _MOST_NAMED: Final = 3

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from app.core.checkup.findings import Unasked
 from app.core.reporting.members import FoundByNamespace
 from app.model.certificates import Generation
+from app.model.fields import Json
 from app.model.snapshot import Snapshot
 
-Json = dict[str, Any]
 Objects = Sequence[Json] | Unasked
 
 

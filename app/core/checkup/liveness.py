@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.core.checkup.components import ADMISSION, flag, logs_of, ours, place_of
-from app.core.checkup.facts import Facts, Json
+from app.core.checkup.facts import Facts
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.core.rotation import defect
 from app.model.amounts import span
 from app.model.errors import BadObject
-from app.model.fields import object_at, time_at
+from app.model.fields import Json, object_at, time_at
 
 HEARTBEAT: Final = "vpa-admission-controller"
 # By process; upstream's charts and manifests do not agree on one name.

@@ -8,7 +8,8 @@ from typing import Final
 
 from app.core.checkup.components import ADMISSION, place_of
 from app.core.checkup.components import ours as ours_of
-from app.core.checkup.facts import Facts, Json
+from app.core.checkup.facts import Facts
+from app.model.fields import Json
 
 _HOME: Final = "kube-system"  # that the documents name
 _CHART: Final = "deploy/chart"

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.core.checkup.components import ADMISSION, logs_of, ours, place_of
-from app.core.checkup.facts import Facts, Json, Trial, Tried
+from app.core.checkup.facts import Facts, Trial, Tried
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.core.checkup.mending import with_flag
 from app.core.checkup.scopes import are_apart, is_asked, named
 from app.model.certificates import Generation, fingerprints
+from app.model.fields import Json
 
 HOOK: Final = "vpa.k8s.io"  # by this name any webhook for VPAs is known
 _JUDGE: Final = f"validate.{HOOK}"  # ours alone

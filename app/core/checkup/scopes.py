@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from app.core.checkup.facts import Json
+from app.model.fields import Json
 
 _NAME: Final = "kubernetes.io/metadata.name"  # the label that the API server gives by itself
 _Demand = tuple[str, str, frozenset[str]]  # key, operator, values

@@ -31,6 +31,7 @@ from app.core.recommendation.moments import (
 from app.model import patches
 from app.model.errors import BadObject
 from app.model.fields import (
+    Json,
     Object,
     integer_at,
     object_at,
@@ -52,8 +53,6 @@ _MOST_COUNT: Final = 2**62
 _MOST_BYTES: Final = 2**62
 _KILLS_BYTES: Final = 64 * 1024  # open windows take up to 160 KiB, the rest is for others
 _KILL_BYTES: Final = 16  # of a kill, beside the name of its pod
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

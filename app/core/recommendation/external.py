@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.policy import CPU, MEMORY
-from app.model.fields import Object, labels_at, objects_at
+from app.model.fields import Json, Object, labels_at, objects_at
 from app.model.pods import Pod
 
 _OVER: Final = ("Succeeded", "Failed")
-
-Item = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def external_questions(
     return list(found.values())
 
 
-def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRules) -> list[Item]:
+def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRules) -> list[Json]:
     """Return what an answer tells; values that name no container are left out.
 
     Raises:
@@ -83,9 +81,9 @@ def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRu
 
 def strict_items(
     answers: Sequence[tuple[ExternalQuestion, Object]], rules: ExternalRules
-) -> list[Item]:
+) -> list[Json]:
     """Return one item for each pod, at the time of the first value of its last answer."""
-    found: dict[tuple[str, str], Item] = {}
+    found: dict[tuple[str, str], Json] = {}
     for question, answer in answers:
         containers = found.get((question.namespace, question.pod), {}).get("containers", [])
         usage = {one["name"]: one["usage"] for one in containers}
@@ -105,7 +103,7 @@ def _named(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Object]]
             yield name, value
 
 
-def _item(question: ExternalQuestion, containers: list[Item], value: Object) -> Item:
+def _item(question: ExternalQuestion, containers: list[Json], value: Object) -> Json:
     window = value.get("window")
     return {
         "metadata": {"namespace": question.namespace, "name": question.pod},

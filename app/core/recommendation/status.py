@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Final
 
 from app.model.conditions import Condition
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation, Vpa
-
-Json = dict[str, Any]
 
 NO_PODS_MATCHED: Final = "NoPodsMatched"
 _NO_PODS_TEXT: Final = "No pods match this VPA object"

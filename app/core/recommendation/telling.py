@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.explaining import (
@@ -24,9 +24,8 @@ from app.core.recommendation.explaining import (
 from app.core.recommendation.policy import CPU, MEMORY
 from app.core.recommendation.rules import RecommenderRules
 from app.model.conditions import Condition
+from app.model.fields import Json
 from app.model.vpa import ContainerRecommendation, Quantities, Vpa
-
-Json = dict[str, Any]
 
 _UNITS: Final = {CPU: "millicores", MEMORY: "bytes"}
 _FLAG: Final = "--container-recommendation-max-allowed-"

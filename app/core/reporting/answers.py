@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from app.core.reporting.history import ContainerKey, History
 from app.model.errors import BadObject
-from app.model.fields import Object, integer_at, object_at, objects_at, text_at, time_at
+from app.model.fields import Json, Object, integer_at, object_at, objects_at, text_at, time_at
 from app.model.objects import VPA_GROUP
-
-Json = dict[str, Any]
 
 _AMOUNTS = ("target", "lowerBound", "upperBound", "uncappedTarget")
 _MOST_SAMPLES = 2**63 - 1

@@ -7,9 +7,9 @@ pod has. A pod whose owner has no template that is known stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from app.model.fields import Object, labels_at, object_at, objects_at
+from app.model.fields import Json, Object, labels_at, object_at, objects_at
 from app.model.pods import (
     BOOST_ANNOTATION,
     IN_PLACE_ANNOTATION,
@@ -18,8 +18,6 @@ from app.model.pods import (
     Container,
     Resources,
 )
-
-Json = dict[str, Any]
 
 _OURS: Final = (OBSERVED_ANNOTATION, UPDATES_ANNOTATION, IN_PLACE_ANNOTATION)
 

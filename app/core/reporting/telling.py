@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from app.core.reporting.advice import UPDATES
 from app.core.reporting.outlook import Turn
 from app.core.reporting.standings import Standing
 from app.core.updating.telling import decision_json
 from app.model.conditions import Condition
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.model.vpa import Vpa
-
-Json = dict[str, Any]
 
 
 def standing_json(one: Standing) -> Json:

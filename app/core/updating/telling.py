@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from app.core.updating.decisions import Decision, Pair, PodChange
+from app.model.fields import Json
 from app.model.quantity import Quantity
-
-Json = dict[str, Any]
 
 
 def decision_json(decision: Decision) -> Json:
