@@ -43,7 +43,11 @@ _DEEDS: Final = {
     Action.RESIZE: What.RESIZE,
     Action.UNBOOST: What.UNBOOST,
 }
-_EVENTS: Final = {"EvictedByVPA": What.EVICT, "InPlaceResizedByVPA": What.RESIZE}
+_EVENTS: Final = {
+    "EvictedByVPA": What.EVICT,
+    "InPlaceResizedByVPA": What.RESIZE,
+    "BadLoad": What.REFUSE,  # by a kubelet of the cluster in memory
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,3 +53,12 @@ def test_what_is_not_taken_is_told(tmp_path: Path) -> None:
         assert list(refused) == ["VerticalPodAutoscaler wrong"]
         assert "spec.updatePolicy.updateMode" in refused["VerticalPodAutoscaler wrong"]
         assert [row.pods for row in scene.onlooker.view("", "").rows] == [0]
+
+
+def test_a_load_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A pod whose annotation nobody understands does not start; the screen says why."""
+    with running(tmp_path, workload(load="cpu: dayly 100m 1"), vpa()) as scene:
+        scene.advance(30)
+        refused = {one.why for one in scene.onlooker.news() if one.what is What.REFUSE}
+
+        assert refused == {"'cpu: dayly 100m 1' is no clause of a load"}
