@@ -7,17 +7,14 @@ maximum comes after its minimum and wins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.core.scaling import CPU, SIZED, scale
 from app.model.limits import Limits
 from app.model.pods import Container, Resources
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import ZERO, Quantities, Quantity
 from app.model.vpa import ContainerPolicy
-
-Quantities = Mapping[str, Quantity]
 
 
 @dataclass(frozen=True, slots=True)

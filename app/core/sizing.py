@@ -20,10 +20,8 @@ from app.core.fitting import fit_pod_limits, fit_pod_resources
 from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import ZERO, Quantities, Quantity
 from app.model.vpa import Vpa
-
-Quantities = Mapping[str, Quantity]
 
 OURS = SizingRules()
 

@@ -7,14 +7,12 @@ clusters give equal answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import ZERO, Quantities, Quantity
 from app.model.selectors import Selector
-
-Quantities = Mapping[str, Quantity]
 
 _SIZED = ("cpu", "memory")
 

@@ -24,10 +24,9 @@ from app.model.fields import (
     time_at,
 )
 from app.model.kinds import OwnerReference, controller_of, read_owners
-from app.model.quantity import Quantity
+from app.model.quantity import Quantities, Quantity
 from app.model.sharing import shared, shared_text
 
-Quantities = Mapping[str, Quantity]
 PodCondition = Condition
 
 BOOST_ANNOTATION = "vpaCpuStartupBoost/"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -122,6 +123,9 @@ class Quantity:
 
     def __str__(self) -> str:
         return self.spelling or _canonical(self.nano, self.format)
+
+
+Quantities = Mapping[str, Quantity]  # by resource
 
 
 ZERO: Final = Quantity(0)

@@ -31,10 +31,8 @@ from app.model.fields import (
     time_at,
 )
 from app.model.kinds import ObjectKey, target_key
-from app.model.quantity import Quantity
+from app.model.quantity import Quantities, Quantity
 from app.model.selectors import Selector
-
-Quantities = Mapping[str, Quantity]
 
 _INT64 = 2**63 - 1
 

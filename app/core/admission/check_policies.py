@@ -17,8 +17,8 @@ from app.core.admission.problems import (
     quoted,
     required,
 )
-from app.model.quantity import MAX_INT64, Quantity
-from app.model.vpa import ContainerPolicy, ControlledValues, Quantities, ScalingMode
+from app.model.quantity import MAX_INT64, Quantities, Quantity
+from app.model.vpa import ContainerPolicy, ControlledValues, ScalingMode
 
 _NANO_PER_UNIT: Final = 10**9
 

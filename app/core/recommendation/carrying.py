@@ -18,7 +18,8 @@ from app.core.recommendation.policy import CPU
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.status import VpaStatus
 from app.core.recommendation.tracked import TrackedVpa
-from app.model.vpa import ContainerRecommendation, Quantities, Recommendation
+from app.model.quantity import Quantities
+from app.model.vpa import ContainerRecommendation, Recommendation
 
 
 def carried(

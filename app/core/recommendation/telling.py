@@ -25,7 +25,8 @@ from app.core.recommendation.policy import CPU, MEMORY
 from app.core.recommendation.rules import RecommenderRules
 from app.model.conditions import Condition
 from app.model.fields import Json
-from app.model.vpa import ContainerRecommendation, Quantities, Vpa
+from app.model.quantity import Quantities
+from app.model.vpa import ContainerRecommendation, Vpa
 
 _UNITS: Final = {CPU: "millicores", MEMORY: "bytes"}
 _FLAG: Final = "--container-recommendation-max-allowed-"

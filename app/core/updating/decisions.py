@@ -6,13 +6,10 @@ shared between pods of the same shape, so a hundred thousand decisions stay chea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.model.quantity import Quantity
-
-Quantities = Mapping[str, Quantity]
+from app.model.quantity import Quantities, Quantity
 
 
 class Action(StrEnum):

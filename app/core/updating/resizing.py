@@ -16,8 +16,8 @@ from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import ContainerChange
 from app.core.updating.rules import UpdateRules
 from app.model.conditions import Condition
-from app.model.pods import Container, Pod, Quantities, Resources
-from app.model.quantity import Quantity
+from app.model.pods import Container, Pod, Resources
+from app.model.quantity import Quantities, Quantity
 
 PENDING = "PodResizePending"
 IN_PROGRESS = "PodResizeInProgress"

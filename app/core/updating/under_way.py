@@ -31,8 +31,8 @@ from app.core.updating.resize_wishes import (
 from app.core.updating.resizing import ResizeState, Stage, are_same, is_stuck
 from app.core.updating.shapes import Shape
 from app.core.updating.wishes import Assessment, Case, Wish
-from app.model.pods import Pod, Quantities
-from app.model.quantity import Quantity
+from app.model.pods import Pod
+from app.model.quantity import Quantities, Quantity
 
 
 def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
