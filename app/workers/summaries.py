@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 ANNOTATION: Final = "vpaUpdaterActing"
 
 _PAUSE_SECONDS: Final = 1.0
+_FAILED: Final = 500  # also where a webhook of one namespace fails for good
+_RESTING: Final = timedelta(seconds=30)  # of such a namespace, so that it holds up no other
 _WITHOUT_RIGHT: Final = timedelta(minutes=10)
 _LONGEST_LAG: Final = timedelta(minutes=2)  # of the watch
 
@@ -48,6 +50,7 @@ class Summaries:
         self._waiting: dict[tuple[str, str], _Words] = {}
         self._written: dict[tuple[str, str], tuple[_Words, datetime]] = {}  # lately
         self._until: datetime | None = None  # nothing is written before
+        self._resting: dict[str, datetime] = {}  # namespaces that fail, and since when
 
     def offer(self, vpas: Mapping[str, Vpa], decisions: Iterable[Decision]) -> None:
         """Have written what changed for the VPAs of a namespace."""
@@ -82,21 +85,30 @@ class Summaries:
                 for place, (words, at) in self._written.items()
                 if abs(now - at) < _LONGEST_LAG
             }
-        while self._until is None or now >= self._until:
+        self._resting = {
+            namespace: at for namespace, at in self._resting.items() if abs(now - at) < _RESTING
+        }
+        with self._lock:
+            places = list(self._waiting)
+        for place in places:
+            if self._until is not None and now < self._until:
+                break
             with self._lock:
-                if not self._waiting:
-                    break
-                place = next(iter(self._waiting))
-                words = self._waiting.pop(place)
+                words = None if place[0] in self._resting else self._waiting.pop(place, None)
+            if words is None:
+                continue
             try:
                 self._write(place, words, now)
             except Refused as error:
                 log.warning("VPAs not annotated, for want of a right", extra={"error": str(error)})
                 self._until = now + _WITHOUT_RIGHT
-            except (Unavailable, TooMany):
+            except (Unavailable, TooMany) as error:
                 with self._lock:
                     self._waiting.setdefault(place, words)
-                raise
+                if error.status != _FAILED:
+                    raise
+                log.debug("VPAs not annotated", extra={"vpa": "/".join(place), "error": str(error)})
+                self._resting[place[0]] = now
             except ClusterError as error:
                 if not isinstance(error, NotFound):
                     extra = {"vpa": "/".join(place), "error": str(error)}

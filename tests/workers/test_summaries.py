@@ -138,6 +138,28 @@ def test_trouble_delays() -> None:
     assert scene.text() is not None
 
 
+def test_a_namespace_that_takes_no_writes_holds_up_no_other() -> None:
+    """A webhook of somebody's may fail for each write there; it is tried again now and then."""
+    scene = Scene()
+    other = vpa("other")
+    other["metadata"]["namespace"] = "kube-system"
+    assert scene.sandbox.apply(other) == []
+    found = scene.sandbox.snapshot().of("kube-system").vpas
+    decision = Decision("uid", "kube-system", "pod", "other", Action.WAIT, Reason.MODE_OFF, "")
+    scene.offer(("web", Reason.MODE_OFF), ("db", Reason.MODE_OFF))
+    scene.summaries.offer(found, [decision])
+    scene.fail(Unavailable("failed calling webhook", status=500))
+    scene.tick()
+    written = scene.sandbox.snapshot().of("kube-system").vpas["other"].annotations.get(ANNOTATION)
+    assert (scene.text(), scene.text("db"), written is None) == (None, None, False)
+    scene.sandbox.advance(29)
+    scene.tick()
+    assert scene.text() is None
+    scene.sandbox.advance(1)
+    scene.tick()
+    assert (scene.text() is None, scene.text("db") is None) == (False, False)
+
+
 def test_without_the_right_nothing_is_tried_for_a_while() -> None:
     """One refusal is enough for ten minutes; then it is tried again."""
     scene = Scene()
