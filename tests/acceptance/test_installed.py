@@ -290,6 +290,7 @@ def test_going_back_leaves_vpas(installed: Installed) -> None:
         "kubectl get vpa -A",
     ):
         assert command in told
+    helm(installed, "upgrade", "vpa", str(DEPLOY / "chart"), "--reset-then-reuse-values")
     helm(installed, "uninstall", "vpa")
 
     assert admin.find(VPAS, "default", "vpa")

@@ -20,7 +20,7 @@ def with_rights(component: str, namespace: str, documents: Iterable[str], facts:
     """Return what grants a process the rights of some documents, and leaves the rest alone."""
     for item in ours_of(component, facts):
         if item["metadata"].get("namespace") == namespace and (release := _release(item)):
-            return f"helm upgrade {release} {_CHART} -n {namespace} --reuse-values"
+            return f"helm upgrade {release} {_CHART} -n {namespace} --reset-then-reuse-values"
     elsewhere = f" | sed 's/namespace: {_HOME}/namespace: {namespace}/'"
     moved = "" if namespace == _HOME else elsewhere
     printed = "; ".join(f"plumbline manifests {name}" for name in documents)
@@ -35,7 +35,7 @@ def with_flag(flag: str, value: str, facts: Facts) -> str:
     if not found:
         return f"plumbline admission {flag}"  # started by hand, wherever it is
     if release := _release(found[0]):
-        told = f"helm upgrade {release} {_CHART} -n {namespace} --reuse-values"
+        told = f"helm upgrade {release} {_CHART} -n {namespace} --reset-then-reuse-values"
         return f"{told} --set admissionController.{value}"
     operation = {"op": "add", "path": _ARGUMENTS, "value": flag}
     return f"kubectl -n {namespace} patch {about} --type=json -p '{json.dumps([operation])}'"

@@ -37,7 +37,10 @@ ADDED = '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "valu
             id="manifests elsewhere",
         ),
         pytest.param(
-            CHARTED, "vpa", "helm upgrade blue deploy/chart -n vpa --reuse-values", id="chart"
+            CHARTED,
+            "vpa",
+            "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values",
+            id="chart",
         ),
     ],
 )
@@ -57,7 +60,8 @@ def test_rights(facts: Facts, namespace: str, command: str) -> None:
         ),
         pytest.param(
             CHARTED,
-            "helm upgrade blue deploy/chart -n vpa --reuse-values --set admissionController.a=1",
+            "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values "
+            "--set admissionController.a=1",
             id="chart",
         ),
         pytest.param(replace(FACTS, deployments=[]), "plumbline admission --a=1", id="by hand"),
