@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Final
 
@@ -20,7 +21,7 @@ from app.ports import (
     VPAS,
 )
 from tests.acceptance.load import owned_pod
-from tests.acceptance.no_resizes import no_resizes
+from tests.acceptance.refusing import refusing
 from tests.acceptance.space import (
     APP,
     Box,
@@ -128,7 +129,7 @@ class Stage:
         name: str = APP,
     ) -> None:
         """Create a workload, and wait until its pods are ready."""
-        if on or (annotations and LOAD in annotations):
+        if on or {LOAD, RESIZING} & (annotations or {}).keys():
             self._needs_our_nodes()
         item = workload(kind, boxes or (SMALL,), replicas=replicas, name=name, app=name)
         spec = item["spec"]
@@ -240,13 +241,13 @@ class Stage:
             }
         )
 
-    def refuse_resizes(self) -> None:
-        """Let the API server refuse every resize of a pod here."""
+    def refuse(self, subresource: str) -> None:
+        """Let the API server refuse every resize, or every eviction, of a pod here."""
         pod = self.pods()[0]["metadata"]["name"]
-        self._refusing.enter_context(no_resizes(self.admin, self.space.name, pod))
+        self._refusing.enter_context(refusing(self.admin, self.space.name, pod, subresource))
 
-    def allow_resizes(self) -> None:
-        """Let pods be resized again."""
+    def refuse_nothing(self) -> None:
+        """Let everything be done again."""
         self._refusing.close()
 
     def settle(self) -> None:
@@ -291,24 +292,39 @@ class Stage:
             for state in (each["state"], each["lastState"])
         )
 
-    def is_deferred(self) -> bool:
-        """Say whether a pod waits for room on its node."""
-        conditions = [each for pod in self.pods() for each in pod["status"]["conditions"]]
-        return "Deferred" in {each.get("reason") for each in conditions}
+    def told(self, reason: str) -> Mapping[str, datetime]:
+        """Return when events with a reason were told last, by the pod they are about."""
+        return {
+            event["involvedObject"]["uid"]: moment(event["lastTimestamp"])
+            for event in self.events(reason)
+        }
+
+    def deferred(self) -> Mapping[str, datetime]:
+        """Return since when pods wait for room on their node, by uid."""
+        return {
+            pod["metadata"]["uid"]: moment(each["lastTransitionTime"])
+            for pod in self.pods()
+            for each in pod["status"].get("conditions") or ()
+            if each.get("reason") == "Deferred"
+        }
+
+    def is_resizing(self) -> bool:
+        """Say whether a pod is in a resize that its node has begun."""
+        return any("PodResizeInProgress" in conditions(pod) for pod in self.pods())
 
     def picture(self) -> str:
         """Return what there is, for whoever has to find out what went wrong."""
         lines = [f"--- {self.space.name}"]
         for pod in self.admin.list(PODS, self.space.name):
             status = pod["status"]
-            conditions = [
-                f"{each['type']}:{each.get('reason', '')}"
-                for each in status.get("conditions") or ()
-                if each["type"].startswith("PodResize")
+            resizes = [
+                f"{name}:{each.get('reason', '')}"
+                for name, each in conditions(pod).items()
+                if name.startswith("PodResize")
             ]
             where = pod["spec"].get("nodeName", "nowhere")
             name = pod["metadata"]["name"]
-            lines.append(f"{name} {status['phase']} on {where} {boxes_of(pod)} {conditions}")
+            lines.append(f"{name} {status['phase']} on {where} {boxes_of(pod)} {resizes}")
         for found in self.admin.list(VPAS, self.space.name):
             lines += [f"{found['metadata']['name']} {found['spec']}", str(found.get("status"))]
         if self._updater is not None:
@@ -355,17 +371,24 @@ class Stage:
         self.wait_ready(count)
 
 
+def conditions(pod: Json) -> Mapping[str, Json]:
+    """Return the conditions of a pod by type."""
+    return {each["type"]: each for each in pod["status"].get("conditions") or ()}
+
+
 def is_ready(pod: Json) -> bool:
     """Say whether a pod is ready."""
-    conditions = pod["status"].get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return bool(conditions(pod).get("Ready", {}).get("status") == "True")
 
 
-def ready_since(pod: Json) -> str:
+def ready_since(pod: Json) -> datetime:
     """Return since when a pod is ready."""
-    conditions = {each["type"]: each for each in pod["status"]["conditions"]}
-    moment: str = conditions["Ready"]["lastTransitionTime"]
-    return moment
+    return moment(conditions(pod)["Ready"]["lastTransitionTime"])
+
+
+def moment(text: str) -> datetime:
+    """Read a time of a cluster, which has whole seconds."""
+    return datetime.fromisoformat(text)
 
 
 def is_resized(pod: Json) -> bool:

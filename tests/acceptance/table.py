@@ -57,7 +57,7 @@ WHAT: Final[Mapping[str, str]] = {
     "AC-26": "boost by a factor",
     "AC-27": "boost by a quantity",
     "AC-28": "boost in mode Off, without a recommendation",
-    "AC-29": "boost of the VPA, container policy Off: boosted (200m)",
+    "AC-29": "boost of the VPA, container policy Off: boosted (200m; upstream's suite wants 100m)",
     "UP-01": "below the bounds: evicted",
     "UP-02": "above the bounds: evicted",
     "UP-03": "above the bounds, only growth allowed: stays",
@@ -148,7 +148,7 @@ WHAT: Final[Mapping[str, str]] = {
 
 # What else only a real cluster shows: a test, and what it is about.
 BESIDE: Final[Mapping[str, str]] = {
-    "test_contract::test_contract": "all that the cluster in memory promises, asked of a real one",
+    "test_contract::test_contract": "the contract of the cluster in memory; cases left out say why",
     "test_definitions::test_definitions_apply": "the CRDs apply with strict validation, no warning",
     "test_definitions::test_schema_accepts": "schema and CEL rules take what makes sense",
     "test_definitions::test_schema_refuses": "schema and every CEL rule refuse what makes none",

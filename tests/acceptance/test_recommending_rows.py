@@ -99,8 +99,9 @@ def restarts_change_little(stage: Stage) -> None:
 
     def look() -> None:
         found = recommended(stage)[APP]
-        assert cpu(found, "lowerBound") >= cpu(seen[-1], "lowerBound")
-        assert cpu(found, "upperBound") <= cpu(seen[-1], "upperBound")
+        for amount in (cpu, memory):
+            assert amount(found, "lowerBound") >= amount(seen[-1], "lowerBound")
+            assert amount(found, "upperBound") <= amount(seen[-1], "upperBound")
         if found != seen[-1]:
             seen.append(found)
 

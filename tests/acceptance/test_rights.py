@@ -29,7 +29,7 @@ from tests.acceptance.definitions import install
 from tests.acceptance.installed import Installed, account, control_plane, notes
 from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.logs import Logs
-from tests.acceptance.no_resizes import no_resizes
+from tests.acceptance.refusing import refusing
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box, Space, workload
 from tests.acceptance.specs import boost, mode
@@ -214,7 +214,7 @@ class Story:
         space = self.space("refused")
         space.deployment(SMALL)
         pod = space.pods(3)[0]["metadata"]["name"]
-        with no_resizes(self.admin, space.name, pod):
+        with refusing(self.admin, space.name, pod, "resize"):
             space.vpa(**mode("InPlace"), **ELSEWHERE)
             space.recommend({"hamster": "300m/300Mi"})
             self.until_asked("updater", "get", "pods")

@@ -220,5 +220,5 @@ def test_ac_25_others_replace_the_secret(
         "New client CA found, reloading and patching webhook",
         "Successfully patched webhook with new client CA",
     ):
-        assert running.logged(text)
+        eventually(partial(running.logged, text), text)
     assert "admission webhook" in refusal_of_nonsense(admin)

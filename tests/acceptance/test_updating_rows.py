@@ -1,4 +1,4 @@
-"""What becomes of running pods: the updater alone, and with the webhook.
+"""What becomes of running pods under the updater and the webhook.
 
 The shared updater looks every second; a limit that is minutes for users is seconds here.
 """
@@ -6,16 +6,16 @@ The shared updater looks every second; a limit that is minutes for users is seco
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
 from app.ports import NODES
 from tests.acceptance.injector import SIDECAR, injecting
-from tests.acceptance.rights import allow_leases
 from tests.acceptance.rows import PROPERTY, Played, Rows
 from tests.acceptance.space import APP, Box, annotation
-from tests.acceptance.specs import boost, extremes
-from tests.acceptance.stage import LARGE, LOAD, SMALL, Stage
+from tests.acceptance.specs import extremes
+from tests.acceptance.stage import EVICTED, SMALL, Stage
 from tests.acceptance.table import KINDS
 from tests.cluster.api import Json
 
@@ -23,7 +23,8 @@ GATES = "--feature-gates=AllAlpha=true"
 FAST = (GATES, "--kube-api-qps=200", "--kube-api-burst=400")
 FLAGS = (GATES,)
 WEBHOOK = True
-WORKERS = {"updater": (*FAST, "--in-place-deferred-resize-timeout=20s")}
+DEFERRED_SECONDS = 20
+WORKERS = {"updater": (*FAST, f"--in-place-deferred-resize-timeout={DEFERRED_SECONDS}s")}
 ROWS = Rows()
 
 HIGHER_CPU: Json = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
@@ -34,83 +35,6 @@ TWICE = Box(requests="200m/200Mi")
 def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
     """A row of the table comes out as it says."""
     record_property(PROPERTY, played.seconds(row))
-
-
-# --- the updater alone
-
-
-@ROWS.row("UP-01", "UP-02", "UP-03")
-def by_eviction(stage: Stage) -> None:
-    """Pods outside of their bounds are evicted, unless what they must meet is not met."""
-    requirements = {"evictionRequirements": [HIGHER_CPU]} if stage.name == "UP-03" else {}
-    stage.start(SMALL if stage.name == "UP-01" else LARGE)
-    stage.vpa("Recreate", policy=requirements)
-    stage.recommend("200m/200Mi")
-    if requirements:
-        stage.quiet()
-    else:
-        stage.evicts()
-
-
-@ROWS.row("UP-04", alone=True)
-def without_a_lease(stage: Stage) -> None:
-    """Without a sign of the webhook nobody is evicted; a resize needs none."""
-    allow_leases(stage.admin, "updater", stage.space.name)
-    place = f"--admission-controller-status-lease-namespace={stage.space.name}"
-    stage.worker("updater", *FAST, place)
-    stage.start()
-    stage.vpa("InPlaceOrRecreate")
-    stage.recommend("200m/200Mi")
-    stage.quiet()
-    stage.resizes(TWICE)
-
-
-@ROWS.row("UP-05", "UP-06", "UP-07", "UP-08")
-def in_place(stage: Stage) -> None:
-    """Pods outside of their bounds are resized where they are, up and down."""
-    stage.start(SMALL if stage.name in ("UP-05", "UP-07") else LARGE)
-    stage.vpa("InPlaceOrRecreate" if stage.name in ("UP-05", "UP-06") else "InPlace")
-    stage.recommend("200m/200Mi")
-    stage.resizes(TWICE)
-    stage.quiet()
-
-
-@ROWS.row("UP-09")
-def again_in_place(stage: Stage) -> None:
-    """A pod that was resized is resized again when the recommendation moves on."""
-    stage.start()
-    stage.vpa("InPlace")
-    for sizes in ("200m/200Mi", "300m/200Mi"):
-        stage.recommend(sizes)
-        stage.resizes(Box(requests=sizes))
-
-
-@ROWS.row("UP-10", "UP-11")
-def killed_for_memory(stage: Stage) -> None:
-    """A container killed soon after its start is helped at once, if that is soon enough."""
-    leaking = {LOAD: "memory: leaking 100Mi 400Gi"}
-    stage.start(Box(requests="/1Gi", limits="/1Gi"), annotations=leaking, ready=False)
-    seconds = 1 if stage.name == "UP-10" else 600
-    stage.vpa("Recreate", policy={"evictAfterOOMSeconds": seconds})
-    stage.recommend("/2Gi /500Mi /3Gi")
-    if seconds == 600:
-        stage.evicts()
-    else:
-        stage.eventually(stage.was_killed, "a container was killed for memory")
-        stage.quiet()
-
-
-@ROWS.row("UP-12")
-def unboosted(stage: Stage) -> None:
-    """A pod that says it is boosted goes back in place to what is recommended."""
-    marks = {f"vpaCpuStartupBoost/{APP}": '{"requests":{"cpu":"100m"},"limits":{}}'}
-    stage.start(Box(requests="200m/100Mi"), annotations=marks)
-    stage.vpa("Auto", **boost(type="Factor", factor=2, durationSeconds=1))
-    stage.recommend("100m/100Mi - -")
-    stage.resizes(SMALL)
-
-
-# --- the updater and the webhook
 
 
 @ROWS.row("ACT-01")
@@ -149,9 +73,16 @@ def deferred(stage: Stage) -> None:
     whole = stage.admin.get(NODES, "", "small-1")["status"]["allocatable"]["cpu"]
     stage.vpa("InPlaceOrRecreate")
     stage.recommend(f"{whole}/ 200m/ 200m/")
-    stage.eventually(stage.is_deferred, "a resize is deferred")
-    stage.quiet(10)
-    stage.evicts()
+    before, since = stage.uids(), dict[str, datetime]()
+
+    def look() -> set[str]:
+        since.update({**stage.deferred(), **since})
+        return before - stage.uids()
+
+    stage.eventually(look, "a pod is evicted")
+    stage.eventually(lambda: stage.events(EVICTED), "it is told")
+    told = stage.told(EVICTED)
+    assert all((told[uid] - since[uid]).total_seconds() >= DEFERRED_SECONDS for uid in told)
 
 
 @ROWS.row("ACT-05")

@@ -1,4 +1,4 @@
-"""An API server that refuses to resize pods, as other people's policies may tell it to."""
+"""An API server that refuses what is done to pods, as other people's policies may tell it to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _POLICY: Final = "ValidatingAdmissionPolicy"
 
 
 @contextmanager
-def no_resizes(admin: Api, namespace: str, pod: str) -> Iterator[None]:
-    """Have every resize in a namespace refused, from when one of a pod is."""
-    name = f"no-resizes-{namespace}"
+def refusing(admin: Api, namespace: str, pod: str, subresource: str) -> Iterator[None]:
+    """Have every resize or eviction in a namespace refused, from when one of a pod is."""
+    name = f"no-{subresource}-{namespace}"
     places = []
     for kind, plural, spec in (
-        (_POLICY, "validatingadmissionpolicies", _policy(namespace)),
+        (_POLICY, "validatingadmissionpolicies", _policy(namespace, subresource)),
         (f"{_POLICY}Binding", "validatingadmissionpolicybindings", _binding(name)),
     ):
         resource = Resource(_GROUP, "v1", plural, kind, namespaced=False)
@@ -28,24 +28,24 @@ def no_resizes(admin: Api, namespace: str, pod: str) -> Iterator[None]:
         admin.call("POST", resource.path(), {**item, "spec": spec})
         places.append(resource)
     try:
-        eventually(lambda: not _may_resize(admin, namespace, pod), "resizes are refused", every=0.5)
+        eventually(lambda: not _may(admin, namespace, pod, subresource), "it is refused", every=0.5)
         yield
     finally:
         for resource in places:
             admin.delete(resource, "", name)
 
 
-def _policy(namespace: str) -> Json:
+def _policy(namespace: str, subresource: str) -> Json:
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
-        "operations": ["UPDATE"],
-        "resources": ["pods/resize"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [f"pods/{subresource}"],
     }
     here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
     return {
         "matchConstraints": {"namespaceSelector": here, "resourceRules": [rule]},
-        "validations": [{"expression": "false", "message": "nobody is resized here"}],
+        "validations": [{"expression": "false", "message": "nobody may do so here"}],
     }
 
 
@@ -53,12 +53,16 @@ def _binding(policy: str) -> Json:
     return {"policyName": policy, "validationActions": ["Deny"]}
 
 
-def _may_resize(admin: Api, namespace: str, pod: str) -> bool:
-    change = {"metadata": {"labels": {"a": "b"}}}
-    path = PODS.path(namespace, pod, "resize")
-    kind = "application/merge-patch+json"
+def _may(admin: Api, namespace: str, pod: str, subresource: str) -> bool:
+    eviction: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    change: Json = {"metadata": {"labels": {"a": "b"}}}
+    method, kind, body = {
+        "eviction": ("POST", "application/json", eviction),
+        "resize": ("PATCH", "application/merge-patch+json", change),
+    }[subresource]
+    path = PODS.path(namespace, pod, subresource)
     try:
-        admin.call("PATCH", path, change, query={"dryRun": "All"}, content_type=kind)
+        admin.call(method, path, body, query={"dryRun": "All"}, content_type=kind)
     except Refusal:
         return False
     return True
