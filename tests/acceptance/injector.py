@@ -16,12 +16,12 @@ from typing import Final
 from app.adapters.certificates import issue
 from app.ports import MUTATING_WEBHOOKS
 from app.wiring.clock import SystemClock
+from tests.acceptance.cluster import reached_as
 from tests.acceptance.space import Box
 from tests.cluster.api import Api, Json
 
 # API servers ask in the order of names, so this one comes after ours.
 _NAME: Final = "zz-injector"
-_HOST: Final = "localhost"
 SIDECAR: Final = Box("sidecar", "100m/100Mi")
 
 
@@ -52,8 +52,9 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def injecting(admin: Api, namespace: str) -> Iterator[None]:
     """Add a container to the pods of a namespace that are created meanwhile."""
-    made = issue((_HOST,), SystemClock().now(), 1)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    host, listening = reached_as()
+    made = issue((host,), SystemClock().now(), 1)
+    server = ThreadingHTTPServer((listening, 0), _Handler)
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         for name, text in (("cert", made.cert_pem), ("key", made.key_pem)):
@@ -63,7 +64,8 @@ def injecting(admin: Api, namespace: str) -> Iterator[None]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        admin.create(_configuration(server.server_port, made.ca_pem, namespace))
+        url = f"https://{host}:{server.server_port}/"
+        admin.create(_configuration(url, made.ca_pem, namespace))
         yield
     finally:
         admin.delete(MUTATING_WEBHOOKS, "", _NAME)
@@ -72,7 +74,7 @@ def injecting(admin: Api, namespace: str) -> Iterator[None]:
         server.server_close()
 
 
-def _configuration(port: int, ca_pem: str, namespace: str) -> Json:
+def _configuration(url: str, ca_pem: str, namespace: str) -> Json:
     return {
         "apiVersion": MUTATING_WEBHOOKS.api_version,
         "kind": MUTATING_WEBHOOKS.kind,
@@ -83,7 +85,7 @@ def _configuration(port: int, ca_pem: str, namespace: str) -> Json:
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
                 "clientConfig": {
-                    "url": f"https://{_HOST}:{port}/",
+                    "url": url,
                     "caBundle": base64.b64encode(ca_pem.encode()).decode(),
                 },
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},

@@ -205,9 +205,11 @@ def test_checkpoint_is_kept_whole(space: Space) -> None:
 
 def kubectl(cluster: Cluster, folder: Path, *words: str) -> str:
     """Return what kubectl prints."""
-    plane = cluster.plane
-    kubeconfig = str(plane.kubeconfig) if plane else os.environ["KUBECONFIG"]
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "KUBECONFIG": kubeconfig}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "KUBECONFIG": cluster.kubeconfig,
+    }
     return subprocess.run(
         [cluster.kubectl, *words], env=environment, check=True, capture_output=True, text=True
     ).stdout

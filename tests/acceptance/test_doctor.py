@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import subprocess
 import sys
 from base64 import b64encode
@@ -43,11 +42,18 @@ LONG_AGO = "2020-01-01T00:00:00.000000Z"
 @pytest.fixture(scope="module")
 def doctor(cluster: Cluster) -> Callable[[], list[Json]]:
     """Looks at the cluster, and returns what is serious; metrics are no part of this one."""
-    kubeconfig = str(cluster.plane.kubeconfig) if cluster.plane else os.environ["KUBECONFIG"]
 
     def look() -> list[Json]:
         done = subprocess.run(
-            [sys.executable, "-m", "app", "doctor", "-o", "json", f"--kubeconfig={kubeconfig}"],
+            [
+                sys.executable,
+                "-m",
+                "app",
+                "doctor",
+                "-o",
+                "json",
+                f"--kubeconfig={cluster.kubeconfig}",
+            ],
             cwd=ROOT,
             capture_output=True,
             timeout=SECONDS,

@@ -25,6 +25,7 @@ from tests.acceptance.space import APP, Box, Space, workload
 from tests.acceptance.stage import LOAD
 from tests.acceptance.worker import Worker
 from tests.cluster.api import Json
+from tests.cluster.given import has_our_nodes
 from tests.cluster.programs import Program, eventually, free_port
 
 LASTING: Final = ("firstSampleStart", "version")
@@ -104,6 +105,8 @@ def goes_on(space: Space, before: Learned) -> None:
 @pytest.mark.skipif(shutil.which("go") is None, reason="upstream's recommender is built with Go")
 def test_there_and_back(cluster: Cluster, space: Space, tmp_path: Path, logs: Logs) -> None:
     """Each goes on where the other stopped, and beside each other they recommend the same."""
+    if not has_our_nodes(cluster.admin):
+        pytest.skip("the nodes of this cluster are not ours, so usage cannot be arranged")
     item = workload("Deployment", [Box(requests="100m/100Mi")])
     load = {LOAD: "cpu: constant 400m, memory: constant 200Mi"}
     item["spec"]["template"]["metadata"]["annotations"] = load

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.ports import LEASES, MUTATING_WEBHOOKS, REPLICA_SETS
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
@@ -56,7 +56,7 @@ def replicas(
     cluster: Cluster, logs: Logs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replicas]:
     """Two replicas that are called."""
-    balancer = Balancer()
+    balancer = Balancer(reached_as()[1])
     balancer.start()
     folder = tmp_path_factory.mktemp("replicas")
     both = [

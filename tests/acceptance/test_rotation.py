@@ -26,7 +26,7 @@ from app.wiring.clock import SystemClock
 from app.workers.leases import lease, micro_time
 from app.workers.registrar import Registrar
 from app.workers.rotator import Rotator
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
@@ -44,7 +44,7 @@ from tests.cluster.api import Api, Json
 from tests.cluster.programs import eventually
 
 PER_SECOND = 50
-NAMES = serving_names("vpa-webhook", NAMESPACE)
+NAMES = serving_names("vpa-webhook", NAMESPACE, f"https://{reached_as()[0]}")
 DAYS = 100
 CLOCK = SystemClock()
 
@@ -78,7 +78,7 @@ def put_secret(admin: Api, certificates: CertificateSet) -> None:
 
 def registration_of(webhook: Webhook) -> Registration:
     """Return what the webhook registers."""
-    return Registration(url=f"https://localhost:{webhook.port}")
+    return Registration(url=webhook.address)
 
 
 def left_behind(admin: Api, webhook: Webhook) -> CertificateSet:
@@ -192,8 +192,7 @@ def test_whole_rotation(
 @contextmanager
 def led_by_the_test(cluster: Cluster, webhook: Webhook) -> Iterator[Rotator]:
     """Give what keeps certificates, with short times."""
-    assert cluster.plane is not None
-    kube = connect(origin=Origin(str(cluster.plane.kubeconfig)))
+    kube = connect(origin=Origin(cluster.kubeconfig))
     registration = registration_of(webhook)
     registrar = Registrar(kube, partial(documents, registration), lambda: True, lambda: "")
     authority = Authority("vpa-webhook", NAMESPACE, registration.url, DAYS)

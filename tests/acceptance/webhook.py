@@ -15,6 +15,7 @@ import httpx
 
 from app.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from tests.acceptance.cluster import reached_as
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE, account_token
 from tests.acceptance.speaker import Speaker
@@ -27,7 +28,6 @@ ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
 _ROOT: Final = Path(__file__).parents[2]
 _LOOKS: Final = 4  # at a number that must stay the same
-_HOST: Final = "PLUMBLINE_WEBHOOK_HOST"  # under which a cluster elsewhere reaches this machine
 
 
 def clean(admin: Api) -> None:
@@ -59,15 +59,16 @@ class Webhook(Speaker):
         kubeconfig = access.kubeconfig(
             folder / f"{name}.kubeconfig", account_token(admin, "admission")
         )
-        elsewhere = os.environ.get(_HOST, "")
+        host, listening = reached_as()
+        self.address = f"https://{host}:{called_port or self.port}"
         command = [
             *(sys.executable, "-m", "app", "admission"),
             f"--kubeconfig={kubeconfig}",
             f"--port={self.port}",
-            f"--host={'0.0.0.0' if elsewhere else '127.0.0.1'}",
+            f"--host={listening}",
             f"--address=127.0.0.1:{self.told_at}",
             "--register-by-url",
-            f"--webhook-address=https://{elsewhere or 'localhost'}",
+            f"--webhook-address=https://{host}",
             f"--webhook-port={called_port or self.port}",
             f"--workers={workers}",
             "--status-lease-update-interval=1s",
