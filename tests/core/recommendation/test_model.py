@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 
 from app.core.recommendation.checkpoints import decode
+from app.core.recommendation.model import Model
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.publications import Why
 from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
 from tests.core.recommendation.past_usage import past
 from tests.core.recommendation.scene import GI, MI, START, Scene
+from tests.core.recommendation.stories import Story, living
 from tests.core.recommendation.traces import STEP, Trace
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
@@ -309,3 +312,18 @@ def test_random_days(seed: int) -> None:
         assert total == pytest.approx(weights.sum(), rel=1e-9)
         assert weights.tolist() == pytest.approx(row.cpu.weights, rel=1e-3, abs=total / 10_000)
         assert checkpoint.count == row.count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_story(seed: int) -> None:
+    """Nothing fails; containers alive, instances and streams are those of the pods there are."""
+    story = Story(Random(seed))
+    for _ in range(300):
+        story.happen()
+        story.scene.model.quality()
+        model = story.scene.model
+        assert isinstance(model, Model)
+        rows, streams = model.roster.rows, model.roster.streams
+        found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
+        assert {row: live for row, live in found.items() if live} == living(model)
+        assert len(streams.instances) == len(model.roster.instances) == len(model.roster.owners)
