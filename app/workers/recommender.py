@@ -216,29 +216,31 @@ class Recommender:
         waiting = set(self.model.awaited())
         if self._is_restored and not waiting:
             return
-        found: list[Checkpoint] = []
+        found, lost = list[Checkpoint](), set[VpaKey]()
         if self._rules.keeps_checkpoints:
             try:
                 items = list(self._items(CHECKPOINTS))
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
-            found = list(self._readable(items))
+            found = list(self._readable(items, lost))
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
-            problems = self.model.restore(mine, now, only=waiting)
+            problems = self.model.restore(mine, now, only=waiting, lost=lost & waiting)
         else:
-            problems = self.model.restore(found, now)
+            problems = self.model.restore(found, now, lost=lost)
             self._is_restored = True
         self._sources.miss(waiting)
         for problem in problems:
             self._refuse(problem)
 
-    def _readable(self, items: Iterable[Object]) -> Iterator[Checkpoint]:
+    def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> Iterator[Checkpoint]:
+        """Yield the checkpoints that can be read; note whose the others are."""
         for item in items:
             try:
                 yield read_checkpoint(item)
             except BadObject as error:
+                lost.update((one.namespace, one.vpa) for one, _ in _identities([item]))
                 problem = f"checkpoint {_shown(item)}: {error}"
                 if problem not in self._refused:  # else it was told of
                     self._refused.add(problem)

@@ -16,6 +16,7 @@ from app.model.errors import (
 )
 from app.ports import CHECKPOINTS, VPAS, Json
 from app.sandbox.faults import Fault
+from tests import make
 from tests.flows.recommending import Stage, vpa
 from tests.flows.test_recommender_rows import orphan
 from tests.sandbox.worlds import container, deployment
@@ -142,6 +143,28 @@ def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> 
     assert stage.recommended("web") == stage.recommended("shop") != {}
     assert stage.checkpoints()["web-app"]["status"]["totalSamplesCount"] == 6
     assert stage.checkpoints()["shop-app"]["status"]["totalSamplesCount"] == 6
+
+
+@pytest.mark.parametrize("status", GARBAGE)
+def test_garbage_lowers_no_recommendation(status: Json) -> None:
+    """What was published before history broke is not taken back for want of it."""
+    stage = Stage(replicas=0)
+    stage.apply(*workload("web"), *workload("shop"))
+    stage.run(65)
+    amounts = make.amounts("3", "3Gi")
+    stood = [make.recommendation_json("app", cpu="3", memory="3Gi", lower=amounts, upper=amounts)]
+    status_then = {"recommendation": {"containerRecommendations": stood}}
+    patch = [{"op": "add", "path": "/status", "value": status_then}]
+    for name in ("web", "shop"):
+        stage.sandbox.cluster.patch(VPAS, "default", name, patch, subresource="status")
+    broken = orphan("web-app", owner="web")
+    broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
+    stage.sandbox.cluster.create(CHECKPOINTS, "default", broken)
+    stage.begin()
+    stage.run(305)
+
+    assert str(stage.amount("memory", name="web")) == "3Gi"
+    assert stage.amount("memory", name="shop").units < 2**30
 
 
 def test_garbage_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,8 +3,8 @@
 Strategy: "nothing was learned" is not "nothing is needed". Until the history of a VPA has been
 read its recommendation stays whole; after that, a resource of which no sample was ever counted
 here keeps what stands; and a VPA for which there is no container at all keeps everything until
-its history would have expired. Until it is known what was used before, or a day is over, amounts
-only grow.
+its history would have expired. Where something stood already and what it rested on is not known,
+for it is still to be told or could not be read, amounts are not lowered for a day.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
-from app.core.recommendation.moments import DAY, nanoseconds
-from app.core.recommendation.policy import CPU
+from app.core.recommendation.moments import DAY, MINUTE, UNSET, nanoseconds
+from app.core.recommendation.policy import CPU, MEMORY, Cap, ContainerRules
 from app.core.recommendation.rows import RowTable
 from app.core.recommendation.status import VpaStatus
 from app.core.recommendation.tracked import TrackedVpa
-from app.model.quantity import Quantities
+from app.model.quantity import Quantities, Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation
+
+_NO_CAP: Final = Cap()
+_LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
 
 
 def carried(
@@ -44,8 +48,8 @@ def carried(
                 old.container, {}, {}, {}, {}
             )
             entries[old.container] = _completed(base, old, missing)
-    if tracked.awaits_past and nanoseconds(now) - tracked.entered_ns < DAY:
-        entries |= _not_less(tracked, entries, published)
+    if nanoseconds(now) - tracked.entered_ns < DAY:
+        entries |= _not_less(tracked, rows, entries)
     return tuple(entries[name] for name in sorted(entries))
 
 
@@ -67,20 +71,47 @@ def _never_sampled(rows: RowTable, row: int) -> list[str]:
 
 
 def _not_less(
-    tracked: TrackedVpa, entries: Mapping[str, ContainerRecommendation], published: Recommendation
+    tracked: TrackedVpa, rows: RowTable, entries: Mapping[str, ContainerRecommendation]
 ) -> dict[str, ContainerRecommendation]:
-    """Return what stands of containers not seen yet, and what stands higher than what is new."""
+    """Return what was inherited of containers not seen yet, and of others what is more."""
     found: dict[str, ContainerRecommendation] = {}
-    for old in published:
-        new, policy = entries.get(old.container), tracked.vpa.policy(old.container)
-        if new is not None:
+    for old in tracked.inherited:
+        row, policy = tracked.rows.get(old.container), tracked.vpa.policy(old.container)
+        if row is None:
+            if not (policy is not None and policy.is_off):
+                found[old.container] = old
+            continue
+        new, first_ns = entries.get(old.container), int(rows.first[row])
+        is_known = UNSET < first_ns < tracked.entered_ns - _LIVE_NS
+        if new is not None and not is_known:
+            kept = _capped(old, rows.rules[row])
             higher = [
-                name for name, amount in new.target.items() if old.target.get(name, amount) > amount
+                name
+                for name, amount in new.target.items()
+                if kept.target.get(name, amount) > amount
             ]
-            found[old.container] = _completed(new, old, higher)
-        elif old.container not in tracked.rows and not (policy is not None and policy.is_off):
-            found[old.container] = old
+            found[old.container] = _completed(new, kept, higher)
     return found
+
+
+def _capped(old: ContainerRecommendation, rules: ContainerRules) -> ContainerRecommendation:
+    """Return an entry within what the policy allows now."""
+    caps = {CPU: rules.cpu, MEMORY: rules.memory}
+
+    def held(amounts: Quantities) -> Quantities:
+        return {name: _within(amount, caps.get(name, _NO_CAP)) for name, amount in amounts.items()}
+
+    return replace(
+        old,
+        target=held(old.target),
+        lower_bound=held(old.lower_bound),
+        upper_bound=held(old.upper_bound),
+    )
+
+
+def _within(amount: Quantity, cap: Cap) -> Quantity:
+    raised = amount if cap.least is None else max(amount, cap.least)
+    return raised if cap.most is None else min(raised, cap.most)
 
 
 def _completed(

@@ -238,6 +238,7 @@ class History:
                 continue
             if _is_from_the_future(found, now_ns):
                 problems.append(f"checkpoint {namespace}/{found.name}: it is from the future")
+                self.lose([tracked.key])
             else:
                 self._absorb(tracked, found, now_ns)
         for vpa_key in self.awaited() if only is None else only:
@@ -246,6 +247,12 @@ class History:
                 seed(waiting, self._roster, now_ns)
                 self._roster.table.is_dirty[waiting.line] = True
         return problems
+
+    def lose(self, vpas: Iterable[VpaKey]) -> None:
+        """Note that history of some VPAs is lost."""
+        for key in vpas:
+            if (tracked := self._roster.vpas.get(key)) is not None:
+                tracked.inherited = tracked.vpa.recommendation or ()
 
     def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
         table = self._roster.rows

@@ -108,11 +108,6 @@ class Model:
     ) -> None:
         """Take usage of the past, once for each VPA, for all that there are or for some."""
         self._recollection.learn(past, nanoseconds(now), only)
-        for tracked in self.roster.vpas.values():
-            is_known = tracked.observed.selector is not None
-            if is_known and (only is None or tracked.key in only):
-                tracked.awaits_past = False
-                self.roster.table.is_dirty[tracked.line] = True
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""
@@ -124,12 +119,15 @@ class Model:
         now: datetime,
         *,
         only: Collection[VpaKey] | None = None,
+        lost: Collection[VpaKey] = (),
     ) -> list[str]:
         """Take in every checkpoint there is, of all VPAs or of some only.
 
-        Returns sentences about those that cannot be.
+        `lost` are those of which some cannot be read. Returns sentences about others that cannot be
+        used.
         """
         problems = self._history.restore(checkpoints, nanoseconds(now), only)
+        self._history.lose(lost)
         self._killings.count_held(nanoseconds(now))
         return problems
 

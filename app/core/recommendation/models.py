@@ -67,8 +67,12 @@ class RecommenderModel(Protocol):
         now: datetime,
         *,
         only: Collection[VpaKey] | None = None,
+        lost: Collection[VpaKey] = (),
     ) -> list[str]:
-        """Take in every checkpoint there is; return sentences about those that cannot be."""
+        """Take in every checkpoint there is; return sentences about those that cannot be.
+
+        `lost` are the VPAs of which some could not even be read.
+        """
         ...
 
     def not_published(self, namespace: str, name: str) -> None:

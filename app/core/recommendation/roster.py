@@ -125,7 +125,8 @@ class Roster:
 
     def _enter(self, observed: ObservedVpa, now_ns: int) -> TrackedVpa:
         tracked = TrackedVpa(self.table.take(), observed, Claim(observed.key[0]), now_ns)
-        tracked.awaits_past = self.rules.expects_past
+        if self.rules.expects_past:
+            tracked.inherited = observed.vpa.recommendation or ()
         self._claims.put(tracked.line, tracked.claim)
         self.table.published[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
@@ -135,8 +136,8 @@ class Roster:
             tracked.rows = self.retention.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
             tracked.had_rows = bool(tracked.rows)
         if rows is not None:
-            tracked.rows, tracked.had_rows = rows, True
-            tracked.awaits_history = tracked.awaits_past = False
+            tracked.rows, tracked.awaits_history = rows, False
+            tracked.had_rows = True
         elif self.has_restored and not self.rules.departures.read_checkpoints_late:
             tracked.awaits_history = False
         return tracked

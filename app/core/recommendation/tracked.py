@@ -13,7 +13,7 @@ from app.core.recommendation.status import VpaStatus
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.selectors import NOTHING
-from app.model.vpa import Vpa
+from app.model.vpa import Recommendation, Vpa
 
 PodKey = tuple[str, str]  # namespace and name
 Lines = frozenset[int]  # in the table of VPAs
@@ -85,7 +85,7 @@ class TrackedVpa:
     rows: dict[str, int] = field(default_factory=dict)  # by container
     pods: set[PodKey] = field(default_factory=set)
     awaits_history: bool = True  # its checkpoints have not been read yet
-    awaits_past: bool = False  # what it used before it came is still to be told
+    inherited: Recommendation = ()  # stood when it came, while what it rested on is not known
     is_fetched_for: bool = False  # somebody else says that history is being fetched
     had_rows: bool = False  # since it entered
     broken_since_ns: int | None = None  # the target cannot be resolved

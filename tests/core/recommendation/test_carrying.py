@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
+from app.core.recommendation.moments import DAY, HOUR, nanoseconds
+from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.past import PastUsage
 from app.core.recommendation.rules import PublishRules, RecommenderRules
+from app.model.selectors import Selector
 from tests import make
-from tests.core.recommendation.scene import GI, Scene
+from tests.core.recommendation.scene import GI, START, Scene
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 STANDS = [
@@ -31,9 +35,10 @@ def standing(
 ) -> Scene:
     """Return a scene with a VPA for which something stands published already."""
     scene = Scene(rules)
-    vpa = scene.vpa(restored=restored, policies=policies)
-    recommended = make.vpa(recommendations=STANDS).recommendation
-    scene.change(replace(vpa, recommendation=recommended))
+    vpa = make.vpa("web", policies=policies, recommendations=STANDS, target="StatefulSet/web")
+    scene.see(ObservedVpa(vpa, Selector.of_labels(make.LABELS)))
+    if restored:
+        scene.model.restore([], scene.now)
     return scene
 
 
@@ -106,8 +111,6 @@ def test_no_container_in_sight() -> None:
 
 
 FORGETFUL = replace(EAGER, expects_past=True)
-NO_AMOUNTS = np.zeros((0, 0), np.int64)
-NOTHING = PastUsage({}, [], np.zeros(0, np.int64), NO_AMOUNTS, NO_AMOUNTS)
 
 
 @pytest.mark.parametrize(
@@ -127,21 +130,62 @@ def test_until_the_past_is_known_amounts_only_grow(cpu: int, memory: int, expect
     assert targets(scene) == {"app": expected, "log": "900m 3Gi"}
 
 
-def test_when_the_past_is_known_it_counts() -> None:
-    """What was learned stands, be it less, as soon as there is nothing more to come."""
+def test_a_peak_after_the_start_is_forgotten_as_any_other() -> None:
+    """What is not lowered is what stood before, not what was learned since."""
     scene = standing(FORGETFUL)
     scene.pod("web-0", "app")
+    scene.use(2000, GI)
+    assert targets(scene)["app"] == "2406m 3Gi"
+
+    for minute in range(1, 100):
+        scene.go(minute)
+        scene.use(100, GI)
+    assert targets(scene)["app"] == "900m 3Gi"
+
+
+def test_when_the_past_is_known_it_counts() -> None:
+    """What was learned stands, be it less; what nobody told of stays as it is."""
+    scene = standing(FORGETFUL)
+    scene.pod("web-0", "app", "log")
     scene.use(100, GI)
-    scene.resolve(problem="it does not exist")
-    scene.model.learn_past(NOTHING, scene.now)
-    assert targets(scene) == {"app": "900m 3Gi", "log": "900m 3Gi"}
+    scene.use(100, GI, container="log")
+    used = np.full((1, 1), 100), np.full((1, 1), GI)
+    times = np.array([nanoseconds(START) - HOUR])
+    scene.model.learn_past(PastUsage({}, [("default", "web-0", "app")], times, *used), scene.now)
 
-    scene.resolve()
-    scene.model.learn_past(NOTHING, scene.now, only={("default", "other")})
-    assert targets(scene) == {"app": "900m 3Gi", "log": "900m 3Gi"}
+    assert targets(scene) == {"app": "126m 1238659775", "log": "900m 3Gi"}
 
-    scene.model.learn_past(NOTHING, scene.now, only={("default", "web")})
-    assert targets(scene) == {"app": "126m 1238659775"}
+
+def test_history_that_cannot_be_read() -> None:
+    """A recommendation is not lowered either when a checkpoint is broken."""
+    scene = standing(restored=False)
+    scene.pod("web-0", "app", "log")
+    scene.use(100, GI)
+    scene.use(100, GI, container="log")
+    scene.model.restore([known("app")], scene.now, lost={("default", "web"), ("default", "db")})
+
+    assert targets(scene) == {"app": "126m 1238659775", "log": "900m 3Gi"}
+
+
+def test_a_checkpoint_with_a_broken_date() -> None:
+    """It is not used, and what stands is not lowered."""
+    scene = standing(restored=False)
+    scene.pod("web-0", "app")
+    scene.use(100, GI)
+    broken = replace(known("app"), last_ns=nanoseconds(START) + 999 * DAY)
+    assert len(scene.model.restore([broken], scene.now)) == 1
+
+    assert targets(scene)["app"] == "900m 3Gi"
+
+
+def known(container: str) -> Checkpoint:
+    """Return a checkpoint of an hour ago with one sample."""
+    hour_ago = nanoseconds(START) - HOUR
+    cpu = StoredHistogram(hour_ago, {8: 10_000}, 0.1)
+    name = f"web-{container}"
+    return Checkpoint(
+        "default", name, "web", container, cpu, first_ns=hour_ago, last_ns=hour_ago, count=1
+    )
 
 
 def test_a_past_that_never_comes() -> None:
@@ -154,10 +198,26 @@ def test_a_past_that_never_comes() -> None:
     assert targets(scene) == {"app": "126m 1238659775"}
 
 
-def test_the_past_of_what_nobody_wants() -> None:
-    """A container that the policy leaves out is not kept, whatever may be known of it."""
-    scene = standing(FORGETFUL, policies=[make.policy_json("log", mode="Off")])
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param(make.policy_json("log", mode="Off"), {"app": "900m 3Gi"}, id="off"),
+        pytest.param(
+            make.policy_json("app", max_allowed=make.amounts("500m", "2Gi")),
+            {"app": "500m 2Gi", "log": "900m 3Gi"},
+            id="at most",
+        ),
+        pytest.param(
+            make.policy_json("app", min_allowed=make.amounts("1")),
+            {"app": "1 3Gi", "log": "900m 3Gi"},
+            id="at least",
+        ),
+    ],
+)
+def test_policies_hold_for_what_stood(policy: dict[str, Any], expected: dict[str, str]) -> None:
+    """A container that the policy leaves out is not kept, and its caps hold."""
+    scene = standing(FORGETFUL, policies=[policy])
     scene.pod("web-0", "app")
     scene.use(100, GI)
 
-    assert targets(scene) == {"app": "900m 3Gi"}
+    assert targets(scene) == expected

@@ -135,9 +135,10 @@ class UpstreamModel:
         now: datetime,
         *,
         only: Collection[VpaKey] | None = None,
+        lost: Collection[VpaKey] = (),
     ) -> list[str]:
         """Take in every checkpoint there is, once, at start."""
-        del only
+        del only, lost
         if self._has_started:
             return []
         self._has_started = True
