@@ -112,6 +112,7 @@ def test_reading_in_the_background() -> None:
             f"--prometheus-address={server.url}",
             "--prometheus-bearer-token=abc",
             "--vpa-object-namespace=shop",
+            "--history-length=12h",
         )
         reading = past_reading(told, OURS, place := Outside(), RecommenderMetrics(registry))
         assert reading is not None
@@ -120,11 +121,11 @@ def test_reading_in_the_background() -> None:
         assert eventually(reading.memory.is_settled)
         reading.stop()
 
-    assert len(server.asked) == 4
+    assert len(server.asked) == 3
     assert server.asked[0].headers["Authorization"] == "Bearer abc"
     assert 'namespace="shop"' in server.asked[1].told["query"]
     count = "vpa_recommender_prometheus_client_api_requests_count_total"
-    assert registry.get_sample_value(count, {"code": "200", "method": "post"}) == 4
+    assert registry.get_sample_value(count, {"code": "200", "method": "post"}) == 3
 
 
 def test_nobody_waits_for_the_past(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@
     model.learn_past(reading.usage(), now)
 
 Strategy: it asks for CPU and for memory, each in pieces that follow one another in time, and for
-the labels of pods. The first piece is small; it tells how many series there are, and the others are
-as large as an answer can well be. Whoever asks may stop at any question and go on later, or say
-that it was refused.
+the labels of pods. The first pieces are small, until one tells how many series there are; the
+others are as large as an answer can well be. Whoever asks may stop at any question and go on
+later, or say that it was refused.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from app.model.fields import Object
 
 _FIRST_POINTS: Final = 24  # of each series
 _MOST_POINTS: Final = 10_000  # of each series; Prometheus answers with no more than 11,000
+_EMPTY_PIECES: Final = 40  # of a query, until it is known how many series there are
 _FEWEST_POINTS: Final = 12  # of each series, unless it was too much
 _LARGEST_ANSWER: Final = 250_000  # points of all series
 _MILLICORES: Final = 1000.0
@@ -114,8 +115,8 @@ class Reading:
             return
         count = self._note_usage(found)
         self._done = self._until
-        points = max(_LARGEST_ANSWER // max(count, 1), _FEWEST_POINTS)
-        self._piece = min(points, self._most)
+        if not self._rules.is_strict:
+            self._piece = min(self._points(count), self._most)
         if self._done == self._columns:
             self._done = 0
             self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.LABELS
@@ -154,6 +155,13 @@ class Reading:
         )
 
     # --- inside
+
+    def _points(self, count: int) -> int:
+        """Return how many points to ask for after so many series told of some."""
+        if count:
+            return max(_LARGEST_ANSWER // count, _FEWEST_POINTS)
+        # That was too long ago for the server, and tells nothing of what comes.
+        return max(self._columns // _EMPTY_PIECES, _FIRST_POINTS)
 
     @property
     def _until(self) -> int:

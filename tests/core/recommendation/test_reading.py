@@ -86,12 +86,25 @@ def test_pieces() -> None:
     reading.take(answer(*(series(container(f"web-{n}")) for n in range(2500))))
     second = asked(reading)
     assert (second.start, second.end) == (CUT - 216 * HOUR, CUT - 117 * HOUR)
-    reading.take(answer())
+    reading.take(answer(series(container())))
     last = asked(reading)
     assert (last.start, last.end) == (CUT - 116 * HOUR, CUT)
     assert "cpu" in last.query
     reading.take(answer())
     assert asked(reading).start == CUT - 240 * HOUR
+
+
+def test_pieces_before_there_was_anything() -> None:
+    """A server that remembers less is not asked for all it has at once."""
+    reading = Reading(RULES, END)
+    reading.take(answer())
+    reading.take(answer())
+    third = asked(reading)
+    assert (third.start, third.end) == (CUT - 144 * HOUR, CUT - 121 * HOUR)
+
+    reading.take(answer(*(series(container(f"web-{n}")) for n in range(2500))))
+    fourth = asked(reading)
+    assert (fourth.start, fourth.end) == (CUT - 120 * HOUR, CUT - 21 * HOUR)
 
 
 def test_pieces_of_many_series() -> None:
