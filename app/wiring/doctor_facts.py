@@ -16,7 +16,7 @@ from app.adapters.certificates import called_name, judge
 from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
-from app.core.checkup.components import ADMISSION, flag, ours
+from app.core.checkup.components import ADMISSION, command_line, flag, ours
 from app.core.checkup.facts import OWN_SECRET, Facts, Pods, Trial, Tried
 from app.core.checkup.findings import Unasked
 from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
@@ -237,17 +237,7 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
             spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
             account = spec.get("serviceAccountName") or "default"
             who = f"system:serviceaccount:{metadata.get('namespace')}:{account}"
-            yield component, who, needed(component, _words(spec))
-
-
-def _words(pod: Json) -> Sequence[str]:
-    """Return the command line of a pod's containers."""
-    return [
-        str(word)
-        for container in pod.get("containers") or ()
-        for key in ("command", "args")
-        for word in container.get(key) or ()
-    ]
+            yield component, who, needed(component, command_line(item))
 
 
 # --- VPAs and pods

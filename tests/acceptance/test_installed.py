@@ -299,11 +299,12 @@ def test_going_back_leaves_vpas(installed: Installed) -> None:
     assert admin.find(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME) is None
 
 
-def commands(chapter: str) -> list[str]:
+def pasted(chapter: str, language: str = "sh") -> list[str]:
     """Return what a chapter about moving tells to paste, as far as it is about manifests."""
     text = (ROOT / "docs/from-upstream.md").read_text("utf-8")
     told = text.split(f"## {chapter}\n")[1].split("## ")[0].split("ith charts:")[0]
-    return [dedent(block) for block in re.findall(r"^ *```sh\n(.*?)```", told, re.DOTALL | re.M)]
+    blocks = re.findall(rf"^ *```{language}\n(.*?)```", told, re.DOTALL | re.MULTILINE)
+    return list(map(dedent, blocks))
 
 
 def told(item: Json) -> Json:
@@ -335,7 +336,8 @@ def test_moving_by_the_book(installed: Installed, tmp_path: Path, verb: str) -> 
     (tmp_path / "kubectl").symlink_to(tool("kubectl"))
     (tmp_path / "vertical-pod-autoscaler").symlink_to(source())
     overlay = os.path.relpath(DEPLOY / "overlays/high-availability", tmp_path)
-    (tmp_path / "kustomization.yaml").write_text(f"resources: [{overlay}]\n", "utf-8")
+    (flags,) = pasted("Move over", "yaml")
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{overlay}]\n{flags}", "utf-8")
 
     def run(command: str) -> None:
         shell = ["bash", "-euo", "pipefail", "-c", command]
@@ -352,14 +354,15 @@ def test_moving_by_the_book(installed: Installed, tmp_path: Path, verb: str) -> 
     upstream = source() / "deploy"
     run(f"kubectl delete --ignore-not-found -k {DEPLOY / 'base'}")
     run(f"kubectl {verb} -k {upstream}")
-    for command in commands("Move over"):
+    for command in pasted("Move over"):
         if verb == "create" and " apply " in command:  # nobody knows which fields were upstream's
             run(f"kubectl -n {NAMESPACE} delete deploy {' '.join(live())}")
         if "plumbline doctor" not in command:
             run(command)
-    assert live() == wanted(DEPLOY / "overlays/high-availability")
+    assert live() == wanted(tmp_path)
+    assert live()["vpa-recommender"]["args"][-1].startswith("--pod-recommendation-min-memory-mb=")
 
-    for command in commands("Go back"):
+    for command in pasted("Go back"):
         run(command)
     assert live() == wanted(upstream)
     assert admin.find(SERVICES, NAMESPACE, "vpa-webhook")

@@ -14,6 +14,11 @@ ADMISSION: Final = "admission-controller"
 COMPONENTS: Final = (ADMISSION, "recommender", "updater")
 _UPSTREAM: Final = re.compile(rf"(?:^|/)vpa-({'|'.join(COMPONENTS)})(?:[:@-]|$)")
 _OURS: Final = "plumbline"
+# In its manifests and its chart anyway, and about how it is installed.
+_UNTOLD: Final = (
+    *("--v=", "--stderrthreshold", "--reload-cert", "--register-webhook=", "--webhook-service="),
+    "--leader-elect",
+)
 
 Found = Mapping[str, list[Json]]
 
@@ -125,7 +130,7 @@ def _upstream(component: str, item: Json, ours: Sequence[Json]) -> Finding:
         told = f"upstream's {component} is scaled to zero, ready for the way back"
         return Finding(Check.COMPONENTS, Level.FINE, about, told)
     if not ours:
-        told = f"upstream's {component} runs, and ours does not"
+        told = f"upstream's {component} runs, and ours does not" + _flags_told(item)
         return Finding(Check.COMPONENTS, Level.NOTE, about, told)
     if _is_aside(component, item, ours):
         told = f"upstream's {component} runs beside ours, and they do not meet"
@@ -146,15 +151,28 @@ def _is_aside(component: str, upstream: Json, ours: Sequence[Json]) -> bool:
 
 def flag(item: Json, name: str) -> str:
     """Return the value of a flag on a Deployment's command line, empty if it is not there."""
-    words = [
-        word
+    words = command_line(item)
+    for index, word in enumerate(words):
+        flag, equals, value = word.lstrip("-").partition("=")
+        if flag == name:
+            following = words[index + 1 : index + 2]
+            return value if equals else "".join(following) or "true"
+    return ""
+
+
+def command_line(item: Json) -> Sequence[str]:
+    """Return the command line of a Deployment's containers."""
+    return [
+        str(word)
         for one in _containers(item)
         for key in ("command", "args")
         for word in one.get(key) or ()
     ]
-    for index, word in enumerate(words):
-        flag, equals, value = str(word).lstrip("-").partition("=")
-        if flag == name:
-            following = words[index + 1 : index + 2]
-            return value if equals else "".join(map(str, following)) or "true"
-    return ""
+
+
+def _flags_told(item: Json) -> str:
+    """Return what a process is told, as far as it is not how upstream brings it."""
+    words = command_line(item)
+    first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    told = [word for word in words[first:] if not word.startswith(_UNTOLD)]
+    return f"; give ours its flags: {' '.join(told)}" if told else ""

@@ -92,6 +92,18 @@ def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
     assert flaws(list(of_components(facts))) == found
 
 
+def test_flags_to_be_taken_along() -> None:
+    """What upstream's process is told is named, for who moves over would lose it otherwise."""
+    bare = theirs("updater", "--v=4", "--stderrthreshold=info", "--leader-elect=true")
+    mine = theirs("updater", "--v=4", "--min-replicas=1", "--eviction-tolerance", "0.2")
+    mine["spec"]["template"]["spec"]["containers"][0]["command"] = ["/updater"]
+    told = "upstream's updater runs, and ours does not"
+    flags = "; give ours its flags: --min-replicas=1 --eviction-tolerance 0.2"
+
+    assert flaws(list(of_components(with_one(bare)))) == [(Level.NOTE, told)]
+    assert flaws(list(of_components(with_one(mine)))) == [(Level.NOTE, told + flags)]
+
+
 def test_another_namespace_is_looked_at() -> None:
     """Who looks where none of our processes lives is told where they do."""
     facts = replace(FACTS, namespace="vpa")
