@@ -21,7 +21,7 @@ from app.core.updating.groups import (
     rolling,
 )
 from app.core.updating.ledger import Ledger
-from app.core.updating.memory import Place
+from app.core.updating.memory import Place, unseen_budget
 from app.core.updating.modes import IN_PLACE_MODES
 from app.core.updating.proof import Proof, current_proof, version_of
 from app.core.updating.resizing import may_restart, resize_state
@@ -205,8 +205,13 @@ class Desk:
         if len(guards) > 1:
             names = ", ".join(guard.name for guard in guards)
             return Reason.PDB_BLOCKED, f"several PodDisruptionBudgets match the pod: {names}"
+        pauses = self.terms.memory.budget_pauses
+        if not guards and assessed.pod.phase != "Pending":
+            unseen = pauses.get(unseen_budget(self.group.namespace, self.group.key))
+            if unseen is not None and not unseen.is_over(self.terms.now):
+                return Reason.PDB_BLOCKED, unseen.message
         for guard in guards:
-            pause = self.terms.memory.budget_pauses.get((guard.namespace, guard.name))
+            pause = pauses.get((guard.namespace, guard.name))
             if pause is not None and not pause.is_over(self.terms.now):
                 return Reason.PDB_BLOCKED, pause.message
             if not guard.is_current:

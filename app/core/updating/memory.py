@@ -74,7 +74,8 @@ class Memory:
     pods: Mapping[str, PodMemory] = field(default_factory=dict)  # by uid
     proofs: Mapping[ProofKey, Proof] = field(default_factory=dict)
     breaker: Breaker = field(default_factory=Breaker)
-    budget_pauses: Mapping[Place, Pause] = field(default_factory=dict)  # by PodDisruptionBudget
+    # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
+    budget_pauses: Mapping[Place, Pause] = field(default_factory=dict)
     rollouts: Mapping[Place, RolloutSight] = field(default_factory=dict)  # by namespace and owner
     first_sights: Mapping[Place, datetime] = field(default_factory=dict)  # as upstream keeps them
 
@@ -88,6 +89,16 @@ class Memory:
         found.update(key[0] for key in self.proofs if self.proofs[key].awaited)
         found.update(key[0] for key in self.rollouts)
         return found
+
+
+def unseen_budget(namespace: str, owner: ObjectKey) -> Place:
+    """Return where it is noted that a PodDisruptionBudget holds which the watch does not show."""
+    return namespace, str(owner)
+
+
+def is_unseen_budget(place: Place) -> bool:
+    """Whether a place is not the name of a PodDisruptionBudget."""
+    return "/" in place[1]
 
 
 def after_absence(memory: Memory) -> Memory:
@@ -131,6 +142,7 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
         place: pause
         for place, pause in memory.budget_pauses.items()
         if place[1] in snapshot.of(place[0]).budgets
+        or (is_unseen_budget(place) and now - pause.until < _LONGEST_UNLISTED)
     }
     proofs = _living(memory.proofs, snapshot, now)
     canary = memory.breaker.canary

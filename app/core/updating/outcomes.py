@@ -26,9 +26,12 @@ from app.core.updating.failures import (
 from app.core.updating.infeasible import Infeasible, blamed_resources, raw_targets, targets
 from app.core.updating.memory import (
     Memory,
+    Place,
     PodMemory,
     ProofKey,
     Resized,
+    is_unseen_budget,
+    unseen_budget,
     with_pods,
     without_breaker_canary,
 )
@@ -93,6 +96,11 @@ def undone(memory: Memory, outcome: Outcome) -> Memory:
     return replace(memory, proofs={**memory.proofs, key: proof.without(pod.uid)})
 
 
+def _guards(outcome: Outcome) -> tuple[Place, ...]:
+    queue = outcome.queue
+    return outcome.step.guards or (unseen_budget(queue.namespace, queue.owner),)
+
+
 def _proof_key(outcome: Outcome) -> ProofKey:
     return outcome.queue.namespace, outcome.queue.owner, outcome.step.decision.vpa
 
@@ -141,7 +149,7 @@ class _Lessons:
             self._pauses = {
                 place: pause
                 for place, pause in self._pauses.items()
-                if place not in outcome.step.guards
+                if place not in _guards(outcome)
             }
             if outcome.is_unanswered:  # all else was learnt while it was in doubt
                 return
@@ -175,11 +183,12 @@ class _Lessons:
             self._pause(outcome, error)
 
     def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
-        for place in outcome.step.guards:
+        for place in _guards(outcome):
+            name = "that is not seen" if is_unseen_budget(place) else place[1]
             self._pauses[place] = longer(
                 self._pauses.get(place),
                 Reason.PDB_BLOCKED,
-                f"PodDisruptionBudget {place[1]}: {error.message}",
+                f"PodDisruptionBudget {name}: {error.message}",
                 outcome.at,
                 retry_after_seconds=error.retry_after_seconds,
             )

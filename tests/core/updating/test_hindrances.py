@@ -10,9 +10,10 @@ import pytest
 
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.failures import Pause
-from app.core.updating.memory import Memory, PodMemory, RolloutSight
+from app.core.updating.memory import Memory, PodMemory, RolloutSight, unseen_budget
 from app.core.updating.plan import Around
 from app.core.updating.rules import Prove, UpdateRules
+from app.model.kinds import ObjectKey
 from app.model.workloads import scaled_workload
 from tests import make
 from tests.core.updating.scenes import (
@@ -348,6 +349,17 @@ def test_a_budget_that_refused_rests() -> None:
     found = scene(several(POD, 3), others=[make.budget_json()], memory=memory)
     assert found.told() == BLOCKED
     assert replace(found, now=NOW + MINUTE).told() == EVICTED
+
+
+def test_a_budget_that_is_not_seen_rests() -> None:
+    """For want of a right perhaps: its pause holds for all pods of the owner that it guards."""
+    pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
+    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
+    found = scene(several(POD, 3), memory=Memory(budget_pauses={place: pause}))
+    assert found.told() == BLOCKED
+    assert replace(found, now=NOW + MINUTE).told() == EVICTED
+    assert replace(found, others=[make.budget_json()]).told() == EVICTED
+    assert replace(found, pods=[pending(POD), *several(POD, 3)[1:]]).told() == EVICTED
 
 
 def test_budgets_do_not_guard_what_does_not_run_or_is_broken() -> None:

@@ -16,6 +16,7 @@ from app.core.updating.memory import (
     RolloutSight,
     after_absence,
     observed,
+    unseen_budget,
     with_pods,
     without_breaker_canary,
 )
@@ -177,3 +178,12 @@ def test_who_was_away_remembers_how_long_to_rest() -> None:
         proofs={("default", OWNER, "web"): Proof(PROOF.version, failures=3, until=until)},
         breaker=Breaker(is_open=True, until=until, failures=2, is_trusted=False),
     )
+
+
+def test_a_budget_that_is_not_seen_rests_a_day_at_most() -> None:
+    """It stands under its owner, for nobody knows its name."""
+    place = unseen_budget("default", OWNER)
+    memory = Memory(budget_pauses={place: Pause(Reason.PDB_BLOCKED, "no", 1, NOW)})
+    for hours, kept in ((23, True), (24, False)):
+        found = observed(memory, make.snapshot(), OURS, NOW + timedelta(hours=hours))
+        assert (place in found.budget_pauses) is kept

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.failures import Pause
-from app.core.updating.memory import Memory, PodMemory, Resized
+from app.core.updating.memory import Memory, PodMemory, Resized, unseen_budget
 from app.core.updating.outcomes import Outcome, learn, undone
 from app.core.updating.proof import Breaker
 from app.core.updating.rules import UpdateRules
@@ -213,6 +213,14 @@ def test_a_budget_that_lets_go_ends_its_pause() -> None:
     assert set(after(found, memory=memory).budget_pauses) == {("default", "other")}
     again = after(found, TooMany("no", causes=BUDGET), memory=memory)
     assert again.budget_pauses[("default", "web")].count == 4
+
+
+def test_a_budget_that_is_not_seen() -> None:
+    """It stands under the owner of the pod, and goes when it lets one go."""
+    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
+    held = after(scene("Recreate", OURS), TooMany("no", causes=BUDGET))
+    assert held.budget_pauses[place].message == "PodDisruptionBudget that is not seen: no"
+    assert after(scene("Recreate", OURS), memory=held).budget_pauses == {}
 
 
 def test_a_resize_is_remembered_until_it_is_seen() -> None:
