@@ -63,6 +63,14 @@ def ours(component: str, facts: Facts) -> Sequence[Json]:
     return sorted(found, key=lambda item: _place(item)[0] != facts.namespace)
 
 
+def only_recommends(facts: Facts) -> bool:
+    """Say whether recommendations are all that is wanted: nobody is installed who would act."""
+    if isinstance(facts.deployments, Unasked):
+        return False
+    found = set().union(*by_component(facts.deployments))
+    return found == {"recommender"} and bool(ours("recommender", facts))
+
+
 def place_of(component: str, facts: Facts) -> tuple[str, str]:
     """Return the namespace of a process, and what kubectl calls it; ours goes before upstream's."""
     if not isinstance(facts.deployments, Unasked):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.core.checkup.components import ADMISSION, flag, logs_of, ours, place_of
+from app.core.checkup.components import ADMISSION, flag, logs_of, only_recommends, ours, place_of
 from app.core.checkup.facts import Facts
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.core.rotation import defect
@@ -80,6 +80,9 @@ def of_leases(facts: Facts) -> Iterator[Finding]:
 
 def _heartbeat(item: Json | None, facts: Facts) -> Finding:
     about, fix = f"lease/{HEARTBEAT}", logs_of(ADMISSION, facts)
+    if item is None and only_recommends(facts):
+        told = "there is no webhook to give a sign, and no updater that waits for it"
+        return Finding(Check.LEASES, Level.NOTE, about, told)
     if item is None:
         told = "the webhook never gave a sign, so the updater evicts nobody"
         return Finding(Check.LEASES, Level.SERIOUS, about, told, fix, is_absence=True)

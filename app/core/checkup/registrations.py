@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.core.checkup.components import ADMISSION, logs_of, ours, place_of
+from app.core.checkup.components import ADMISSION, logs_of, only_recommends, ours, place_of
 from app.core.checkup.facts import Facts, Trial, Tried
 from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
 from app.core.checkup.mending import with_flag
@@ -60,6 +60,10 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
         yield unknown(Check.WEBHOOK, _ABOUT, facts.mutating)
         return
     found = list(hooks(facts))
+    if not found and only_recommends(facts):
+        told = "no webhook is registered, and only a recommender is installed: no pod is changed"
+        yield Finding(Check.WEBHOOK, Level.NOTE, _ABOUT, told)
+        return
     if not found:
         told = "no webhook is registered, so no pod is sized when it is created"
         fix = logs_of(ADMISSION, facts)

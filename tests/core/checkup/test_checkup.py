@@ -78,6 +78,20 @@ def test_ten_planted_faults(facts: Facts, check: Check) -> None:
     assert all(one.fix for one in serious)
 
 
+def test_a_recommender_alone() -> None:
+    """Where nobody is installed who acts there need be no webhook; an updater waits for one."""
+    alone = replace(FACTS, mutating=[], validating=[], leases=[], certificate=None)
+    recommender, updater = deployment("recommender"), deployment("updater")
+
+    def serious(facts: Facts) -> set[Check]:
+        return {one.check for one in checkup(facts) if one.level is Level.SERIOUS}
+
+    assert serious(replace(alone, deployments=[recommender])) == set()
+    for deployments in ([recommender, updater], Unasked("refused")):
+        found = serious(replace(alone, deployments=deployments))
+        assert found == {Check.WEBHOOK, Check.LEASES}
+
+
 def test_before_an_installation() -> None:
     """What an installation will bring may be absent; what else is wrong stays as it is."""
     bare = Facts(
