@@ -15,6 +15,7 @@ from app.manifests.rights import OPTIONS, RIGHTS, Right
 
 def needed(component: str, words: Sequence[str]) -> tuple[Right, ...]:
     """Return the rights of a process with this command line."""
+    words = [_spelt(word) if word.startswith("-") else word for word in words]
     asked = [
         option.right
         for option in OPTIONS.values()
@@ -22,6 +23,12 @@ def needed(component: str, words: Sequence[str]) -> tuple[Right, ...]:
     ]
     usual = [right for right in RIGHTS[component] if _is_used(right, words)]
     return tuple(_named(right, words) for right in (*usual, *asked))
+
+
+def _spelt(word: str) -> str:
+    """Return a flag with two dashes, and with dashes within."""
+    key, equals, value = word.lstrip("-").partition("=")
+    return f"--{key.replace('_', '-')}{equals}{value}"
 
 
 def _is_used(right: Right, words: Sequence[str]) -> bool:

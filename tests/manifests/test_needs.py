@@ -35,6 +35,8 @@ def test_manifests_need_what_they_grant(found: Program) -> None:
             ("--use-external-metrics", "--use-external-metrics=f"), [], id="the last one counts"
         ),
         pytest.param(("--prove", "dry-run"), ["trials"], id="two words"),
+        pytest.param(("-prove=dry-run",), ["trials"], id="one dash"),
+        pytest.param(("--use_external_metrics",), ["external-metrics"], id="other dashes"),
     ],
 )
 def test_options(words: tuple[str, ...], names: list[str]) -> None:

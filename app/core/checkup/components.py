@@ -162,7 +162,7 @@ def flag(item: Json, name: str) -> str:
     words = command_line(item)
     for index, word in enumerate(words):
         flag, equals, value = word.lstrip("-").partition("=")
-        if flag == name:
+        if flag.replace("_", "-") == name:
             following = words[index + 1 : index + 2]
             return value if equals else "".join(following) or "true"
     return ""

@@ -53,7 +53,7 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
             with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), [], id="dry"
         ),
         pytest.param(
-            with_one(deployment("recommender", "--recommender-name=b"), theirs("recommender")),
+            with_one(deployment("recommender", "-recommender_name=b"), theirs("recommender")),
             [],
             id="two names",
         ),
