@@ -27,7 +27,7 @@ _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] =
     "plumbline admission": (AdmissionMetrics,),
     "plumbline recommender": (RecommenderMetrics, QualityMetrics),
     "plumbline updater": (UpdaterMetrics,),
-    "webhook and updater": (lambda registry: ProcessMetrics(registry, ""),),
+    "every process": (lambda registry: ProcessMetrics(registry, ""),),
 }
 
 

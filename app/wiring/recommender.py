@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Final
 
 from fastapi import FastAPI
@@ -22,6 +23,7 @@ from app.model.vpa import Vpa
 from app.ports import EVENTS, PODS, Clock
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.exposition import new_registry, render
+from app.telemetry.process import ProcessMetrics
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
 from app.web.application import probes
@@ -32,7 +34,7 @@ from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules
 from app.wiring.recommender_sources import external_usage, has_past, past_reading
-from app.wiring.watched import watched_vpas, watched_workloads
+from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 from app.workers.election import Campaign, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.showing import Showing
@@ -67,6 +69,7 @@ class Process:
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
         self._owners = place.owners(written)
         registry = new_registry()
+        self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
         self._showing = Showing(metrics, QualityMetrics(registry), self._snapshot)
         self._rules = round_rules(settings)
@@ -117,9 +120,15 @@ class Process:
             showing=self._showing,
             rules=self._rules.model,
         )
-        health = probes(self._tenure.problem, self._unready, lambda: render(registry))
+        health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
         add_recommended(health, self._vpas)
         return recommendation_api(settings, asked, health)
+
+    def _page(self, registry: CollectorRegistry) -> bytes:
+        """Return all numbers, with how old our knowledge is now."""
+        for resource, seconds in watch_ages(self._mirror, self._clock).items():
+            self._numbers.watch_age(resource, seconds)
+        return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:
         for view in self._snapshot().namespaces.values():

@@ -51,7 +51,7 @@ def test_extras() -> None:
 
 
 def test_it_becomes_ready(tmp_path: Path) -> None:
-    """Until everything is read it says what is not; it ends when it is told to."""
+    """Until everything is read it says what is not, then how old that is; it ends when told to."""
     with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
         server.fail("/pods", 403, times=3)
         path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
@@ -64,7 +64,10 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
             assert eventually(lambda: "pods are not read yet: " in httpx.get(f"{url}/readyz").text)
             assert eventually(lambda: httpx.get(f"{url}/readyz").status_code == 200)
             assert httpx.get(f"{url}/health-check").text == "OK"
-            assert "vpa_recommender_vpa_objects_count" in httpx.get(f"{url}/metrics").text
+            told = httpx.get(f"{url}/metrics").text
+            for name in ("vpa_recommender_vpa_objects_count", "plumbline_build_info{"):
+                assert name in told
+            assert 'plumbline_watch_last_event_age_seconds{resource="pods"}' in told
         finally:
             process.stop()
 
