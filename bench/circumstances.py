@@ -59,7 +59,8 @@ def _machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = os.cpu_count() or 1
     name = model[1] if model else platform.machine()
-    return f"{cores} cores of {name}, {memory:.0f} GiB, Linux {platform.release()}"
+    kernel = platform.release().partition("-")[0]
+    return f"{cores} cores of {name}, {memory:.0f} GiB, Linux {kernel}"
 
 
 def _versions() -> dict[str, str]:

@@ -25,6 +25,8 @@ what limits their calls to it lifted, and may use all cores. Who begins changes 
 A cell shows the median of all rounds and, in brackets, the smallest and the largest; a ratio is
 that of the medians, ours to upstream's. CPU is user and system time of all processes of a program.
 Memory is resident memory (RSS); what several processes of one program share counts once.
+
+What a review's time is spent on stands on [a page of its own](PROFILE.md).
 """
 
 

@@ -27,10 +27,13 @@ from app.settings.command_line import schema
 from app.settings.pages import PURPOSES
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES: Final = [
+    path for where in ("*.md", "docs/**/*.md", "bench/*.md") for path in sorted(ROOT.glob(where))
+]
 RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
 WEBHOOK: Final = ROOT / "docs/webhook.md"
 UPDATING: Final = ROOT / "docs/updating.md"
+RESULTS: Final = ROOT / "bench/RESULTS.md"
 DIFFERENCES: Final = ROOT / "docs/differences.md"
 LONGEST_RECORD: Final = 40  # lines
 SCREEN_WIDTH: Final = 100
@@ -116,6 +119,14 @@ def test_commands_exist(page: Path) -> None:
             flags = schema(PURPOSES[verb][0]).flags
             known = {way for flag in flags for way in flag.spellings} | {"--help"}
             assert set(FLAG.findall(" ".join(words))) <= known
+
+
+def test_figures_are_quoted_as_they_stand() -> None:
+    """What the README says of benchmarks are lines of what was measured."""
+    _, _, after = text(ROOT / "README.md").partition("\n## Beside upstream\n")
+    quoted = [line for line in after.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    assert quoted
+    assert set(quoted) <= set(text(RESULTS).splitlines())
 
 
 @pytest.mark.parametrize("reason", sorted({*POD_REASONS, *VpaReason}))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.figures import Found, Result, Row, Wanted, exponent, from_json, number, table, to_json
-from bench.pages import page
+from bench.pages import HERE, ORDER, kept, page
 
 HALF = Wanted("<=", 0.5)
 SECONDS = Wanted("<=", 2, "ours")
@@ -96,3 +96,10 @@ def test_kept() -> None:
         "≥ 1.2",
     ):
         assert text in page([again])
+
+
+def test_page_is_of_what_was_kept() -> None:
+    """The page of results tells what the files beside it hold, and of all benches."""
+    results = kept(HERE / "results")
+    assert [one.name for one in results] == [*ORDER]
+    assert (HERE / "RESULTS.md").read_text("utf-8") == page(results)
