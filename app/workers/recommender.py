@@ -2,7 +2,8 @@
 
 Strategy: one thread owns the model. A round begins every interval, from start to start, the
 first one at once; in between, kills for memory are counted and published as soon as they are
-heard of. A step that fails costs itself alone. Checkpoints are deleted only after complete lists
+heard of. Usage is read every interval, also while writes of a round go on that take longer. A
+step that fails costs itself alone. Checkpoints are deleted only after complete lists
 of checkpoints, then of VPAs.
 """
 
@@ -127,7 +128,8 @@ class Recommender:
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[Step, float] = {}  # seconds, in the last round
-        self._due = clock.monotonic()
+        self._samples = 0  # of the last round
+        self._due = self._sampled = clock.monotonic()
         if not departures.first_tick_at_once:
             self._due += rules.interval_seconds
         self._tidied = clock.monotonic()
@@ -156,8 +158,7 @@ class Recommender:
         clock, began = self._around.clock, self._around.clock.monotonic()
         self._look(now)
         self._sources.recall(now)
-        with self._timed(Step.LOAD_METRICS):
-            samples = self._sources.read_usage(self._usage_pages(), now)
+        self._samples = self._sample(now)
         with self._timed(Step.UPDATE_VPAS):
             self._writing.publish(self.model.tick(now))
         self._around.show(self.model)
@@ -174,7 +175,7 @@ class Recommender:
         extra = {
             "vpas": len(self._lookout.vpas),
             "histories": self.model.row_count,
-            "samples": samples,
+            "samples": self._samples,
             **self._writing.told(),
             "seconds": round(self.finished - began, 3),
             "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
@@ -250,6 +251,12 @@ class Recommender:
         log.warning("checkpoint not used", extra={"problem": problem})
         self._around.metrics.checkpoint_refused()
 
+    def _sample(self, now: datetime) -> int:
+        """Read usage; return how many containers were told of."""
+        self._sampled = self._around.clock.monotonic()
+        with self._timed(Step.LOAD_METRICS):
+            return self._sources.read_usage(self._usage_pages(), now)
+
     def _usage_pages(self) -> Iterator[Sequence[Object]]:
         external = self._around.external_usage
         if external is None:
@@ -270,11 +277,19 @@ class Recommender:
 
     def _urgent(self) -> Sequence[Publication]:
         """Return what kills have made worth a write that were heard of just now."""
+        self._sample_meanwhile()
         if not (self._heard and self._is_restored):
             return ()
         now = self._around.clock.now()
         self._hear(now)
         return self.model.urgent(now)
+
+    def _sample_meanwhile(self) -> None:
+        """Read usage that is due, for whoever writes to a slow server shall not miss it."""
+        clock = self._around.clock
+        is_due = clock.monotonic() - self._sampled >= self._rules.interval_seconds
+        if is_due and self._is_restored and not self._parity and self._may_write():
+            self._samples += self._sample(clock.now())
 
     def _drop_abandoned(self) -> None:
         names = [(*one, "") for one in self.model.abandoned()]

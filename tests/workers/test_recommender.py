@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -134,6 +135,35 @@ def test_rounds_go_from_start_to_start(scene: Scene) -> None:
     scene.sandbox.advance(0.5)
     scene.recommender.tick(scene.sandbox.clock.now())
     assert scene.recommender.model.tally.cpu == 2
+
+
+class SlowToTake:
+    """A cluster that takes more than a minute to take a status."""
+
+    def __init__(self, cluster: Cluster, sandbox: Sandbox) -> None:
+        self._cluster = cluster
+        self._sandbox = sandbox
+
+    def __getattr__(self, verb: str) -> object:
+        return getattr(self._cluster, verb)
+
+    def patch(
+        self, resource: Resource, namespace: str, name: str, body: Json, *, subresource: str = ""
+    ) -> Json:
+        """Take it, late."""
+        if subresource:
+            self._sandbox.advance(61)
+        return self._cluster.patch(resource, namespace, name, body, subresource=subresource)
+
+
+def test_usage_is_read_while_writes_go_on(scene: Scene) -> None:
+    """A round that writes for longer than an interval misses no usage."""
+    slow = cast("Cluster", SlowToTake(scene.around.cluster, scene.sandbox))
+    scene.around = replace(scene.around, cluster=slow)
+    recommender = scene.started()
+    scene.rounds(1, recommender)
+
+    assert recommender.model.tally.cpu == 2
 
 
 def test_what_did_not_change_is_not_written(scene: Scene) -> None:
