@@ -90,15 +90,15 @@ def _running(case: Case, shape: Shape) -> Assessment:
         needed = need(found, oom, since, rules, now)
     is_in_place = case.shapes.mode in IN_PLACE_MODES or (is_upscale and rules.upscale_only_in_place)
     if needed.reason is not None:
+        quiet = case.decided(
+            Action.NONE, needed.reason, needed.message, numbers=shape.numbers, until=needed.until
+        )
         if is_in_place and not rules.upstream.keeps_stuck_resizes:
             state = resize_state(pod, rules)
             if state.is_ongoing:
                 urge = _urge(case, shape, needed.message, found, oom, state)
-                left = leftover(case, urge, needed.reason, needed.message)
-                return _after_pause(case, left)
-        return case.decided(
-            Action.NONE, needed.reason, needed.message, numbers=shape.numbers, until=needed.until
-        )
+                return _after_pause(case, leftover(case, urge, quiet))
+        return quiet
     urge = _urge(case, shape, needed.message, found, oom, resize_state(pod, rules))
     act = in_place if is_in_place else _by_eviction
     return _after_pause(case, act(case, urge))

@@ -14,7 +14,7 @@ from datetime import datetime
 from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.infeasible import Infeasible, blamed_resources
-from app.core.updating.moments import believed, later
+from app.core.updating.moments import LATEST, believed, later
 from app.core.updating.numbers import measure
 from app.core.updating.patching import last_updated, updated_marks, without_raised_marks
 from app.core.updating.resize_wishes import (
@@ -156,8 +156,14 @@ def _refused(case: Case, urge: Urge) -> Infeasible:
     return Infeasible(asked, blamed_resources(urge.state.message), case.terms.now, case.allocatable)
 
 
-def leftover(case: Case, urge: Urge, reason: Reason, message: str) -> Assessment:
-    """Assess a pod in a resize that is not needed any more: a stuck one is written back."""
+def leftover(case: Case, urge: Urge, quiet: Assessment) -> Assessment:
+    """Assess a pod in a resize that is not needed any more: a stuck one is written back.
+
+    Args:
+        case: the pod.
+        urge: what would be asked for.
+        quiet: what holds for a pod in no resize.
+    """
     base, now = assessment(case, urge), case.terms.now
     since = resizing_since(case, urge.state)
     if since is None:
@@ -165,7 +171,7 @@ def leftover(case: Case, urge: Urge, reason: Reason, message: str) -> Assessment
     if case.remembered.resized is None and urge.state.stage is not Stage.UNDER_WAY:
         changes = changes_of(case, urge.shape)
         if changes:
-            told = f"{message}; the resize that is {urge.state.stage} is replaced"
+            told = f"{urge.message}; the resize that is {urge.state.stage} is replaced"
             wish = resize(case, replace(urge, message=told), changes)
             reason = REASONS[urge.state.stage]
             wish = replace(wish, may_evict=False, is_free=True, gives_back=reason)
@@ -174,5 +180,5 @@ def leftover(case: Case, urge: Urge, reason: Reason, message: str) -> Assessment
             return _given_back(urge, base, back)
     if urge.state.stage is Stage.UNDER_WAY:
         return waiting(base, Reason.RESIZE_IN_PROGRESS, "a resize is under way")
-    until = later(since, case.rules.give_back_timeout)
-    return replace(base, decision=base.decided(Action.NONE, reason, message), until=until)
+    until = min(later(since, case.rules.give_back_timeout), quiet.until or LATEST)
+    return replace(quiet, until=until, resizing_since=base.resizing_since)

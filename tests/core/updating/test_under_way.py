@@ -232,6 +232,22 @@ def test_a_stuck_wish_that_is_as_recommended_stays_for_a_while(mode: str) -> Non
     assert later.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
 
 
+def test_a_young_pod_in_a_stuck_resize_is_looked_at_when_it_is_old_enough() -> None:
+    """Which may be before the wish would be taken back."""
+    deferred = resize_condition("Pending", "Deferred")
+    pod = running(
+        container("app", "150m/150Mi"), age=12 * HOUR - 10 * MINUTE, conditions=[deferred]
+    )
+    pod = with_status(pod, "app", resources={"requests": amounts("100m/100Mi")})
+    calm = several(running(container("app", "150m/150Mi")), 3)[1:]
+    found = scene([pod, *calm])
+    found = replace(found, recommendation=[recommended("150m/150Mi 1m/1Mi 1/1Gi")])
+    found = replace(found, whole=found.snapshot())
+    assert found.told() == (Action.NONE, Reason.TOO_YOUNG)
+    later = replace(found, now=NOW + 10 * MINUTE)
+    assert later.told(Around(before=found.plan())) == EVICTED
+
+
 @pytest.mark.parametrize(
     ("ago", "told"),
     [
