@@ -30,7 +30,12 @@ BUDGET = TooMany("Cannot evict pod", status=429, causes=(("DisruptionBudget", "n
 
 def staged(*flags: str, replicas: int = 4, mode: str = "Recreate", **resize: str) -> Stage:
     """Return a cluster whose pods should be twice as big; `resize` are resize policies."""
-    stage = Stage("--prove=off", *flags)
+    return wanting("--prove=off", *flags, replicas=replicas, mode=mode, **resize)
+
+
+def wanting(*flags: str, replicas: int = 4, mode: str = "Recreate", **resize: str) -> Stage:
+    """Return the same with nothing but these flags."""
+    stage = Stage(*flags)
     policies = [
         {"resourceName": resource, "restartPolicy": word} for resource, word in resize.items()
     ]
@@ -422,6 +427,16 @@ def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
     assert stage.requests() == ["200m"] * 4
     assert bool(seen(stage)) is evicted
     assert (stage.uids() == uids) is not evicted
+
+
+@pytest.mark.parametrize("prove", ["canary", "dry-run"])
+def test_resizes_that_never_work_after_a_start(prove: str) -> None:
+    """Nothing is proven yet, and nobody but those who cannot be resized could prove it."""
+    stage = wanting(f"--prove={prove}", mode="InPlaceOrRecreate")
+    missing = NotFound("the server could not find the requested resource", status=404)
+    stage.faults.order(resizes(missing, 1000))
+    stage.run(15 * 60)
+    assert (stage.requests(), len(seen(stage))) == (["200m"] * 4, 4)
 
 
 @pytest.mark.parametrize("error", [SILENCE, BROKEN])

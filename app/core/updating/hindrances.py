@@ -129,11 +129,18 @@ class Desk:
         return self._unproven(assessed) or self._guarded(assessed)
 
     def may_evict(self, assessed: Assessment) -> bool:
-        """Whether a pod could be evicted if its resize is refused."""
+        """Whether a pod could be evicted if its resize is refused.
+
+        While only a few evictions are left, they are for those whose calls failed before.
+        """
         wish = assessed.wish
         unmet = wish.unmet if wish is not None else ""
-        found = self._of_eviction(assessed, Wish(Action.EVICT, "", unmet=unmet))
-        return found is None and self._ledger.evictions_left is None
+        if self._of_eviction(assessed, Wish(Action.EVICT, "", unmet=unmet)) is not None:
+            return False
+        if self._ledger.evictions_left is None:
+            return True
+        failed = self.terms.memory.of(assessed.pod).pause is not None
+        return failed and self._ledger.takes_eviction()
 
     def _unknown_owner(self) -> Why | None:
         return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
@@ -176,8 +183,8 @@ class Desk:
         proof = self.proof(assessed.vpa)
         if not proof.allows(self.terms.rules, self.terms.now):
             if proof.has_failed:
-                until = f"{proof.until:%H:%M:%S}" if proof.until else "later"
-                message = f"{proof.failures} replacements came back unchanged; waits until {until}"
+                waits = "for the next" if proof.awaited else f"until {proof.until:%H:%M:%S}"
+                message = f"{counted(proof.failures)} came back unchanged; waits {waits}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
             return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
         return self._ledger.without_eviction() if self._ledger.evictions_left == 0 else None

@@ -152,4 +152,5 @@ def _evictions_left(terms: Terms) -> int | None:
         for proof in memory.proofs.values()
         if proof.since is not None and now - proof.since < rules.proof_pause
     )
-    return max(rules.first_evictions - awaited, 0)
+    useless = sum(now - moment < rules.breaker_window for moment, _ in memory.breaker.verdicts)
+    return max(rules.first_evictions - awaited - useless, 0)

@@ -58,13 +58,14 @@ def test_the_breaker_counts() -> None:
     assert not ledger(waiting).takes_eviction()
 
 
-def started(awaited: int = 0, minutes_ago: float = 1) -> Memory:
+def started(awaited: int = 0, useless: int = 0, minutes_ago: float = 1) -> Memory:
     """Return the memory some time after a start: nothing has helped yet."""
     since = NOW - timedelta(minutes=minutes_ago)
     uids = tuple(map(str, range(awaited)))
     proof = Proof(Version("", 0, ()), awaited=uids, since=since)
     key = ("default", ObjectKey("", "StatefulSet", "web"), "web")
-    return Memory(proofs={key: proof}, breaker=Breaker(is_trusted=False))
+    breaker = Breaker(((since, False),) * useless, is_trusted=False)
+    return Memory(proofs={key: proof}, breaker=breaker)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,8 @@ def started(awaited: int = 0, minutes_ago: float = 1) -> Memory:
         (started(awaited=7), OURS, 3),
         (started(awaited=11), OURS, 0),
         (started(awaited=11, minutes_ago=5), OURS, 10),  # they are not replaced at all
+        (started(awaited=5, useless=2), OURS, 3),
+        (started(awaited=5, useless=2, minutes_ago=10), OURS, 10),
         (started(), UNPROVEN, None),
         (Memory(), OURS, None),
     ],

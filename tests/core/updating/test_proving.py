@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from app.core.updating.decisions import Action, Reason
-from app.core.updating.memory import Memory, ProofKey
+from app.core.updating.failures import Pause
+from app.core.updating.memory import Memory, PodMemory, ProofKey
 from app.core.updating.outcomes import Outcome, learn
 from app.core.updating.plan import Around, Plan
 from app.core.updating.proof import Breaker, Proof, Version
@@ -97,7 +98,10 @@ def test_useless_evictions_stop_the_workload() -> None:
     assert gone == [0, 6, 17, 38]
     assert reasons(story.round(OLD)) == {Reason.RECREATED_WITHOUT_CHANGE}
     found = story.scene.decision()
-    assert found.message == "4 replacements came back unchanged; waits until 11:19:00"
+    assert found.message == "4 pods came back unchanged; waits until 11:19:00"
+    while not evicted(story.round(None)):
+        pass
+    assert story.scene.decision().message == "4 pods came back unchanged; waits for the next"
 
 
 def test_who_comes_back_nearly_right_would_go_again_and_again() -> None:
@@ -363,6 +367,19 @@ def test_an_open_breaker_lets_no_resize_become_an_eviction() -> None:
         memory=Memory(breaker=OPEN),
     ).decision()
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
+
+
+@pytest.mark.parametrize(("breaker", "left"), [(OPEN, 1), (Breaker(is_trusted=False), 10)])
+def test_who_was_refused_before_may_prove_for_all(breaker: Breaker, left: int) -> None:
+    """Where resizes never work nobody else could; no more than may go while little is proven."""
+    pause = Pause(Reason.RESIZE_ERROR, "refused", 1, NOW)
+    pods = {
+        f"uid-web-{number}": PodMemory("default", f"web-{number}", pause=pause)
+        for number in range(24)
+    }
+    memory = Memory(breaker=breaker, pods=pods)
+    found = Scene(several(OLD, 24), mode="InPlaceOrRecreate", rules=OURS, memory=memory)
+    assert sum(one.may_evict_instead for one in found.decisions().values()) == left
 
 
 def test_an_open_breaker_lets_one_pod_of_a_proven_workload_go() -> None:
