@@ -8,11 +8,12 @@ next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from operator import attrgetter
+from typing import Final
 
 from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Decision
@@ -25,6 +26,8 @@ from app.core.updating.wishes import Terms
 from app.model.gates import Gates
 from app.model.lookups import NOTHING_LOOKED_UP, LookedUp, Lookup
 from app.model.snapshot import Snapshot
+
+_GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ def plan(
     touched = memory.namespaces()
     before = _comparable(around.before, rules, gates, now)
     found: dict[str, NamespacePlan] = {}
-    for namespace, only in _wanted(snapshot, around.only):
+    for namespace, only in _wanted(_in_turn(snapshot, scene), around.only):
         view = snapshot.of(namespace)
         if not view.vpas or not view.pods or not rules.covers(namespace):
             continue
@@ -123,15 +126,28 @@ def plan(
             found[namespace] = plan_namespace(namespace, view, looked_up, scene, old=old, only=only)
         except Exception as error:
             raise Unplannable(namespace) from error
+    found = dict(sorted(found.items()))
     return Plan(now, rules, gates, scene.ledger.memory(), found, is_partial)
 
 
+def _in_turn(snapshot: Snapshot, scene: Scene) -> list[str]:
+    """Return the namespaces by name; while few evictions are left another one begins each time.
+
+    Else one whose evictions are all refused would for ever take what is left for others.
+    """
+    names = sorted(snapshot.namespaces)
+    if scene.ledger.evictions_left is None:
+        return names
+    first = int(scene.terms.now.timestamp() * _GOLDEN % 1 * len(names))
+    return names[first:] + names[:first]
+
+
 def _wanted(
-    snapshot: Snapshot, only: frozenset[Place] | None
+    namespaces: Iterable[str], only: frozenset[Place] | None
 ) -> Iterator[tuple[str, frozenset[str] | None]]:
-    """Return the namespaces in a fixed order, each with the pods that are meant."""
+    """Return the namespaces in their order, each with the pods that are meant."""
     if only is None:
-        yield from ((namespace, None) for namespace in sorted(snapshot.namespaces))
+        yield from ((namespace, None) for namespace in namespaces)
         return
     for namespace in sorted({place[0] for place in only}):
         yield namespace, frozenset(place[1] for place in only if place[0] == namespace)

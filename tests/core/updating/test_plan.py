@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, Unplannable, plan
+from app.core.updating.proof import Breaker
 from app.core.updating.rules import Prove, UpdateRules
 from app.model.conditions import Condition
 from app.model.gates import ALL_GATES
@@ -306,6 +307,28 @@ def test_namespaces_come_in_order() -> None:
         ("b", "web-10"),
         ("b", "web-2"),
     ]
+
+
+def test_when_few_evictions_are_left_each_namespace_is_the_first_at_times() -> None:
+    """One in which all are refused takes them not from the others for ever."""
+    names = [f"team-{letter}" for letter in "abcdefghij"]
+    items: list[Json] = []
+    for namespace in names:
+        items.append(make.workload_json(namespace=namespace, replicas=2))
+        advice = [recommended("200m/200Mi = =")]
+        items.append(make.vpa_json(namespace=namespace, mode="Recreate", recommendations=advice))
+        for pod in several(running(container("app", "100m/100Mi")), 2):
+            pod["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{len(items)}"}
+            items.append(pod)
+    snapshot = make.snapshot(*items)
+    opened = Memory(breaker=Breaker(is_open=True))
+    gone: list[str] = []
+    for minute in range(30):
+        now = NOW + minute * MINUTE
+        found = plan(snapshot, OURS, ALL_GATES, opened, now).decisions
+        assert [item.namespace for item in found] == sorted(names * 2)
+        gone += [item.namespace for item in found if item.action is Action.EVICT]
+    assert (len(gone), sorted(set(gone))) == (30, names)
 
 
 def test_the_most_urgent_queues_come_first() -> None:
