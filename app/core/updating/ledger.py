@@ -152,5 +152,9 @@ def _evictions_left(terms: Terms) -> int | None:
         for proof in memory.proofs.values()
         if proof.since is not None and now - proof.since < rules.proof_pause
     )
-    useless = sum(now - moment < rules.breaker_window for moment, _ in memory.breaker.verdicts)
+    useless = sum(
+        now - moment < rules.breaker_window
+        for moment, helped in memory.breaker.verdicts
+        if not helped
+    )
     return max(rules.first_evictions - awaited - useless, 0)

@@ -77,6 +77,7 @@ def started(awaited: int = 0, useless: int = 0, minutes_ago: float = 1) -> Memor
         (started(awaited=11, minutes_ago=5), OURS, 10),  # they are not replaced at all
         (started(awaited=5, useless=2), OURS, 3),
         (started(awaited=5, useless=2, minutes_ago=10), OURS, 10),
+        (Memory(breaker=Breaker(((NOW, True), (NOW, False)), is_trusted=False)), OURS, 9),
         (started(), UNPROVEN, None),
         (Memory(), OURS, None),
     ],
