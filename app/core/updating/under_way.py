@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
@@ -33,6 +34,8 @@ from app.core.updating.shapes import Shape
 from app.core.updating.wishes import Assessment, Case, Wish
 from app.model.pods import Pod
 from app.model.quantity import Quantities, Quantity
+
+_PATIENT: Final = (Stage.DEFERRED, Stage.FAILING)  # taken back only after a while
 
 
 def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
@@ -73,7 +76,7 @@ def _may_be_replaced(case: Case, state: ResizeState) -> bool:
     if case.rules.upstream.keeps_stuck_resizes:
         return False
     began = believed(state.since, case.terms.now)
-    if state.stage is Stage.UNDER_WAY or began is None:
+    if began is None or state.stage not in _PATIENT:
         return True
     return case.terms.now - began <= case.rules.give_back_timeout
 
@@ -97,9 +100,7 @@ def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | 
     if case.rules.upstream.keeps_stuck_resizes:
         return None
     is_over = case.terms.now - since > case.rules.give_back_timeout
-    hopeless = state.stage is Stage.INFEASIBLE or (
-        is_over and state.stage in (Stage.DEFERRED, Stage.FAILING)
-    )
+    hopeless = state.stage is Stage.INFEASIBLE or (is_over and state.stage in _PATIENT)
     changes = as_reported(case.pod) if hopeless else ()
     marks = (*updated_marks(case.terms.now), *without_raised_marks(case.pod, changes))
     return PodChange(changes, marks) if changes else None
@@ -169,8 +170,8 @@ def leftover(case: Case, urge: Urge, quiet: Assessment) -> Assessment:
     if since is None:
         base, since = replace(base, resizing_since=now), now
     if case.remembered.resized is None and urge.state.stage is not Stage.UNDER_WAY:
-        changes = changes_of(case, urge.shape)
-        if changes:
+        may_be_replaced = _may_be_replaced(case, urge.state)
+        if may_be_replaced and (changes := changes_of(case, urge.shape)):
             told = f"{urge.message}; the resize that is {urge.state.stage} is replaced"
             wish = resize(case, replace(urge, message=told), changes)
             reason = REASONS[urge.state.stage]

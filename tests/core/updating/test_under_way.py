@@ -281,6 +281,33 @@ def test_a_moving_recommendation_keeps_no_wish_deferred_for_ever() -> None:
     assert late.told() == EVICTED
 
 
+def test_a_wish_in_a_stage_that_we_do_not_know_is_replaced_at_any_time() -> None:
+    """It is never taken back, so what is wanted now would never be asked for in mode InPlace."""
+    unknown = resize_condition("Pending", "Whatever", ago=2 * HOUR.total_seconds())
+    pod = asking(unknown, wanted="900m/900Mi")
+    assert scene([pod, *CALM], ONLY).told() == RESIZED
+
+
+@pytest.mark.parametrize(
+    ("ago", "updated", "wrote"),
+    [
+        (HOUR, MINUTE, "102m"),
+        (2 * HOUR, MINUTE, None),
+        (2 * HOUR, HOUR + MINUTE, "100m"),
+    ],
+)
+def test_nor_does_one_that_moves_by_little(
+    ago: timedelta, updated: timedelta, wrote: str | None
+) -> None:
+    """What is not needed is replaced for an hour, then waited for, and taken back in the end."""
+    condition = resize_condition("Pending", "Deferred", ago=ago.total_seconds())
+    pod = asking(condition, wanted="103m/100Mi")
+    pod["metadata"]["annotations"] = {"vpaInPlaceUpdatedAt": make.time(updated) or ""}
+    found = replace(scene([pod, *CALM]), recommendation=[recommended("102m/100Mi 1m/1Mi 1/1Gi")])
+    change = found.decision().change
+    assert (None if change is None else str(change.containers[0].requests["cpu"])) == wrote
+
+
 def test_an_undated_wish_that_is_not_needed_is_dated_at_its_first_sight() -> None:
     """So that it can be taken back in time."""
     condition = resize_condition("Pending", "Deferred")
