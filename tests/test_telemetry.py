@@ -165,6 +165,7 @@ PUBLISHED: Final = [
         ("recommender_failed_writes_total", "counter", "object", ""),
         ("recommender_put_off_writes_total", "counter", "object", ""),
         ("recommender_refused_checkpoints_total", "counter", "", ""),
+        ("recommender_left_out_objects_total", "counter", "", ""),
         ("resources_get_resources_count", "counter", "source", ""),
     ]),
     (exercise_quality, "vpa_quality_", [

@@ -121,6 +121,10 @@ class RecommenderMetrics:
             "refused_checkpoints",
             "Checkpoints that could not be used, each for the same reason once.",
         )
+        self._left_out = families.counter(  # ours
+            "left_out_objects",
+            "Objects that were left out by a defect of ours, each time; the log names them.",
+        )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
@@ -173,6 +177,10 @@ class RecommenderMetrics:
     def checkpoint_refused(self) -> None:
         """Count a checkpoint that cannot be used."""
         self._refused_checkpoints.inc()
+
+    def left_out(self, count: int) -> None:
+        """Count objects at which our own code failed."""
+        self._left_out.inc(count)
 
     def fates(self, counts: Mapping[str, int]) -> None:
         """Count samples and kills by what became of them."""

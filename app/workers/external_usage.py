@@ -18,6 +18,7 @@ from app.core.recommendation.external import (
     external_questions,
     strict_items,
 )
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.observations import ObservedVpa
 from app.model.errors import BadObject, ClusterError, PlumblineError, Unavailable
 from app.model.fields import Object
@@ -45,6 +46,7 @@ class ExternalUsage:
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
         may_ask: Callable[[], bool] = lambda: True,
+        mishaps: Mishaps | None = None,
     ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
@@ -55,13 +57,14 @@ class ExternalUsage:
         def pods_of(namespace: str) -> Collection[Pod]:
             return snapshot.of(namespace).pods.values()
 
-        questions = external_questions(vpas, pods_of, self._rules)
+        mishaps = mishaps or Mishaps()
+        questions = external_questions(vpas, pods_of, self._rules, mishaps)
         if self._rules.is_strict:
             yield strict_items([(one, self._answer(one)) for one in questions], self._rules)
             return
         items: list[Object] = []
         errors: list[PlumblineError] = []
-        for found in self._found(questions, may_ask):
+        for found in self._found(questions, may_ask, mishaps):
             if isinstance(found, PlumblineError):
                 errors.append(found)
             else:
@@ -72,12 +75,15 @@ class ExternalUsage:
             raise Unavailable(f"{count}: {errors[0]}")
 
     def _found(
-        self, questions: Sequence[ExternalQuestion], may_ask: Callable[[], bool]
+        self,
+        questions: Sequence[ExternalQuestion],
+        may_ask: Callable[[], bool],
+        mishaps: Mishaps,
     ) -> Iterator[Sequence[Object] | PlumblineError]:
         """Yield what each answer tells, or why there is none."""
         until = self._clock.monotonic() + self._seconds
 
-        def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
+        def ask(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
             if self._clock.monotonic() >= until or not may_ask():
                 return Unavailable(f"{_path(question)}: the time for it was over")
             try:
@@ -86,6 +92,11 @@ class ExternalUsage:
                 return error
             except BadObject as error:
                 return Unavailable(f"{_path(question)}: {error}")
+
+        def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
+            for answer in mishaps.each("external metric", [question], _path, ask):
+                return answer
+            return Unavailable(f"{_path(question)}: it failed unexpectedly")
 
         with ThreadPoolExecutor(self._threads, "usage") as pool:
             yield from pool.map(attempt, questions)

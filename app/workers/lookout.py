@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from app.core.matching import MatchReason, Unknown, topmost
@@ -87,36 +88,44 @@ class Lookout:
     def tell_some(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
         """Tell of some pods that changed."""
         self._begin()
-        for namespace, name in keys:
-            view = snapshot.of(namespace)
-            pod, place = view.pods.get(name), self._places.get(namespace)
+
+        def tell(key: VpaKey) -> None:
+            view, place = snapshot.of(key[0]), self._places.get(key[0])
+            pod = view.pods.get(key[1])
             if pod is not None and place is not None:
-                self._tell_pod(place, pod, view, now)
+                self._tell_pod(pod, place, view, now)
+
+        self._model.mishaps.each("pod", keys, "/".join, tell)
 
     def _begin(self) -> None:
         self._known.clear()
         self._until = self._clock.monotonic() + _LOOKUP_SECONDS
 
     def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
-        seen = set()
+        seen, each = set[VpaKey](), self._model.mishaps.each
         for namespace, view in snapshot.namespaces.items():
             if namespace in self._ignored:
                 continue
-            for vpa in view.vpas.values():
-                if not handles(vpa, self._model.rules.name):
-                    continue
-                found = self._resolved(vpa, view)
-                seen.add(found.key)
-                if self._is_late(found):
-                    continue
-                if not _is_same(found, self._vpas.get(found.key)):
-                    self._vpas[found.key] = found
-                    self._model.vpa_seen(found, now)
+            mine = [vpa for vpa in view.vpas.values() if handles(vpa, self._model.rules.name)]
+            seen.update((vpa.namespace, vpa.name) for vpa in mine)
+            each("VPA", mine, _name, partial(self._tell_vpa, view=view, now=now))
         for key in self._late.keys() - seen:
             del self._late[key]
-        for key in self._vpas.keys() - seen:
+        gone = self._vpas.keys() - seen
+        for key in gone:
             del self._vpas[key]
-            self._model.vpa_gone(key, now)
+        each("VPA", gone, "/".join, partial(self._model.vpa_gone, now=now))
+
+    def _tell_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
+        found = self._resolved(vpa, view)
+        if self._is_late(found) or _is_same(found, self._vpas.get(found.key)):
+            return
+        self._vpas[found.key] = found
+        try:
+            self._model.vpa_seen(found, now)
+        except Exception:
+            self._model.vpa_gone(found.key, now)  # half known, it would be said to have no pods
+            raise
 
     def _is_late(self, found: ObservedVpa) -> bool:
         """Whether a target may be unknown for want of time, which is not believed at once."""
@@ -132,10 +141,10 @@ class Lookout:
         if place.view.workloads is not view.workloads or age >= _BELIEVED_SECONDS:
             place.tops, place.since = {}, self._clock.monotonic()
         place.view = view
-        for pod in view.pods.values():
-            self._tell_pod(place, pod, view, now)
+        tell = partial(self._tell_pod, place=place, view=view, now=now)
+        self._model.mishaps.each("pod", view.pods.values(), _name, tell)
 
-    def _tell_pod(self, place: _Place, pod: Pod, view: NamespaceView, now: datetime) -> None:
+    def _tell_pod(self, pod: Pod, place: _Place, view: NamespaceView, now: datetime) -> None:
         top = self._top(place, pod, view)
         before = place.told.get(pod.name)
         if before is None or before[0] is not pod or before[1] != top:
@@ -174,6 +183,10 @@ class Lookout:
         if lookup.key.is_built_in:
             return Absent()  # all of them are in the snapshot
         return self._owners.find(lookup, max(self._until - self._clock.monotonic(), 0.0))
+
+
+def _name(item: Vpa | Pod) -> str:
+    return f"{item.namespace}/{item.name}"
 
 
 def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:

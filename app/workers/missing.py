@@ -1,4 +1,4 @@
-"""Tells which VPAs have had no recommendation for long."""
+"""How VPAs stand: what is counted of each, and which have had no recommendation for long."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.core.recommendation.observations import VpaKey
+from app.core.recommendation.status import ConditionType
 from app.model.vpa import Vpa
 from app.ports import Clock
+from app.telemetry.recommender import VpaState
 
 log = logging.getLogger(__name__)
 
@@ -33,3 +35,16 @@ class Missing:
             self._since.update(dict.fromkeys(late, now))
             names = ["/".join(key) for key in sorted(late)[:_MOST_NAMED]]
             log.info("without recommendation for long", extra={"count": len(late), "vpas": names})
+
+
+def state_of(vpa: Vpa) -> VpaState:
+    """Return a VPA as it is counted."""
+    conditions = {one.type for one in vpa.conditions if one.status == "True"}
+    mode = vpa.update_policy.mode if vpa.update_policy is not None else None
+    return VpaState(
+        update_mode=mode or "Recreate",
+        has_recommendation=bool(vpa.recommendation),
+        version="v1",
+        matches_pods=ConditionType.NO_PODS_MATCHED not in conditions,
+        unsupported_config=ConditionType.CONFIG_UNSUPPORTED in conditions,
+    )

@@ -23,18 +23,17 @@ from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.oom import evicted
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.rules import RecommenderRules
-from app.core.recommendation.status import ConditionType
 from app.core.recommendation.upkeep import orphans
 from app.model.errors import BadObject, ClusterError, Unavailable
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
-from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
-from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
+from app.telemetry.recommender import RecommenderMetrics, Step
 from app.workers.external_usage import ExternalUsage
 from app.workers.leaving import leavable
+from app.workers.left_out import LeftOut
 from app.workers.lookout import Lookout
-from app.workers.missing import Missing
+from app.workers.missing import Missing, state_of
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources
 from app.workers.writing import Desk, Writing, WritingRules
@@ -125,6 +124,7 @@ class Recommender:
             ),
         )
         self._missing = Missing(clock)
+        self._left_out = LeftOut(around.metrics)
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[Step, float] = {}  # seconds, in the last round
@@ -151,6 +151,7 @@ class Recommender:
         elif self._heard and self._is_restored:
             self._writing.finish()
             self._around.show(self.model)
+            self._left_out.tell(self.model.mishaps)
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
@@ -209,8 +210,11 @@ class Recommender:
         pods = list(dict.fromkeys(_drained(self._heard.pods)))
         self._lookout.tell_some(self._around.snapshot(), pods, now)
         shares = self._rules.model.departures.share_starved_resource
-        for event in _drained(self._heard.events):
+
+        def count(event: Object) -> None:
             self.model.killed(evicted(event, share_resource=shares), now)
+
+        self.model.mishaps.each("event", _drained(self._heard.events), _shown, count)
 
     def _restore(self, now: datetime) -> None:
         """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
@@ -224,7 +228,7 @@ class Recommender:
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
-            found = list(self._readable(items, lost))
+            found = self._readable(items, lost)
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
             problems = self.model.restore(mine, now, only=waiting, lost=lost & waiting)
@@ -235,17 +239,24 @@ class Recommender:
         for problem in problems:
             self._refuse(problem)
 
-    def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> Iterator[Checkpoint]:
-        """Yield the checkpoints that can be read; note whose the others are."""
-        for item in items:
+    def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> list[Checkpoint]:
+        """Return the checkpoints that can be read; note whose the others are."""
+
+        def read(item: Object) -> Checkpoint | None:
             try:
-                yield read_checkpoint(item)
-            except BadObject as error:
+                return read_checkpoint(item)
+            except Exception as error:
                 lost.update((one.namespace, one.vpa) for one, _ in _identities([item]))
+                if not isinstance(error, BadObject):
+                    raise
                 problem = f"checkpoint {_shown(item)}: {error}"
-                if problem not in self._refused:  # else it was told of
-                    self._refused.add(problem)
-                    self._refuse(problem)
+            if problem not in self._refused:  # else it was told of
+                self._refused.add(problem)
+                self._refuse(problem)
+            return None
+
+        found = self.model.mishaps.each("checkpoint", items, _shown, read)
+        return [one for one in found if one is not None]
 
     def _refuse(self, problem: str) -> None:
         log.warning("checkpoint not used", extra={"problem": problem})
@@ -262,7 +273,8 @@ class Recommender:
         if external is None:
             return self._pages(POD_METRICS)
         vpas = self._lookout.vpas.values()
-        found = external.pages(vpas, self._around.snapshot(), self._may_write)
+        snapshot, mishaps = self._around.snapshot(), self.model.mishaps
+        found = external.pages(vpas, snapshot, self._may_write, mishaps)
         return leavable(found, self._may_write)
 
     # --- writing
@@ -344,8 +356,10 @@ class Recommender:
     def _count(self) -> None:
         self._around.metrics.aggregates(self.model.row_count)
         vpas = [one.vpa for one in self._lookout.vpas.values()]
-        self._around.metrics.vpas(map(_state, vpas))
+        names = "{0.namespace}/{0.name}".format
+        self._around.metrics.vpas(self.model.mishaps.each("VPA", vpas, names, state_of))
         self._missing.look(vpas)
+        self._left_out.tell(self.model.mishaps)
 
     @contextmanager
     def _timed(self, step: Step) -> Iterator[None]:
@@ -379,15 +393,3 @@ def _shown(item: Object) -> str:
 def _name(item: Object) -> tuple[str, str]:
     metadata = object_at(item, "metadata", "")
     return text_at(metadata, "namespace", "metadata"), text_at(metadata, "name", "metadata")
-
-
-def _state(vpa: Vpa) -> VpaState:
-    conditions = {one.type for one in vpa.conditions if one.status == "True"}
-    mode = vpa.update_policy.mode if vpa.update_policy is not None else None
-    return VpaState(
-        update_mode=mode or "Recreate",
-        has_recommendation=bool(vpa.recommendation),
-        version="v1",
-        matches_pods=ConditionType.NO_PODS_MATCHED not in conditions,
-        unsupported_config=ConditionType.CONFIG_UNSUPPORTED in conditions,
-    )

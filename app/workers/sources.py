@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from app.core.recommendation.models import RecommenderModel
@@ -56,15 +57,17 @@ class Sources:
         self._past.ask(ready, now)
         for found in self._past.taken():
             only = None if found.only is None else ready & found.only
-            self._model.learn_past(found.usage, now, only=only)
             self._missing -= ready if only is None else only
+            learn = partial(self._model.learn_past, now=now, only=only)
+            self._model.mishaps.each("past", [found.usage], lambda _: "of all pods", learn)
 
     def read_usage(self, pages: Iterable[Sequence[Object]], now: datetime) -> int:
         """Take usage page by page; return how many containers were told of."""
         count, problems, error = 0, list[str](), ""
+        mishaps = self._model.mishaps
         try:
             for page in pages:
-                found = read_metrics({"items": page}, is_strict=self._is_strict)
+                found = read_metrics({"items": page}, is_strict=self._is_strict, mishaps=mishaps)
                 self._model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems

@@ -8,6 +8,7 @@ from threading import Lock
 import pytest
 
 from app.core.recommendation.external import ExternalRules
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.observations import ObservedVpa
 from app.model.errors import ClusterError, NotFound, PlumblineError, Unavailable
 from app.model.fields import Object
@@ -34,7 +35,7 @@ class Metrics(ClusterInMemory):
     def __init__(self) -> None:
         self.clock = SteppedClock()
         super().__init__(self.clock.now)
-        self.errors: dict[str, ClusterError | Json] = {}  # by "metric pod"
+        self.errors: dict[str, Exception | Json] = {}  # by "metric pod"
         self.asked: list[str] = []
         self.paths: set[str] = set()
         self._one_at_a_time = Lock()
@@ -49,7 +50,7 @@ class Metrics(ClusterInMemory):
             self.paths.add(path)
             self.clock.wait(1.0)
         found = self.errors.get(asked)
-        if isinstance(found, ClusterError):
+        if isinstance(found, Exception):
             raise found
         value = {"metricLabels": {"container": "app"}, "timestamp": "2026-03-01T12:00:00Z"}
         return found or {"items": [value | {"value": "1"}]}
@@ -95,6 +96,21 @@ def test_one_failure(failure: ClusterError | Json) -> None:
     assert error.startswith("1 of 6 external metrics were not read: ")
 
     assert read(metrics, STRICT)[0] == []
+
+
+def test_a_mistake_of_ours() -> None:
+    """It costs one answer, and is told of by the path that was asked for."""
+    metrics, mishaps = Metrics(), Mishaps()
+    metrics.errors["cpu web-1"] = ZeroDivisionError("a mistake")
+    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
+    pages = usage.pages([VPA], SNAPSHOT, lambda: True, mishaps)
+
+    assert pods(next(pages)) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
+    with pytest.raises(Unavailable, match=r"1 of 6 .*/cpu: it failed unexpectedly"):
+        next(pages)
+    assert [(one.kind, one.name.endswith("/cpu")) for one in mishaps.taken()] == [
+        ("external metric", True)
+    ]
 
 
 def test_too_many_for_the_time() -> None:

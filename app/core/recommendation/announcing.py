@@ -76,15 +76,15 @@ class Announcer:
         entries = self._entries(appraisal, wanted)
         derivations = Derivations(roster.rows, appraisal, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
-        found = [
-            one
-            for line in lines
-            if (tracked := roster.by_line.get(line)) is not None
-            and (one := self._publication(tracked, entries.get(line, []), turns, derivations))
-        ]
+
+        def look(tracked: TrackedVpa) -> Publication | None:
+            return self._publication(tracked, entries.get(tracked.line, []), turns, derivations)
+
+        known = [roster.by_line[line] for line in lines if line in roster.by_line]
+        found = roster.mishaps.each("VPA", known, lambda one: "/".join(one.key), look)
         roster.table.is_dirty[lines] = False
         roster.table.is_urgent[lines] = False
-        return found
+        return [one for one in found if one is not None]
 
     def _levels(self, appraisal: Appraisal) -> Levels:
         """Return for each VPA how much its numbers have moved since they were last compared."""
@@ -136,10 +136,11 @@ class Announcer:
             self.derivations[tracked.key] = derivations.of(line)
         if waits or found is Difference.NONE:
             return None
+        killed = bool(table.is_urgent[line])
+        told = publication(tracked.observed, new, stands, found, killed=killed)
         tracked.sent, tracked.sent_for = new, tracked.observed
         table.published[line] = nanoseconds(now)
-        killed = bool(table.is_urgent[line])
-        return publication(tracked.observed, new, stands, found, killed=killed)
+        return told
 
     def _status(
         self,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.policy import CPU, MEMORY
 from app.model.fields import Json, Object, labels_at, objects_at
@@ -50,13 +51,15 @@ def external_questions(
     vpas: Iterable[ObservedVpa],
     pods_of: Callable[[str], Collection[Pod]],
     rules: ExternalRules,
+    mishaps: Mishaps,
 ) -> list[ExternalQuestion]:
     """Return what to ask of the pods that VPAs select; `pods_of` knows those of a namespace."""
     found: dict[tuple[str, str, str], ExternalQuestion] = {}
-    for vpa in vpas:
+
+    def ask(vpa: ObservedVpa) -> None:
         namespace, selector = vpa.vpa.namespace, vpa.selector
         if selector is None:
-            continue
+            return
         for pod in pods_of(namespace):
             if not selector.matches(pod.labels) or (pod.phase in _OVER and not rules.is_strict):
                 continue
@@ -64,6 +67,8 @@ def external_questions(
             for resource, metric in rules.metrics:
                 one = ExternalQuestion(namespace, pod.name, resource, metric, text)
                 found.setdefault((namespace, pod.name, resource), one)
+
+    mishaps.each("VPA", vpas, lambda vpa: "/".join(vpa.key), ask)
     return list(found.values())
 
 

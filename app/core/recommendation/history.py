@@ -76,8 +76,10 @@ class History:
         """Return the checkpoints of some rows, which count as written from now on."""
         table, kills = self._roster.rows, self._kills()
         memory, windows = self._without_windows(rows, now_ns)
-        found = [
-            Checkpoint(
+
+        def made(place: tuple[int, int]) -> Checkpoint:
+            line, row = place
+            return Checkpoint(
                 *self._identity(row),
                 cpu=_encoded(table.cpu, row),
                 memory=_encoded(memory, line),
@@ -88,8 +90,11 @@ class History:
                 windows=tuple(windows[row]),
                 kills=tuple(kills[row]),
             )
-            for line, row in enumerate(rows.tolist())
-        ]
+
+        places = enumerate(rows.tolist())
+        found = self._roster.mishaps.each(
+            "history", places, lambda place: "/".join(self._identity(place[1])), made
+        )
         table.is_dirty[rows] = False
         table.moved_cpu[rows] = table.moved_memory[rows] = 0.0
         table.written[rows] = now_ns
@@ -224,29 +229,42 @@ class History:
         Returns sentences about those that cannot be.
         """
         self._roster.has_restored = True
-        problems = []
         best: dict[tuple[str, str, str], Checkpoint] = {}
         for found in checkpoints:
             key = (found.namespace, found.vpa, found.container)
             if key not in best or best[key].count < found.count:
                 best[key] = found
-        for (namespace, vpa, container), found in best.items():
-            self.names.take(namespace, found.name, (vpa, container))
-            tracked = self._roster.vpas.get((namespace, vpa))
-            wanted = only is None or (namespace, vpa) in only
-            if tracked is None or not tracked.awaits_history or not wanted:
-                continue
-            if _is_from_the_future(found, now_ns):
-                problems.append(f"checkpoint {namespace}/{found.name}: it is from the future")
-                self.lose([tracked.key])
-            else:
-                self._absorb(tracked, found, now_ns)
-        for vpa_key in self.awaited() if only is None else only:
-            if (waiting := self._roster.vpas.get(vpa_key)) is not None:
+
+        def take_in(found: Checkpoint) -> str:
+            try:
+                return self._take_in(found, now_ns, only)
+            except Exception:
+                self.lose([(found.namespace, found.vpa)])
+                raise
+
+        def begin(key: VpaKey) -> None:
+            if (waiting := self._roster.vpas.get(key)) is not None:
                 waiting.awaits_history = False
-                seed(waiting, self._roster, now_ns)
                 self._roster.table.is_dirty[waiting.line] = True
-        return problems
+                seed(waiting, self._roster, now_ns)
+
+        each, names = self._roster.mishaps.each, "{0.namespace}/{0.name}".format
+        problems = each("checkpoint", best.values(), names, take_in)
+        each("VPA", self.awaited() if only is None else only, "/".join, begin)
+        return [problem for problem in problems if problem]
+
+    def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
+        """Take in one checkpoint if it is wanted; return what is wrong with it."""
+        key = (found.namespace, found.vpa)
+        self.names.take(found.namespace, found.name, (found.vpa, found.container))
+        tracked = self._roster.vpas.get(key)
+        if tracked is None or not tracked.awaits_history or not (only is None or key in only):
+            return ""
+        if _is_from_the_future(found, now_ns):
+            self.lose([key])
+            return f"checkpoint {found.namespace}/{found.name}: it is from the future"
+        self._absorb(tracked, found, now_ns)
+        return ""
 
     def lose(self, vpas: Iterable[VpaKey]) -> None:
         """Note that history of some VPAs is lost."""

@@ -7,6 +7,7 @@ may come after it. The peak that the kill asked for is then raised, as if it had
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
@@ -54,16 +55,18 @@ class Killings:
 
     def count(self, records: Iterable[OomRecord], now_ns: int) -> None:
         """Count kills, the VPAs concerned become urgent."""
-        for record in records:
-            self._count(record, now_ns)
+        self._count_each(records, now_ns)
 
     def count_held(self, now_ns: int) -> None:
         """Count what was held back."""
         held, self._held = self._held, []
-        for record in held:
-            self._count(record, now_ns, holds=False)
+        self._count_each(held, now_ns, holds=False)
 
-    def _count(self, record: OomRecord, now_ns: int, *, holds: bool = True) -> None:
+    def _count_each(self, records: Iterable[OomRecord], now_ns: int, *, holds: bool = True) -> None:
+        count = partial(self._count, now_ns=now_ns, holds=holds)
+        self._roster.mishaps.each("kill", records, _name, count)
+
+    def _count(self, record: OomRecord, now_ns: int, *, holds: bool) -> None:
         tally = self._intake.tally
         container = (record.namespace, record.pod, record.container)
         instance = self._roster.instances.get(container)
@@ -85,13 +88,16 @@ class Killings:
 
     def amend(self, instances: Iterable[int]) -> None:
         """Judge the newest kill of some instances again, as usage from before it has come."""
-        windows = self._roster.streams.windows
-        for instance in instances:
-            record, pod = self._newest[instance], self._roster.owners[instance]
-            for stream in self._roster.streams_at(pod, instance, record.time_ns):
-                needed = self._needed(record, stream, int(windows.usage[stream]))
-                if needed > windows.oom[stream]:
-                    self._ask(record, instance, stream, needed)
+        found = [(self._newest[instance], instance) for instance in instances]
+        self._roster.mishaps.each("kill", found, lambda one: _name(one[0]), self._amend)
+
+    def _amend(self, kill: tuple[OomRecord, int]) -> None:
+        windows, (record, instance) = self._roster.streams.windows, kill
+        pod = self._roster.owners[instance]
+        for stream in self._roster.streams_at(pod, instance, record.time_ns):
+            needed = self._needed(record, stream, int(windows.usage[stream]))
+            if needed > windows.oom[stream]:
+                self._ask(record, instance, stream, needed)
 
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
@@ -143,3 +149,7 @@ class Killings:
             return False
         made = int(self._roster.streams.instances.synthetic[instance])
         return needed <= min(made, int(self._roster.rows.published[row, _MEMORY_TARGET]))
+
+
+def _name(record: OomRecord) -> str:
+    return f"{record.namespace}/{record.pod}/{record.container}"

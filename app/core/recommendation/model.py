@@ -51,6 +51,7 @@ class Model:
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
         self.roster = Roster(rules)
+        self.mishaps = self.roster.mishaps
         gathers = rules.gathers_quality
         self._quality = Quality(self.roster.rows, self.roster.table, gathers=gathers)
         self._intake = Intake(self.roster, self._quality, rules)
@@ -155,8 +156,8 @@ class Model:
         self.roster.give_up_broken(now_ns)
         self.roster.forget_lost_pods(now_ns)
         if not 0 <= now_ns - self._tidied_ns < HOUR:
-            self._upkeep.tidy(now_ns)
             self._tidied_ns = now_ns
+            self.mishaps.each("upkeep", [now_ns], lambda _: "of every hour", self._upkeep.tidy)
         return self._announcer.announce(now)
 
     def urgent(self, now: datetime) -> list[Publication]:

@@ -10,6 +10,7 @@ from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.explaining import Explanation
 from app.core.recommendation.intake import Tally
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.model import Model
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord
@@ -26,6 +27,7 @@ class RecommenderModel(Protocol):
     """What a model can be told and asked; `app.core.recommendation.model` says how."""
 
     rules: RecommenderRules
+    mishaps: Mishaps  # what was left out; who tells the model something may add to it
 
     def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
         """Take a VPA as it is now, or as its target has turned out to be."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from app.core.recommendation.checkpoints import OpenWindow
 from app.core.recommendation.membership import Claim, Claims
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.moments import HOUR, LATEST
 from app.core.recommendation.observations import ObservedVpa, VpaKey
 from app.core.recommendation.parking import Parking, target_of
@@ -38,6 +39,7 @@ class Roster:
 
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
+        self.mishaps = Mishaps()
         counts = rules.departures.memory_counts_as_history
         self.rows = RowTable(rules.aggregation, memory_counts=counts)
         self.streams = Streams()
@@ -100,9 +102,12 @@ class Roster:
 
     def give_up_broken(self, now_ns: int) -> None:
         """Let the pods go of targets that could not be resolved for too long."""
-        for key in list(self._broken):
+
+        def give_up(key: VpaKey) -> None:
             tracked = self.vpas[key]
             self._claim(tracked, claim_of(tracked, self.rules.departures, now_ns), now_ns)
+
+        self.mishaps.each("VPA", self._broken, "/".join, give_up)
 
     def row_of(self, tracked: TrackedVpa, container: str, now_ns: int) -> int:
         """Return the row of a container, a new one if there is none."""
@@ -220,9 +225,12 @@ class Roster:
 
     def forget_lost_pods(self, now_ns: int) -> None:
         """Forget the pods that went."""
-        for key in self._leaving:
+
+        def forget(key: PodKey) -> None:
             self._forget_pod(self.pods[key], now_ns)
-        self._leaving.clear()
+
+        leaving, self._leaving = self._leaving, set()
+        self.mishaps.each("pod", leaving, "/".join, forget)
 
     def _see_again(self, tracked: TrackedPod, pod: Pod, top: ObjectKey | None, now_ns: int) -> None:
         before, was_alive = tracked.pod, tracked.is_alive

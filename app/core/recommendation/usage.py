@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from app.core.recommendation.estimators import MOST
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.moments import nanoseconds, span
 from app.core.recommendation.observations import ABSENT, REFUSED, UsageBatch
 from app.model.durations import parse_duration
@@ -57,14 +58,19 @@ class _Columns:
         self.unreadable += 1
 
 
-def read_metrics(body: Object, *, is_strict: bool = False) -> Metrics:
+def read_metrics(
+    body: Object, *, is_strict: bool = False, mishaps: Mishaps | None = None
+) -> Metrics:
     """Read `items` of a PodMetricsList."""
     columns = _Columns(absent=0, most=inf) if is_strict else _Columns()
-    for item in objects_at(body, "items", ""):
+
+    def read(item: Object) -> None:
         try:
             _read_pod(item, columns)
         except BadObject as error:
             columns.refuse(item, error)
+
+    (mishaps or Mishaps()).each("usage", objects_at(body, "items", ""), _name, read)
     batch = UsageBatch(
         columns.containers,
         np.array(columns.cpu, dtype=np.int64),
@@ -92,14 +98,23 @@ def _read_pod(item: Object, columns: _Columns) -> None:
         except BadObject as error:
             columns.refuse(item, error)
             continue
-        columns.containers.append((namespace, pod, name))
-        columns.cpu.append(_amount(_millicores, usage.get("cpu"), "cpu", columns))
-        columns.memory.append(_amount(_bytes, usage.get("memory"), "memory", columns))
+        key = (namespace, pod, name)
+        cpu = _amount(_millicores, usage.get("cpu"), "cpu", key, columns)
+        memory = _amount(_bytes, usage.get("memory"), "memory", key, columns)
+        columns.containers.append(key)  # all at once, so that the columns stay as long
+        columns.cpu.append(cpu)
+        columns.memory.append(memory)
         columns.times.append(time_ns)
         columns.windows.append(window_ns)
 
 
-def _amount(read: Callable[[object], int], value: object, resource: str, columns: _Columns) -> int:
+def _amount(
+    read: Callable[[object], int],
+    value: object,
+    resource: str,
+    container: tuple[str, str, str],
+    columns: _Columns,
+) -> int:
     """Return an amount in whole units, rounded up."""
     if value is None:
         return columns.absent
@@ -111,7 +126,7 @@ def _amount(read: Callable[[object], int], value: object, resource: str, columns
         if 0 <= found <= columns.most:
             return min(found, _GREATEST)
         problem = f"{str(value)[:_SHOWN]} is {'negative' if found < 0 else 'too much'}"
-    columns.problems.append(f"metrics of {'/'.join(columns.containers[-1])}: {resource}: {problem}")
+    columns.problems.append(f"metrics of {'/'.join(container)}: {resource}: {problem}")
     return REFUSED
 
 

@@ -14,6 +14,7 @@ from app.core.recommendation.external import (
     external_questions,
     strict_items,
 )
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.usage import read_metrics
 from app.model.errors import BadObject
@@ -55,7 +56,7 @@ def test_questions() -> None:
         ObservedVpa(make.vpa("lost"), None, "no such target"),
         ObservedVpa(make.vpa("all"), EVERYTHING),
     ]
-    found = external_questions(vpas, lambda name: pods.get(name, []), RULES)
+    found = external_questions(vpas, lambda name: pods.get(name, []), RULES, Mishaps())
 
     assert [(one.pod, one.resource, one.selector) for one in found] == [
         ("web-0", "cpu", "app=web,pod=web-0"),
@@ -63,9 +64,10 @@ def test_questions() -> None:
         ("db-0", "cpu", "pod=db-0"),
         ("db-0", "memory", "pod=db-0"),
     ]
-    strict = external_questions(vpas[:1], lambda name: pods.get(name, []), STRICT)
+    strict = external_questions(vpas[:1], lambda name: pods.get(name, []), STRICT, Mishaps())
     assert [one.pod for one in strict] == ["web-0", "web-0", "done", "done"]
-    alone = external_questions(vpas, lambda name: pods.get(name, []), ExternalRules("", "memory"))
+    rules = ExternalRules("", "memory")
+    alone = external_questions(vpas, lambda name: pods.get(name, []), rules, Mishaps())
     assert {one.metric for one in alone} == {"memory"}
 
 

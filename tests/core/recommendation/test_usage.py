@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pytest
 
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.moments import SECOND, nanoseconds
 from app.core.recommendation.observations import ABSENT, REFUSED
 from app.core.recommendation.usage import Metrics, read_metrics
@@ -32,6 +33,28 @@ def used(name: str = "app", **usage: object) -> dict[str, Any]:
 def read(*items: object, is_strict: bool = False) -> Metrics:
     """Read a list of items."""
     return read_metrics({"items": list(items)}, is_strict=is_strict)
+
+
+class OddText(str):
+    """A text that our own code fails at."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: SupportsIndex | slice, /) -> str:
+        raise ZeroDivisionError
+
+
+def test_a_mistake_of_ours_about_one_item() -> None:
+    """It costs the rest of that item, and is kept with its name; no amount moves elsewhere."""
+    mishaps = Mishaps()
+    odd = item(used(cpu="1", memory="1"), used("odd", cpu="2", memory=OddText("2")))
+    sound = item(used(cpu="3", memory="3"), metadata={"namespace": "default", "name": "web-1"})
+    batch = read_metrics({"items": [odd, sound]}, mishaps=mishaps).batch
+
+    assert [key[1:] for key in batch.containers] == [("web-0", "app"), ("web-1", "app")]
+    assert batch.cpu_millicores.tolist() == [1000, 3000]
+    assert batch.memory_bytes.tolist() == [1, 3]
+    assert [(one.kind, one.name) for one in mishaps.taken()] == [("usage", "default/web-0")]
 
 
 def test_columns() -> None:

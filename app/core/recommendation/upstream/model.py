@@ -21,6 +21,7 @@ from app.core.recommendation.entries import entries_of
 from app.core.recommendation.estimators import TARGET
 from app.core.recommendation.explaining import Explanation, explain
 from app.core.recommendation.intake import Tally
+from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.moments import moment, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord, kills_by_transition
@@ -54,6 +55,7 @@ class UpstreamModel:
 
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
+        self.mishaps = Mishaps()
         self._tally = Tally()
         self._cluster = UpstreamCluster(rules)
         self._observed: dict[VpaKey, ObservedVpa] = {}
