@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from app.core.updating.carrying import Queue, Step, Walk
 from app.core.updating.decisions import Action
-from app.core.updating.memory import Memory
+from app.core.updating.memory import Memory, after_absence
 from app.core.updating.outcomes import Outcome, learn
 from app.core.updating.patching import annotation_patch, resize_patch
 from app.core.updating.plan import Plan, plan
@@ -62,7 +62,7 @@ class World:
     count: int = 0
     pods: dict[str, Json] = field(default_factory=dict)
     shown: Snapshot = field(default_factory=Snapshot)
-    memory: Memory = field(default_factory=Memory)
+    memory: Memory = field(default_factory=lambda: after_absence(Memory()))
     evicted: list[Json] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ class World:
 
     def forget(self) -> None:
         """Restart the updater: it lists anew and remembers nothing."""
-        self.memory = Memory()
+        self.memory = after_absence(Memory())
         self.watch()
 
     def carry_out(self, answers: Iterator[int], between: Callable[[], None]) -> None:
