@@ -27,6 +27,7 @@ from app.model.workloads import Workload
 from app.ports import Clock, Owners
 
 _LOOKUP_SECONDS: Final = 5.0  # for all look-ups of one round together
+_PATIENT_SECONDS: Final = 60.0  # the same where checkpoints are read once, for VPAs known by then
 _LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
 
@@ -59,6 +60,8 @@ class Lookout:
         self._vpas: dict[VpaKey, ObservedVpa] = {}
         self._late: dict[VpaKey, float] = {}  # since when there was no time for them
         self._known: dict[str, dict[ObjectKey, Found]] = {}  # by namespace, for one round
+        late = model.rules.departures.read_checkpoints_late
+        self._seconds = _LOOKUP_SECONDS if late else _PATIENT_SECONDS
         self._until = 0.0
 
     @property
@@ -99,7 +102,7 @@ class Lookout:
 
     def _begin(self) -> None:
         self._known.clear()
-        self._until = self._clock.monotonic() + _LOOKUP_SECONDS
+        self._until = self._clock.monotonic() + self._seconds
 
     def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
         seen, each = set[VpaKey](), self._model.mishaps.each

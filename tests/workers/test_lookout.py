@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app.core.recommendation.model import Model
-from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.models import model_for
+from app.core.recommendation.rules import RecommenderRules, as_upstream
 from app.model.lookups import Failed, Found, Lookup
 from app.model.snapshot import Snapshot
 from app.model.workloads import scaled_workload
@@ -45,9 +45,10 @@ class SlowOwners:
 class Scene:
     """VPAs of custom kinds."""
 
-    def __init__(self, count: int, *, broken: bool = False) -> None:
+    def __init__(self, count: int, *, broken: bool = False, strict: bool = False) -> None:
         self.clock = SteppedClock()
-        self.model = Model(RecommenderRules())
+        rules = RecommenderRules()
+        self.model = model_for(as_upstream(rules) if strict else rules)
         owners = SlowOwners(self.clock, broken=broken)
         self.lookout = Lookout(self.model, owners, self.clock)
         vpas = [
@@ -68,6 +69,11 @@ def test_targets_that_nobody_had_time_for() -> None:
 
     assert scene.look() == ["", ""]
     assert scene.look() == [""] * 10
+
+
+def test_targets_where_history_is_read_once() -> None:
+    """As upstream has it whoever comes later gets no history, so the first look takes its time."""
+    assert Scene(10, strict=True).look() == [""] * 10
 
 
 def test_targets_that_never_answer() -> None:
