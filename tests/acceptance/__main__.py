@@ -116,7 +116,7 @@ def main(words: Sequence[str]) -> int:
     reader.add_argument("--acceptance-page", action="store_true")
     reader.add_argument("--clusters", type=int, default=2)
     reader.add_argument("--crowd-minutes", type=float)
-    reader.add_argument("--crowd-vpas", type=int, default=400)
+    reader.add_argument("--crowd-vpas", type=int, default=2000)
     asked, rest = reader.parse_known_args(words)
     is_given = bool(os.environ.get("KUBECONFIG"))
     usual = 0 if rest or is_given else 5

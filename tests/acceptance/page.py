@@ -28,7 +28,7 @@ more by itself at the end, and then marked "second try" here; what fails twice f
 Rows are played side by side, so their seconds do not add up.
 What suites watch for minutes is watched here for at least {rounds} rounds of the updater, and what
 lasts minutes there, such as a boost or a life, lasts seconds here.
-The crowd is of 400 VPAs and 1,000 pods unless `ARGS="--crowd-vpas=2000"` asks for a larger one.
+`ARGS="--crowd-vpas=400"` takes a fifth of the crowd.
 """
 _MODULES: Final = "tests/acceptance/"
 
