@@ -1,7 +1,7 @@
 """What benches measure does not get much worse unseen: calls and bytes are counted, not seconds.
 
-Calls of functions are the same on every machine. Where time is compared, it is with plain work
-in the same run, and the limits are wide.
+Calls of functions, and of the API server, are the same on every machine. Where time is compared,
+it is with plain work in the same run, and the limits are wide.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 from types import FrameType
+from typing import Final
 
 import orjson
 import pytest
@@ -28,6 +29,9 @@ from app.model.snapshot import Snapshot
 from bench.deciding import bodies, reviewer
 from bench.recommender_model import CONTAINERS, START, filled, metrics, reference_seconds, tick
 from bench.updater_plan import NOW, PODS, VPAS, build
+from tests.flows import recommending
+from tests.sandbox.worlds import container, deployment
+from tests.workers import stage as updating
 
 REVIEWS = 200
 MOST_CALLS_A_REVIEW = 220
@@ -164,3 +168,38 @@ def test_recommender_time() -> None:
         ticks.append(tick(model, metrics(vpas, pods, now, dice), now))
     plain = reference_seconds() * pods * len(CONTAINERS)
     assert plain > 3 * min(one.add + one.decide for one in ticks)
+
+
+IDLE: Final = "cpu: constant 10m, memory: constant 20Mi, noise: 0"
+ROUNDS: Final = 10  # of a minute
+
+
+def test_updater_asks_little() -> None:
+    """A round with nothing to do asks for the webhook's Lease and nothing else."""
+    stage = updating.Stage()
+    small = container(requests={"cpu": "100m", "memory": "100Mi"}, limits={})
+    stage.apply(deployment("web", small, replicas=8, load=IDLE), updating.vpa())
+    stage.run(20)
+    stage.recommend("100m/100Mi = =")
+    stage.run(300)
+    before = len(stage.asked.calls)
+    stage.run(ROUNDS * 60)
+
+    assert stage.reasons() == ["NoChange"] * 8
+    found = [(call.verb, call.name) for call in stage.asked.calls[before:]]
+    assert found == [("get", updating.LEASE)] * ROUNDS
+
+
+def test_recommender_asks_little() -> None:
+    """A round in which little changes reads usage once; a write is rare."""
+    stage = recommending.Stage()
+    stage.apply(deployment("web", load=IDLE), recommending.vpa())
+    stage.run(7200)
+    seen = stage.replica.watched
+    before = len(seen.calls)
+    stage.run(ROUNDS * 60)
+
+    found = [call.verb for call in seen.calls[before:]]
+    assert set(found) == {"list", "patch"}
+    assert found.count("list") <= ROUNDS + 2  # and all checkpoints and VPAs, each ten minutes
+    assert found.count("patch") <= ROUNDS
