@@ -28,6 +28,9 @@ _KNOWN = (
 )
 _BY_KIND = {resource.kind: resource for resource in _KNOWN}
 _SECONDS = 30.0
+# Many threads share a client. To keep few connections it would close idle ones, and among these
+# some that another thread has been given and not yet used.
+_KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
 NOT_FOUND = 404
 
 
@@ -57,7 +60,9 @@ class Api:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.url = url
         self.token = token
-        self._client = httpx.Client(base_url=url, verify=trust, headers=headers, timeout=_SECONDS)
+        self._client = httpx.Client(
+            base_url=url, verify=trust, headers=headers, timeout=_SECONDS, limits=_KEPT
+        )
 
     def close(self) -> None:
         """Close its connections."""
