@@ -19,6 +19,7 @@ from app.core.updating.pacing import Bucket
 from app.model.errors import ClusterError, TooMany, Unavailable
 from app.model.snapshot import Snapshot
 from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json
+from app.workers.resting import Resting
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,6 @@ _MOST_OBJECTS: Final = 4096
 _AT_ONCE: Final = 25  # events of one object
 _PER_SECOND: Final = 1 / 300  # and from then on
 _PAUSE_SECONDS: Final = 0.5
-_FAILED: Final = 500  # also where a webhook of one namespace fails for good
-_SILENT_SECONDS: Final = 30.0
 _LONGEST_MESSAGE: Final = 1024
 _LONGEST_NAME: Final = 230
 _NO_ENDS: Final = "-."  # of a part of a name
@@ -54,7 +53,7 @@ class Journal:
         self._buckets: OrderedDict[tuple[str, str, str], Bucket] = OrderedDict()
         self._lock = threading.Lock()
         self._number = 0
-        self._silent: dict[str, float] = {}  # namespaces of which nothing is sent until then
+        self._resting = Resting()
 
     def tell(self, notices: Iterable[Notice], snapshot: Snapshot, now: datetime) -> None:
         """Have some events sent soon."""
@@ -73,26 +72,20 @@ class Journal:
         for _ in range(len(self._waiting)):
             waiting = self._waiting.popleft()
             namespace = waiting.notice.namespace
-            if self._clock.monotonic() < self._silent.get(namespace, 0.0):
+            if self._resting.holds(namespace, now):
                 self._waiting.append(waiting)
                 continue
             try:
                 self._send(waiting, now)
             except (Unavailable, TooMany) as error:
-                if error.status != _FAILED:
+                if not self._resting.begin(namespace, error, now):
                     self._waiting.appendleft(waiting)
                     raise
+                # The event that failed is given up.
                 log.debug("events not sent", extra={"namespace": namespace, "error": str(error)})
-                self._silence(namespace)
             except ClusterError as error:  # its namespace is going, or we have no right
                 log.debug("event not sent", extra={"error": str(error)})
         return _PAUSE_SECONDS
-
-    def _silence(self, namespace: str) -> None:
-        """Send nothing of a namespace for a while; the event that failed is given up."""
-        now = self._clock.monotonic()
-        self._silent = {name: until for name, until in self._silent.items() if now < until}
-        self._silent[namespace] = now + _SILENT_SECONDS
 
     def _send(self, waiting: _Waiting, now: datetime) -> None:
         self._number += 1

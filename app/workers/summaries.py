@@ -20,14 +20,13 @@ from app.core.updating.summary import summary
 from app.model.errors import ClusterError, NotFound, Refused, TooMany, Unavailable
 from app.model.vpa import Vpa
 from app.ports import VPAS, Cluster, PatchKind
+from app.workers.resting import Resting
 
 log = logging.getLogger(__name__)
 
 ANNOTATION: Final = "vpaUpdaterActing"
 
 _PAUSE_SECONDS: Final = 1.0
-_FAILED: Final = 500  # also where a webhook of one namespace fails for good
-_RESTING: Final = timedelta(seconds=30)  # of such a namespace, so that it holds up no other
 _WITHOUT_RIGHT: Final = timedelta(minutes=10)
 _LONGEST_LAG: Final = timedelta(minutes=2)  # of the watch
 
@@ -50,7 +49,7 @@ class Summaries:
         self._waiting: dict[tuple[str, str], _Words] = {}
         self._written: dict[tuple[str, str], tuple[_Words, datetime]] = {}  # lately
         self._until: datetime | None = None  # nothing is written before
-        self._resting: dict[str, datetime] = {}  # namespaces that fail, and since when
+        self._resting = Resting()
 
     def offer(self, vpas: Mapping[str, Vpa], decisions: Iterable[Decision]) -> None:
         """Have written what changed for the VPAs of a namespace."""
@@ -85,16 +84,13 @@ class Summaries:
                 for place, (words, at) in self._written.items()
                 if abs(now - at) < _LONGEST_LAG
             }
-        self._resting = {
-            namespace: at for namespace, at in self._resting.items() if abs(now - at) < _RESTING
-        }
-        with self._lock:
             places = list(self._waiting)
         for place in places:
             if self._until is not None and now < self._until:
                 break
             with self._lock:
-                words = None if place[0] in self._resting else self._waiting.pop(place, None)
+                is_held = self._resting.holds(place[0], now)
+                words = None if is_held else self._waiting.pop(place, None)
             if words is None:
                 continue
             try:
@@ -105,10 +101,9 @@ class Summaries:
             except (Unavailable, TooMany) as error:
                 with self._lock:
                     self._waiting.setdefault(place, words)
-                if error.status != _FAILED:
+                if not self._resting.begin(place[0], error, now):
                     raise
                 log.debug("VPAs not annotated", extra={"vpa": "/".join(place), "error": str(error)})
-                self._resting[place[0]] = now
             except ClusterError as error:
                 if not isinstance(error, NotFound):
                     extra = {"vpa": "/".join(place), "error": str(error)}
