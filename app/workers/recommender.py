@@ -288,7 +288,7 @@ class Recommender:
         self._writing.store(self.model.checkpoints(now, None if self._parity else budget))
 
     def _urgent(self) -> Sequence[Publication]:
-        """Return what kills have made worth a write that were heard of just now."""
+        """Read usage that is due; return what kills heard of just now made worth a write."""
         self._sample_meanwhile()
         if not (self._heard and self._is_restored):
             return ()

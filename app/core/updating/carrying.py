@@ -81,7 +81,7 @@ class Walk:
         return None
 
     def has_still_room(self, step: Step, now: Mapping[str, Pod]) -> bool:
-        """Tell whether the place of a step is still there; others may have gone down meanwhile.
+        """Count anew who is up; tell whether the place of a step is still there.
 
         Args:
             step: the one that is to be taken now.
