@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import Annotated, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,15 @@ from app.model.quantity import Quantity
 from app.settings.admission import AdmissionSettings, AdmitSettings
 from app.settings.command_line import asks_for_help, parse, schema
 from app.settings.examples import EXAMPLES
-from app.settings.flags import Address, Flag, PrometheusDuration, WebhookLabels
+from app.settings.flags import (
+    SWITCH,
+    TEXT,
+    Address,
+    Flag,
+    PrometheusDuration,
+    RemovedFlag,
+    WebhookLabels,
+)
 from app.settings.pages import PURPOSES, flags_page, help_text
 from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
@@ -119,8 +128,10 @@ def refusal(settings: type, *arguments: str) -> str:
 def annotated(settings: type) -> Iterator[tuple[object, Flag]]:
     """Yield type and flag of every setting."""
     for group in schema(settings).groups:
-        for field, hint in get_type_hints(group.type, include_extras=True).items():
-            assert get_origin(hint) is Annotated, field
+        hints = get_type_hints(group.type, include_extras=True)
+        for field in fields(group.type):
+            hint = hints[field.name]
+            assert get_origin(hint) is Annotated, field.name
             yield get_args(hint)[:2]
 
 
@@ -351,6 +362,54 @@ def test_given_certificates(argument: str, given: bool) -> None:
 def test_refusals(arguments: list[str], sentence: str) -> None:
     """What cannot be used is named with its flag, its value and what is expected."""
     assert refusal(AdmissionSettings, *arguments) == sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """How a thing is weighed."""
+
+    removed: ClassVar = (
+        RemovedFlag("in-pounds", "the scales", "0.7", "they weigh in grams"),
+        RemovedFlag("label", "the scales", "0.8", "the printer has it"),
+    )
+    tared: Annotated[bool, Flag("tared", SWITCH, "true", "less the bowl")]
+
+
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """How a weight is printed."""
+
+    label: Annotated[str, Flag("label", TEXT, "", "what stands above it")]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalesSettings:
+    """All that scales can be told."""
+
+    weighing: Weighing
+    printing: Printing
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--in-pounds"], id="alone"),
+        pytest.param(["--in-pounds=false"], id="with a value"),
+        pytest.param(["-in_pounds", "true"], id="as Go takes it"),
+        pytest.param(["--tared", "--in-pounds", "--tarred"], id="the first mistake counts"),
+    ],
+)
+def test_removed_flags(arguments: list[str]) -> None:
+    """A flag that a former version had is refused with since when it is gone, and what to do."""
+    expected = "--in-pounds was removed from the scales in 0.7: they weigh in grams"
+    assert refusal(ScalesSettings, *arguments) == expected
+    assert "--in-pounds" not in help_text(ScalesSettings, "weigh", "Weigh things.")
+
+
+def test_a_removed_flag_may_live_on_elsewhere() -> None:
+    """What one part of the settings lost, another may have."""
+    found = parse(ScalesSettings, ["--label=flour"], {})
+    assert (found.weighing.tared, found.printing.label) == (True, "flour")
 
 
 @pytest.mark.parametrize(

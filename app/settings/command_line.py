@@ -4,7 +4,8 @@ Strategy: `--flag=value` and `--flag value`; a switch may stand alone and takes 
 A flag for several values takes all words up to the next flag.
 One dash is as good as two, `_` as good as `-`, and the value of a flag of one letter may follow
 at once (`-nshop`), as kubectl has it. The last of several values counts, all of them
-where a flag repeats. What is unknown or wrong is one sentence that says what would be right.
+where a flag repeats. What is unknown, removed or wrong is one sentence that says what would be
+right.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from app.model.errors import BadSetting
 from app.model.words import nearest
-from app.settings.flags import Flag, Rest
+from app.settings.flags import Flag, RemovedFlag, Rest
 
 S = TypeVar("S")
 
@@ -38,6 +39,7 @@ class Schema:
     """All that a command line may hold."""
 
     groups: tuple[Group, ...]
+    removed: Mapping[str, RemovedFlag]  # by name
     rest: tuple[str, Rest] | None  # the field for what is no flag
 
     @property
@@ -49,14 +51,16 @@ class Schema:
 def schema(settings: type) -> Schema:
     """Return what the command line of some settings may hold."""
     groups = []
+    removed: dict[str, RemovedFlag] = {}
     rest: tuple[str, Rest] | None = None
     for name, hint in get_type_hints(settings, include_extras=True).items():
         if isinstance(hint, type) and is_dataclass(hint):
             title = (hint.__doc__ or hint.__name__).partition("\n")[0].rstrip(".")
             groups.append(Group(name, hint, title, _flags(hint)))
+            removed |= {flag.name: flag for flag in getattr(hint, "removed", ())}
         else:
             rest = name, get_args(hint)[1]
-    return Schema(tuple(groups), rest)
+    return Schema(tuple(groups), removed, rest)
 
 
 def _flags(group: type) -> dict[str, Flag]:
@@ -76,10 +80,12 @@ def parse(settings: type[S], arguments: Sequence[str], environment: Mapping[str,
     """Read a command line.
 
     Raises:
-        BadSetting: a flag is unknown, a value is wrong, or two of them exclude each other.
+        BadSetting: a flag is unknown or was removed, a value is wrong, or two of them exclude
+            each other.
     """
     found = schema(settings)
-    given, rest = _split(arguments, {name: flag for flag in found.flags for name in flag.names})
+    known = {name: flag for flag in found.flags for name in flag.names}
+    given, rest = _split(arguments, known, found.removed)
     if rest and found.rest is None:
         raise BadSetting(
             f'unexpected word "{rest[0]}"; flags begin with --, and a switch is turned off '
@@ -100,7 +106,7 @@ def parse(settings: type[S], arguments: Sequence[str], environment: Mapping[str,
 
 
 def _split(
-    arguments: Sequence[str], flags: Mapping[str, Flag]
+    arguments: Sequence[str], flags: Mapping[str, Flag], removed: Mapping[str, RemovedFlag]
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Return the texts given for each flag, and the words that belong to none."""
     given: dict[str, list[str]] = {}
@@ -115,7 +121,8 @@ def _split(
         else:
             name, text = _name_and_text(argument, flags)
             if name not in flags:
-                raise BadSetting(f"unknown flag {argument.partition('=')[0]}{nearest(name, flags)}")
+                unknown = f"unknown flag {argument.partition('=')[0]}{nearest(name, flags)}"
+                raise BadSetting(removed[name].sentence if name in removed else unknown)
             flag = flags[name]
             if text is None:
                 text = "true" if flag.kind.is_switch else next(waiting, None)

@@ -92,6 +92,21 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
+class RemovedFlag:
+    """A flag that a former version had: `removed` of the group that it belonged to names it."""
+
+    name: str
+    of: str  # what it belonged to: the same flag may live on elsewhere
+    since: str  # the first version without it
+    instead: str  # what to do or to read now
+
+    @property
+    def sentence(self) -> str:
+        """What is said of a command line that has it."""
+        return f"--{self.name} was removed from {self.of} in {self.since}: {self.instead}"
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """What stands on the command line beside the flags."""
 
