@@ -105,7 +105,7 @@ OURS = {
         webhook-config-name
     """,
     UpdaterSettings: """
-        context dry-run prove useless-eviction-share parity update-concurrency vpa-summaries
+        context dry-run prove useless-eviction-share update-concurrency vpa-summaries
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
     """,
@@ -415,6 +415,9 @@ def test_a_removed_flag_may_live_on_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("settings", "arguments", "sentence"),
     [
+        *((settings, ["--parity=upstream"],
+            "--parity was removed from the updater in 0.2: it has one behaviour; "
+            "see docs/differences.md") for settings in (UpdaterSettings, PlanSettings)),
         (UpdaterSettings, ["--concurrent-cpu-startup-boost-syncs=0"],
             "--concurrent-cpu-startup-boost-syncs takes a whole number of at least 1, not \"0\""),
         (UpdaterSettings, ["--leader-elect", "--leader-elect-renew-deadline=15s"],

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Final
 
 from app.core.recommendation.rules import Departures
-from app.core.updating.rules import Upstream
 from app.model.errors import BadSetting
 from app.model.words import nearest
 from app.settings.flags import Kind
@@ -21,11 +19,11 @@ class Parity:
     """Where to do as upstream does."""
 
     is_whole: bool = False
-    switches: frozenset[str] = frozenset()  # fields of `Upstream` or `Departures`
+    switches: frozenset[str] = frozenset()  # fields of `Departures`
 
 
-def _parity(differences: type, texts: Sequence[str]) -> Parity:
-    words = _words(texts, [_EVERYTHING, *(field.name for field in fields(differences))])
+def _parity(texts: Sequence[str]) -> Parity:
+    words = _words(texts, [_EVERYTHING, *(field.name for field in fields(Departures))])
     return Parity(_EVERYTHING in words, words - {_EVERYTHING})
 
 
@@ -41,9 +39,9 @@ def _words(texts: Sequence[str], known: Sequence[str]) -> frozenset[str]:
     return frozenset(words)
 
 
-_WANTED: Final = "upstream, or names of differences with commas between them"
-PARITY: Final = Kind("NAME,...", _WANTED, partial(_parity, Upstream), repeats=True)
-RECOMMENDER_PARITY: Final = Kind("NAME,...", _WANTED, partial(_parity, Departures), repeats=True)
+RECOMMENDER_PARITY: Final = Kind(
+    "NAME,...", "upstream, or names of differences with commas between them", _parity, repeats=True
+)
 EXTRAS: Final = Kind(
     "NAME,...", "names of differences with commas between them", _extras, repeats=True
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from app.core.updating.rules import Prove
 from app.model.gates import Gates
@@ -19,10 +19,10 @@ from app.settings.flags import (
     WHOLE,
     Address,
     Flag,
+    RemovedFlag,
     chosen,
     whole,
 )
-from app.settings.parity import PARITY, Parity
 from app.settings.shared import (
     OWN_NAMESPACE,
     Cluster,
@@ -54,6 +54,11 @@ class Loop:
 class Deciding:
     """How it is decided."""
 
+    removed: ClassVar = (
+        RemovedFlag(
+            "parity", "the updater", "0.2", "it has one behaviour; see docs/differences.md"
+        ),
+    )
     gates: Annotated[Gates, feature_gates()]
     prove: Annotated[
         Prove,
@@ -101,16 +106,6 @@ class Deciding:
             SWITCH,
             "false",
             "mode UpscaleOnly resizes where that is possible",
-        ),
-    ]
-    parity: Annotated[
-        Parity,
-        Flag(
-            "parity",
-            PARITY,
-            "",
-            "do as upstream does: upstream for everything, or names of single differences; "
-            "may be repeated",
         ),
     ]
 

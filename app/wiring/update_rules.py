@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -23,7 +22,7 @@ def update_rules(
 ) -> UpdateRules:
     """Return what decides about running pods."""
     usual = UpdateRules()
-    rules = UpdateRules(
+    return UpdateRules(
         min_replicas=disruption.min_replicas,
         eviction_tolerance=disruption.tolerance,
         skip_disruption_budget=disruption.in_place_skips_budget,
@@ -39,10 +38,6 @@ def update_rules(
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),
     )
-    if deciding.parity.is_whole:
-        return rules.as_upstream()
-    switches = dict.fromkeys(deciding.parity.switches, True)
-    return replace(rules, upstream=replace(rules.upstream, **switches))
 
 
 def lease_rules(admission: AdmissionCheck) -> LeaseRules:

@@ -94,16 +94,9 @@ def team(settings: UpdaterSettings, around: Surroundings) -> Team:
         settings.loop.interval,
     )
     is_dry = settings.loop.dry_run
-    writes_summaries = settings.acting.summaries and not settings.deciding.parity.is_whole
     journal = None if is_dry else Journal(around.telling, around.clock)
-    summaries = Summaries(around.telling) if writes_summaries and not is_dry else None
-    teller = Teller(
-        Counts(around.metrics),
-        around.snapshot,
-        repeats=rules.upstream.infeasible_until_lower,
-        journal=journal,
-        summaries=summaries,
-    )
+    summaries = Summaries(around.telling) if settings.acting.summaries and not is_dry else None
+    teller = Teller(Counts(around.metrics), around.snapshot, journal=journal, summaries=summaries)
     notebook = Notebook(rules, around.clock)
     lease = WebhookLease(around.acting, lease_rules(settings.admission), around.clock)
     doors = _doors(settings, around, lease, teller, rules)
@@ -137,22 +130,17 @@ def _boosts(
     """Return what ends boosts, None if nobody is to."""
     if Gate.CPU_STARTUP_BOOST not in settings.deciding.gates or settings.loop.dry_run:
         return None
+    acting = settings.acting
+    # Pods that start together are due together.
+    workers = max(acting.boost_workers, acting.concurrency)
     return Boosts(
         _decider(settings, rules, around),
-        Carrier(doors, notebook, rules, _boost_workers(settings)),
+        Carrier(doors, notebook, rules, workers),
         notebook,
         around.snapshot,
         lambda: around.may_act() and around.is_known(),
         around.clock,
     )
-
-
-def _boost_workers(settings: UpdaterSettings) -> int:
-    acting = settings.acting
-    if settings.deciding.parity.is_whole:
-        return acting.boost_workers
-    # Pods that start together are due together.
-    return max(acting.boost_workers, acting.concurrency)
 
 
 def _decider(settings: UpdaterSettings, rules: UpdateRules, around: Surroundings) -> Decider:

@@ -27,7 +27,6 @@ class Teller:
     Args:
         counts: what counts.
         snapshot: returns what the watch shows.
-        repeats: whether a pod that is passed over is told of in each round.
         journal: takes events, None to send none.
         summaries: take what is written to VPAs, None to write nothing.
     """
@@ -37,13 +36,11 @@ class Teller:
         counts: Counts,
         snapshot: Callable[[], Snapshot],
         *,
-        repeats: bool = False,
         journal: Journal | None = None,
         summaries: Summaries | None = None,
     ) -> None:
         self._counts = counts
         self._snapshot = snapshot
-        self._repeats = repeats
         self._journal = journal
         self._summaries = summaries
         self._waiting: Mapping[str, Reason] = {}
@@ -88,7 +85,7 @@ class Teller:
 
     def _troubles(self, made: Plan) -> Iterator[Notice]:
         """Yield what is told of troubles that begin."""
-        yield from of_decisions(made.decisions, self._waiting, repeats=self._repeats)
+        yield from of_decisions(made.decisions, self._waiting)
         self._waiting = waiting(made.decisions)
         overlaps = frozenset(made.overlaps)
         for found in sorted(overlaps - self._overlaps, key=_place):

@@ -193,30 +193,12 @@ def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> N
     [
         pytest.param([], 1, id="a canary"),
         pytest.param(["--prove=off"], 2, id="no proof"),
-        pytest.param(["--parity=upstream"], 2, id="upstream"),
     ],
 )
-def test_parity_and_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
-    """Upstream evicts what the budget bears, ours looks first whether it helps."""
+def test_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
+    """One pod goes first to see whether that helps, or as many as the budget bears."""
     found = reasons(tmp_path, cluster(count=4), *flags)
     assert found.count("Evicted") == evicted
-
-
-def test_a_single_difference_can_be_chosen(tmp_path: Path) -> None:
-    """Requirements that two containers meet together, or one of them alone."""
-    pods = several(running(container("a", "500m/10Gi"), container("b", "500m/10Gi")), 2)
-    requirements = [
-        {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"},
-        {"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"},
-    ]
-    vpa = make.vpa_json(
-        recommendations=[recommended("600m/10Gi = =", "a"), recommended("500m/9Gi = =", "b")],
-        spec={"updatePolicy": {"evictionRequirements": requirements}},
-    )
-    items = [*pods, make.workload_json(replicas=2), vpa]
-    assert reasons(tmp_path, items)[0] == "Evicted"
-    switch = "--parity=requirements-per-container"
-    assert reasons(tmp_path, items, switch)[0] == "RequirementNotMet"
 
 
 def test_gates_decide(tmp_path: Path) -> None:
@@ -301,10 +283,6 @@ def test_pods_are_chosen_as_kubectl_has_it(tmp_path: Path, flags: list[str], cou
         (["--at=yesterday"], "--at takes a time such as 2026-01-05T10:00:00Z, or nothing"),
         (["-o=xml"], '--output takes table, json, yaml, csv or name, not "xml"'),
         (["-l=a b"], "--selector takes a label selector such as app=web,tier!=test, or nothing"),
-        (
-            ["--parity=budget-per-vap"],
-            '--parity: no difference is called "budget_per_vap"; did you mean "budget_per_vpa"?',
-        ),
     ],
 )
 def test_wrong_questions(tmp_path: Path, flags: list[str], sentence: str) -> None:

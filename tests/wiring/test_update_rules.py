@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.core.updating.rules import Prove, UpdateRules, Upstream
-from app.model.errors import BadSetting
+from app.core.updating.rules import Prove, UpdateRules
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
 from app.wiring.update_rules import lease_rules, update_rules
@@ -55,17 +54,6 @@ def test_each_flag_reaches_its_rule(flag: str, field: str, value: object) -> Non
     assert getattr(found, field) == value
     others = [other.name for other in fields(UpdateRules) if other.name != field]
     assert [getattr(found, name) for name in others] == [getattr(usual, name) for name in others]
-
-
-def test_parity() -> None:
-    """All of upstream's ways at once, or some by their names, with dashes or underscores."""
-    assert rules("--parity=upstream") == UpdateRules().as_upstream()
-    some = rules("--parity=budget-per-vpa,alive_by_phase", "--parity=plain-order")
-    expected = Upstream(budget_per_vpa=True, alive_by_phase=True, plain_order=True)
-    assert some == UpdateRules(upstream=expected)
-    assert rules("--parity=").upstream == Upstream()
-    with pytest.raises(BadSetting, match="no difference is called"):
-        rules("--parity=everything")
 
 
 def test_the_lease() -> None:

@@ -162,10 +162,9 @@ def test_many_useless_evictions_stop_all() -> None:
     assert set(stage.requests()) == {"200m"}
 
 
-@pytest.mark.parametrize("flag", ["--prove=off", "--parity=upstream"])
-def test_without_proof_nothing_is_learnt(flag: str) -> None:
-    """Upstream evicts in each round, whatever comes back; so does who asks for no proof."""
-    stage = staged(flag, replicas=10)
+def test_without_proof_nothing_is_learnt() -> None:
+    """Who asks for no proof evicts in each round, whatever comes back."""
+    stage = staged("--prove=off", replicas=10)
     stage.webhook_works = False
     stage.run(600)
     assert stage.asked.count("evict") >= 30
@@ -368,10 +367,9 @@ def test_a_vpa_without_pods_says_so() -> None:
     assert annotation(stage) == "False, NoPods: no pods"
 
 
-@pytest.mark.parametrize("flag", ["--vpa-summaries=false", "--parity=upstream"])
-def test_summaries_can_be_switched_off(flag: str) -> None:
+def test_summaries_can_be_switched_off() -> None:
     """Nothing is written to VPAs then."""
-    stage = staged(flag)
+    stage = staged("--vpa-summaries=false")
     stage.run(120)
     assert annotation(stage) is None
 

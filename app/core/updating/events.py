@@ -58,17 +58,15 @@ def of_outcome(outcome: Outcome) -> Iterator[Notice]:
         yield _pod(decision, Severity.NORMAL, "InPlaceResizedByVPA", told)
 
 
-def of_decisions(
-    decisions: Iterable[Decision], before: Mapping[str, Reason], *, repeats: bool = False
-) -> Iterator[Notice]:
+def of_decisions(decisions: Iterable[Decision], before: Mapping[str, Reason]) -> Iterator[Notice]:
     """Return what new troubles tell; `before` is the reason of each pod last time, by uid."""
     for decision in decisions:
-        if before.get(decision.uid) is decision.reason and not repeats:
+        if before.get(decision.uid) is decision.reason:
             continue
         if decision.reason is Reason.INFEASIBLE_REMEMBERED:
             told = f"An earlier resize was not feasible: {decision.message}"
             yield _pod(decision, Severity.NORMAL, _SKIPPED, told)
-        elif decision.reason in _STUCK and before.get(decision.uid) is not decision.reason:
+        elif decision.reason in _STUCK:
             yield _pod(decision, Severity.WARNING, str(decision.reason), decision.message)
 
 

@@ -84,9 +84,7 @@ def decision(reason: Reason) -> Decision:
 def test_troubles_are_told_when_they_begin(
     reason: Reason, expected: tuple[Severity, str] | None
 ) -> None:
-    """And not in every round; upstream repeats the skipped resize."""
+    """And not again in every round."""
     found = [(item.severity, item.reason) for item in of_decisions([decision(reason)], {})]
     assert found == ([] if expected is None else [expected])
     assert list(of_decisions([decision(reason)], {"u": reason})) == []
-    again = list(of_decisions([decision(reason)], {"u": reason}, repeats=True))
-    assert len(again) == (reason is Reason.INFEASIBLE_REMEMBERED)
