@@ -181,7 +181,7 @@ class Boosts:
             elif place in accepted:
                 self._again(place, _SAFETY_SECONDS, 0)  # its next change comes earlier
             else:
-                pause = pause_after(entry.count, self._decider.rules)
+                pause = pause_after(entry.count)
                 self._again(place, pause.total_seconds(), entry.count + 1)
 
     def _ends(
@@ -193,9 +193,9 @@ class Boosts:
         now: datetime,
     ) -> bool:
         """Whether a boost ends now; if not, note when to look again."""
-        view, rules = snapshot.of(place[0]), self._decider.rules
+        view = snapshot.of(place[0])
         vpa = view.vpas.get(decision.vpa) if decision is not None else None
-        found = look(view.pods.get(place[1]), vpa, entry.count, rules, now)
+        found = look(view.pods.get(place[1]), vpa, entry.count, now)
         match found.next:
             case Next.FORGET:
                 return False
@@ -204,7 +204,7 @@ class Boosts:
                 return False
             case Next.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
                 return True
-        pause = found.wait or pause_after(entry.count, rules)
+        pause = found.wait or pause_after(entry.count)
         self._again(place, pause.total_seconds(), entry.count + 1)
         return False
 
@@ -216,13 +216,13 @@ class Boosts:
 
 
 def ends_of_boosts(made: Plan) -> Iterator[Queue]:
-    """Yield queues with the ends of boosts alone; who needs no place waits for nobody."""
+    """Yield queues with the ends of boosts alone; who takes no place waits for nobody."""
     for queue in made.queues:
         steps = [step for step in queue.steps if step.decision.action is Action.UNBOOST]
-        in_turn = tuple(step for step in steps if step.needs_place)
+        in_turn = tuple(step for step in steps if step.takes_place)
         if in_turn:
             yield replace(queue, steps=in_turn)
-        yield from (replace(queue, steps=(step,)) for step in steps if not step.needs_place)
+        yield from (replace(queue, steps=(step,)) for step in steps if not step.takes_place)
 
 
 def _is_new_spec(change: Change) -> bool:

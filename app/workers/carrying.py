@@ -32,7 +32,7 @@ from app.core.updating.trials import Trial, after_useless_trial, judge_trial, ne
 from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.ports import Clock
-from app.workers.calls import Answer, Calls
+from app.workers.calls import Calls
 from app.workers.doubts import Doubts
 from app.workers.notebook import Actor, Entry, Lesson, Notebook
 from app.workers.pace import RATE_LIMITED, Pace, Wait
@@ -109,9 +109,9 @@ class Doors:
 class _Work:
     """A job that some workers share."""
 
-    def __init__(self, job: Job, *, plain_order: bool) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.turns = Turns(job.queues, plain_order=plain_order)
+        self.turns = Turns(job.queues)
         self.done = Done()
         self.is_over = False  # what is left is not even tried
 
@@ -137,7 +137,7 @@ class Carrier:
 
     def carry_out(self, job: Job) -> Done:
         """Do what is possible; return what was done."""
-        work = _Work(job, plain_order=self._rules.upstream.plain_order)
+        work = _Work(job)
         workers = min(self._concurrency, len(job.queues))
         if workers <= 1:
             self._work(work)
@@ -197,7 +197,6 @@ class Carrier:
                 work.turns.wait(turn, (step.is_eviction, wait.namespace), not_before)
                 return True
             turn.walk.came_to_nothing(step)
-            work.is_over |= self._rules.upstream.stops_at_rate_limit
             why = self._too_late(work, turn)
         work.done.put_off(step, *why)
         return False
@@ -251,8 +250,7 @@ class Carrier:
     def _hindered(self, work: _Work, turn: Turn) -> Why | None:
         """Return why a step is not taken, None if it is."""
         if self._is_over(work):
-            waited = turn.has_waited and not self._rules.upstream.stops_at_rate_limit
-            return self._too_late(work, turn) if waited else _OVER
+            return self._too_late(work, turn) if turn.has_waited else _OVER
         if why := self._changed(work, turn):
             return why
         if turn.step.is_eviction and not self._doors.may_evict():
@@ -307,32 +305,32 @@ class Carrier:
             answer = self._doors.calls.evict(step.pod)
         else:
             answer = self._doors.calls.resize(step.pod, change, step.decision.action)
-        is_unanswered = answer.is_doubtful and not self._rules.upstream.budget_per_vpa
         outcome = Outcome(
-            turn.queue, step, now, answer.error, answer.generation, is_unanswered=is_unanswered
+            turn.queue,
+            step,
+            now,
+            answer.error,
+            answer.generation,
+            is_unanswered=answer.is_doubtful,
         )
         self._notebook.learn(Lesson(outcome, snapshot, origin=origin))
-        if is_unanswered:
+        if answer.is_doubtful:
             self._doors.doubts.note(outcome, snapshot, origin)
         work.done.tried(outcome)
         self._doors.told(outcome)
-        if answer.error is None or answer.is_gone or self._counts_as_done(answer):
+        if answer.error is None or answer.is_gone or answer.is_doubtful:
             return step.takes_place
         turn.walk.came_to_nothing(step)
         self._after_refusal(turn, answer.error)
         return False
 
-    def _counts_as_done(self, answer: Answer) -> bool:
-        return answer.is_doubtful and not self._rules.upstream.evicts_on_any_resize_error
-
     def _after_refusal(self, turn: Turn, error: ClusterError) -> None:
-        step, walk, rules = turn.step, turn.walk, self._rules
+        step, walk = turn.step, turn.walk
         if not step.is_eviction:
-            if evicts_instead(after_resize(error), rules):
+            if evicts_instead(after_resize(error)):
                 walk.evict_later(step)
             return
-        is_held = after_eviction(error) is Aftermath.BUDGET
-        if is_held and not rules.upstream.ignores_disruption_budgets:
+        if after_eviction(error) is Aftermath.BUDGET:
             walk.close(step.guards)
             if not step.guards:  # one that the watch does not show
                 walk.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)

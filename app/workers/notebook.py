@@ -185,21 +185,21 @@ class Notebook:
     # --- order
 
     def enter(self, step: Step, queue: Queue, actor: Actor) -> Entry:
-        """Claim a pod, and its owner if a place is needed; unless it is free nothing is claimed."""
+        """Claim a pod, and its owner if a place is taken; unless it is free nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
-            if step.needs_place:
+            if step.takes_place:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
             last = self._traces.pods.get(uid, actor)
             if uid in self._busy_pods or (last.name != actor.name and last.mark > actor.mark):
                 return Entry.ACTED
             others = self._traces.owners.get(owner, {})
-            if step.needs_place and any(
+            if step.takes_place and any(
                 when > actor.mark for name, when in others.items() if name != actor.name
             ):
                 return Entry.STALE
             self._busy_pods.add(uid)
-            if step.needs_place:
+            if step.takes_place:
                 self._busy_owners.add(owner)
             return Entry.FREE
 
@@ -212,7 +212,7 @@ class Notebook:
             if took_place:
                 self._traces.owners.setdefault(owner, {})[actor.name] = self._count
             self._busy_pods.discard(step.pod.uid)
-            if step.needs_place:
+            if step.takes_place:
                 self._busy_owners.discard(owner)
             self._changed.notify_all()
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.core.updating.carrying import NO_RANK, Queue, Rank, Step, Walk
+from app.core.updating.carrying import Queue, Rank, Step, Walk
 
 Rate = tuple[bool, str]  # of evictions or not; of one namespace, or empty for all together
 
@@ -21,7 +21,7 @@ Rate = tuple[bool, str]  # of evictions or not; of one namespace, or empty for a
 class Turn(NamedTuple):
     """The next step of a walk, its place taken already."""
 
-    rank: tuple[int, Rank]
+    rank: Rank
     number: int
     walk: Walk
     queue: Queue
@@ -40,8 +40,7 @@ class _Room:
 class Turns:
     """Walks that wait for their turn; shared by the workers."""
 
-    def __init__(self, queues: Sequence[Queue], *, plain_order: bool) -> None:
-        self._plain_order = plain_order
+    def __init__(self, queues: Sequence[Queue]) -> None:
         self._lock = threading.Lock()
         self._ready: list[Turn] = []
         self._rooms: dict[Rate, _Room] = {}
@@ -99,5 +98,4 @@ class Turns:
         if step is None:
             self.ended.append(walk)
             return
-        rank = (number, NO_RANK) if self._plain_order else (0, step.rank)
-        heapq.heappush(self._ready, Turn(rank, number, walk, queue, step))
+        heapq.heappush(self._ready, Turn(step.rank, number, walk, queue, step))

@@ -32,7 +32,6 @@ from tests.core.updating.scenes import (
     NOW,
     OURS,
     UNPROVEN,
-    UPSTREAM,
     container,
     killed,
     named,
@@ -133,7 +132,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     return known([draw(odd(item)) for item in (*pods, *others)])
 
 
-RULES: Final = [OURS, UNPROVEN, UPSTREAM, replace(OURS, upscale_only_in_place=True)]
+RULES: Final = [OURS, UNPROVEN, replace(OURS, upscale_only_in_place=True)]
 ERRORS: Final[list[ClusterError | None]] = [None, Refused("no"), Invalid("never")]
 
 
@@ -194,7 +193,7 @@ def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
         made = plan(found, rules, ALL_GATES, Memory(), NOW)
         assert len(made.decisions) >= 2
         view = found.of("default")
-        assert [look(each, view.vpas["web"], 0, rules, NOW) for each in view.pods.values()]
+        assert [look(each, view.vpas["web"], 0, NOW) for each in view.pods.values()]
 
 
 AMOUNTS: Final = ["100m/100Mi", "1e1000/1e1000", "1e-12/1e-12", "-1/-1", "0/0"]

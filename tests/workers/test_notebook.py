@@ -89,7 +89,7 @@ def test_changes_are_remembered_in_their_order() -> None:
 def test_no_two_act_on_one_pod() -> None:
     """Neither at the same time, nor upon a plan from before the other acted; the same one may."""
     notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
-    step = replace(found.steps[0], needs_place=False, takes_place=False)
+    step = replace(found.steps[0], takes_place=False)
     _, one = notebook.look("one")
     _, other = notebook.look("other")
     assert notebook.enter(step, found, one) is Entry.FREE

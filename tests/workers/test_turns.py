@@ -20,7 +20,7 @@ def queue(*steps: tuple[str, int]) -> Queue:
         pod = make.pod(name=name)
         decision = Decision(pod.uid, "shop", name, "web", Action.RESIZE, Reason.UPDATED, "")
         urgency = (rank, 0.0, 0.0, "", name)
-        found.append(Step(pod, decision, False, False, False, (), urgency))
+        found.append(Step(pod, decision, False, False, (), urgency))
     key, budget = ObjectKey("", "StatefulSet", steps[0][0]), Budget(4, 0.5, 4, 4)
     return Queue("shop", key, budget, tuple(found), frozenset(), frozenset())
 
@@ -39,7 +39,7 @@ def name(turn: Turn) -> str:
 
 def test_the_most_urgent_first() -> None:
     """One at a time of each owner; what comes back takes its place by its next step."""
-    turns = Turns([queue(("a", 2), ("b", 9)), queue(("c", 1), ("d", 3))], plain_order=False)
+    turns = Turns([queue(("a", 2), ("b", 9)), queue(("c", 1), ("d", 3))])
     first = taken(turns)
     second = taken(turns)
     assert turns.take(0) is None
@@ -52,20 +52,9 @@ def test_the_most_urgent_first() -> None:
     assert len(turns.ended) == 2
 
 
-def test_in_plain_order() -> None:
-    """Owner by owner, whatever is urgent."""
-    turns = Turns([queue(("a", 2), ("b", 9)), queue(("c", 1))], plain_order=True)
-    found = []
-    while (turn := turns.take(0)) is not None:
-        assert isinstance(turn, Turn)
-        found.append(name(turn))
-        turns.put_back(turn)
-    assert found == ["a", "b", "c"]
-
-
 def test_whoever_waits_holds_up_nobody() -> None:
     """Others come first; when there may be a token again the most urgent who waits gets it."""
-    turns = Turns([queue(("a", 1)), queue(("b", 2)), queue(("c", 3))], plain_order=False)
+    turns = Turns([queue(("a", 1)), queue(("b", 2)), queue(("c", 3))])
     for rate, not_before in ((ALL, 5.0), (ALL, 7.0)):
         turns.wait(taken(turns), rate, not_before)
     assert name(taken(turns)) == "c"
@@ -80,7 +69,7 @@ def test_whoever_waits_holds_up_nobody() -> None:
 
 def test_each_rate_has_its_room() -> None:
     """Who waits for its namespace alone comes back when that one may."""
-    turns = Turns([queue(("a", 1)), queue(("b", 2))], plain_order=False)
+    turns = Turns([queue(("a", 1)), queue(("b", 2))])
     turns.wait(taken(turns), SHOP, 50)
     turns.wait(taken(turns), ALL, 5)
     assert turns.take(0) == 5
@@ -90,7 +79,7 @@ def test_each_rate_has_its_room() -> None:
 
 def test_at_the_end_nobody_waits() -> None:
     """All come back, to be told that they got no turn."""
-    turns = Turns([queue(("a", 1)), queue(("b", 2))], plain_order=False)
+    turns = Turns([queue(("a", 1)), queue(("b", 2))])
     for _ in range(2):
         turns.wait(taken(turns), ALL, 1000)
     assert [name(taken(turns, is_over=True)) for _ in range(2)] == ["a", "b"]
@@ -99,7 +88,7 @@ def test_at_the_end_nobody_waits() -> None:
 
 def test_an_abandoned_walk_ends() -> None:
     """What was left of it gets no turn."""
-    turns = Turns([queue(("a", 1), ("b", 2))], plain_order=False)
+    turns = Turns([queue(("a", 1), ("b", 2))])
     turn = taken(turns)
     turns.abandon(turn)
     turns.put_back(turn)

@@ -18,7 +18,7 @@ from app.core.updating.modes import IN_PLACE_MODES
 from app.core.updating.need import Need, Priority, Trigger, need, percent, trigger
 from app.core.updating.oom import QuickOom, quick_oom
 from app.core.updating.patching import last_updated
-from app.core.updating.requirements import first_unmet, one_container_meets_all, told
+from app.core.updating.requirements import first_unmet, told
 from app.core.updating.resize_wishes import REASONS, Urge, assessment, evict, waiting
 from app.core.updating.resizing import ResizeState, is_stuck, resize_state
 from app.core.updating.shapes import Shape, Shapes
@@ -51,8 +51,6 @@ def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = No
     if pod.annotations and has_marks(pod) and Gate.CPU_STARTUP_BOOST in terms.gates:
         if not is_ordinary(case):
             return boosted(case)
-        if case.rules.upstream.removed_boost_is_ordinary and not case.vpa.mentions_boost:
-            return _ordinary(case, frozenset())
         found = _ordinary(case, boosted_containers(pod))
         return found if found.wish is not None else boosted(case)
     return _ordinary(case, frozenset())
@@ -85,7 +83,7 @@ def _running(case: Case, shape: Shape) -> Assessment:
     elif oom is None and shape.calm is not None:
         needed = shape.calm
     else:
-        changed = last_updated(pod, now) if not rules.upstream.no_rest_after_resize else None
+        changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
         needed = need(found, oom, since, rules, now)
     is_in_place = case.shapes.mode in IN_PLACE_MODES or (is_upscale and rules.upscale_only_in_place)
@@ -93,13 +91,13 @@ def _running(case: Case, shape: Shape) -> Assessment:
         quiet = case.decided(
             Action.NONE, needed.reason, needed.message, numbers=shape.numbers, until=needed.until
         )
-        if is_in_place and not rules.upstream.keeps_stuck_resizes:
-            state = resize_state(pod, rules)
+        if is_in_place:
+            state = resize_state(pod)
             if state.is_ongoing:
                 urge = _urge(case, shape, needed.message, found, oom, state)
                 return _after_pause(case, leftover(case, urge, quiet))
         return quiet
-    urge = _urge(case, shape, needed.message, found, oom, resize_state(pod, rules))
+    urge = _urge(case, shape, needed.message, found, oom, resize_state(pod))
     act = in_place if is_in_place else _by_eviction
     return _after_pause(case, act(case, urge))
 
@@ -121,12 +119,7 @@ def _unmet(case: Case, shape: Shape) -> str:
     policy = case.vpa.update_policy
     if policy is None or not policy.eviction_requirements:
         return ""
-    requirements = policy.eviction_requirements
-    if case.rules.upstream.requirements_per_container:
-        if one_container_meets_all(requirements, case.pod, shape.amounts, shape.current):
-            return ""
-        return "no container meets all of " + "; ".join(map(told, requirements))
-    unmet = first_unmet(requirements, shape.numbers.pairs)
+    unmet = first_unmet(policy.eviction_requirements, shape.numbers.pairs)
     return "" if unmet is None else f"no container meets {told(unmet)}"
 
 
@@ -154,13 +147,11 @@ def _after_pause(case: Case, found: Assessment) -> Assessment:
 def _unscheduled(case: Case, shape: Shape) -> Assessment:
     """Assess a pod that no node takes: a smaller size may help, and nothing is disturbed."""
     numbers, rules = shape.numbers, case.rules
-    if rules.upstream.ignores_unscheduled:
-        return case.decided(Action.WAIT, Reason.POD_PENDING, "the pod has no node", numbers=numbers)
     shrinks = any(
         pair.is_controlled and pair.current is not None and pair.target < pair.current
         for pair in numbers.pairs
     )
-    found = trigger(numbers, rules)
+    found = trigger(numbers)
     is_worth_it = found.difference >= rules.update_threshold or (
         found.is_outside and found.difference >= rules.least_difference
     )
@@ -168,6 +159,6 @@ def _unscheduled(case: Case, shape: Shape) -> Assessment:
         told = "the pod has no node, and no smaller size would help"
         return case.decided(Action.WAIT, Reason.POD_PENDING, told, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(found.difference)}"
-    urge = _urge(case, shape, message, found, None, resize_state(case.pod, rules))
+    urge = _urge(case, shape, message, found, None, resize_state(case.pod))
     act = in_place if case.vpa.mode in IN_PLACE_MODES else _by_eviction
     return _after_pause(case, act(case, urge))

@@ -29,7 +29,6 @@ from app.core.updating.unboost import (
     pending_containers,
     pending_since,
     unboosting,
-    upstream_way_back,
     way_back,
 )
 from app.core.updating.under_way import as_reported
@@ -46,14 +45,11 @@ def has_marks(pod: Pod) -> bool:
 
 def is_ordinary(case: Case) -> bool:
     """Whether a marked pod is updated like any other, although it is boosted."""
-    rules = case.rules
-    if rules.upstream.removed_boost_is_ordinary and not case.vpa.mentions_boost:
-        return True
-    if rules.upstream.boost_blocks_oom or _was_tried(case):
+    if _was_tried(case):
         return False
     if due_containers(case.pod, case.vpa, case.terms.now):
         return False
-    found = quick_oom(case.pod, case.vpa, rules, case.terms.gates, case.terms.now)
+    found = quick_oom(case.pod, case.vpa, case.rules, case.terms.gates, case.terms.now)
     return found is not None
 
 
@@ -74,8 +70,6 @@ def _boosted(case: Case) -> Assessment:
         until = next_due(pod, case.vpa, now)
         told = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
         return case.decided(Action.WAIT, Reason.BOOST_RUNNING, told, until=until)
-    if case.rules.upstream.unboosts_everything:
-        return _as_upstream(case, due)
     if case.remembered.resized is not None:
         return _wait(case, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     back, path = way_back(pod, due, case.shapes), _path(case)
@@ -86,7 +80,7 @@ def _boosted(case: Case) -> Assessment:
         return replace(_wait(case, REASONS[path.state.stage], told), resizing_since=path.since)
     if _is_paused(case):
         return _paused(case, path.tried)
-    change = unboosting(pod, due - frozenset(back.lost), back, case.rules, now)
+    change = unboosting(pod, due - frozenset(back.lost), back, now)
     dropped = finished(pod, frozenset(back.lost)).annotations
     change = replace(change, annotations=(*change.annotations, *dropped))
     if path.is_hopeless:
@@ -108,7 +102,7 @@ class _Path:
 
 def _path(case: Case) -> _Path:
     pod, now, rules = case.pod, case.terms.now, case.rules
-    state = resize_state(pod, rules)
+    state = resize_state(pod)
     tried = pending_since(pod, now) or case.remembered.unboosted
     told = (tried, believed(state.since, now), case.remembered.resizing_since)
     since = max((moment for moment in told if moment is not None), default=now)
@@ -184,16 +178,3 @@ def _paused(case: Case, since: datetime | None) -> Assessment:
     if since is not None and case.terms.now - since > case.rules.deferred_timeout:
         return _wait(case, Reason.UNBOOST_STUCK, f"still boosted: {told}")
     return _wait(case, Reason.RESIZE_ERROR, told)
-
-
-def _as_upstream(case: Case, due: frozenset[str]) -> Assessment:
-    pod = case.pod
-    if resize_state(pod, case.rules).is_ongoing:
-        return _wait(case, Reason.RESIZE_IN_PROGRESS, "a resize is under way")
-    back = upstream_way_back(pod, due, case.shapes)
-    if back.lost:
-        told = f"the mark of {', '.join(back.lost)} cannot be read"
-        return _wait(case, Reason.UNBOOST_STUCK, told)
-    change = unboosting(pod, due, back, case.rules, case.terms.now)
-    names = ", ".join(sorted(due & boosted_containers(pod)))
-    return Assessment(pod, case.vpa, wish=Wish(Action.UNBOOST, f"boost of {names} is over", change))

@@ -29,8 +29,7 @@ class Step:
 
     pod: Pod
     decision: Decision
-    needs_place: bool
-    takes_place: bool
+    takes_place: bool  # in the budget
     is_broken: bool  # judged by what runs, not by what is ready
     guards: tuple[Place, ...]  # the PodDisruptionBudgets over the pod
     rank: Rank = NO_RANK  # how urgent it is, the least first, across all owners
@@ -94,9 +93,9 @@ class Walk:
         self.budget = replace(
             self.budget, running=planned.running - stopped, alive=planned.alive - unready
         )
-        if not step.needs_place:
+        if not step.takes_place:
             return True
-        before = self.budget.plus_one(broken=step.is_broken) if step.takes_place else self.budget
+        before = self.budget.plus_one(broken=step.is_broken)
         return before.has_place(broken=step.is_broken)
 
     def came_to_nothing(self, step: Step) -> None:
@@ -128,8 +127,7 @@ class Walk:
             change=None,
             may_evict_instead=False,
         )
-        later = replace(step, decision=decision, needs_place=True, takes_place=True)
-        self._steps.append(later)
+        self._steps.append(replace(step, decision=decision, takes_place=True))
 
     def rest(self) -> Iterator[tuple[Step, Why]]:
         """Yield the steps that got no turn, and why not."""
@@ -159,7 +157,7 @@ class Walk:
     def _fits(self, step: Step) -> bool:
         if self._held(step) is not None:
             return False
-        return not step.needs_place or self.budget.has_place(broken=step.is_broken)
+        return not step.takes_place or self.budget.has_place(broken=step.is_broken)
 
     def _take(self, step: Step) -> None:
         if step.takes_place:

@@ -13,7 +13,6 @@ from enum import StrEnum
 from typing import Final
 
 from app.core.updating.decisions import Action, Reason, Why
-from app.core.updating.rules import UpdateRules
 from app.model.errors import (
     ClusterError,
     Conflict,
@@ -92,10 +91,8 @@ def refusal(action: Action, error: ClusterError) -> Why:
     return _TOLD.get(aftermath, usual), f"refused: {error.message}"
 
 
-def evicts_instead(aftermath: Aftermath, rules: UpdateRules) -> bool:
+def evicts_instead(aftermath: Aftermath) -> bool:
     """Whether a pod whose resize was refused is evicted, if it may be."""
-    if rules.upstream.evicts_on_any_resize_error:
-        return True
     return aftermath in (Aftermath.HOPELESS, Aftermath.INFEASIBLE)
 
 

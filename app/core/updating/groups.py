@@ -29,21 +29,17 @@ class Size:
     problem: str = ""
 
 
-def is_live(pod: Pod, rules: UpdateRules) -> bool:
+def is_live(pod: Pod) -> bool:
     """Whether a pod serves or will serve."""
-    if pod.deleted is not None or pod.phase in ("Succeeded", "Failed"):
-        return False
-    return bool(pod.node) or not rules.upstream.ignores_unscheduled
+    return pod.deleted is None and pod.phase not in ("Succeeded", "Failed")
 
 
-def configured_size(key: ObjectKey, owner: Workload | None, live: int, rules: UpdateRules) -> Size:
+def configured_size(key: ObjectKey, owner: Workload | None, live: int) -> Size:
     """Return how many pods an owner wants; `live` is how many it has."""
     kind = key.kind if key.is_built_in else ""
     if kind == "Job":
         return Size(live)
     if kind not in _SIZED_KINDS:
-        if rules.upstream.unsized_custom_owners:
-            return Size(0)
         if owner is None or owner.replicas is None:
             return Size(live)
     elif owner is None:
@@ -68,7 +64,7 @@ def is_unready(pod: Pod) -> bool:
 
 def is_broken(pod: Pod, rules: UpdateRules, now: datetime, *, quick_oom: bool) -> bool:
     """Whether disturbing a running pod takes nothing away from what is ready."""
-    if rules.upstream.alive_by_phase or not is_unready(pod):
+    if not is_unready(pod):
         return False
     if quick_oom:
         return True
@@ -95,7 +91,7 @@ def budget_of(
     Args:
         pods: its live pods.
         size: how many pods the owner wants.
-        rules: for the tolerance, and what counts as alive.
+        rules: for the tolerance.
         gone: uids of pods that we evicted and that still seem to be there.
         disturbed: uids of pods that we are restarting.
     """
@@ -106,7 +102,7 @@ def budget_of(
         running += 1
         if pod.uid in disturbed:
             continue
-        if rules.upstream.alive_by_phase or not is_unready(pod):
+        if not is_unready(pod):
             alive += 1
     return Budget(size, rules.eviction_tolerance, running, alive)
 

@@ -22,7 +22,6 @@ from app.core.updating.groups import (
 )
 from app.core.updating.ledger import Ledger
 from app.core.updating.memory import Place, unseen_budget
-from app.core.updating.modes import IN_PLACE_MODES
 from app.core.updating.proof import Proof, current_proof, version_of
 from app.core.updating.resizing import may_restart, resize_state
 from app.core.updating.rules import Prove
@@ -32,7 +31,7 @@ from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import Vpa
 from app.model.workloads import Workload
 
 
@@ -61,27 +60,17 @@ class Desk:
                 gone.add(pod.uid)
             if remembered is not None and remembered.resized is not None:
                 disturbed.add(pod.uid)
-        if not rules.upstream.alive_by_phase:
-            disturbed |= {
-                pod.uid
-                for pod in group.pods
-                if may_restart(pod) and resize_state(pod, rules).is_ongoing
-            }
+        disturbed |= {
+            pod.uid for pod in group.pods if may_restart(pod) and resize_state(pod).is_ongoing
+        }
         self._there = [pod for pod in group.pods if pod.node and pod.uid not in gone]
-        self.size: Size = configured_size(group.key, group.owner, len(group.pods), rules)
+        self.size: Size = configured_size(group.key, group.owner, len(group.pods))
         self.budget: Budget = budget_of(
             group.pods, self.size.configured or 0, rules, gone=gone, disturbed=disturbed
         )
-        # Those whose fall would be news; upstream counts nobody between two rounds.
+        # Those whose fall would be news.
         self.up = tuple(
-            pod
-            for pod in group.pods
-            if is_running(pod)
-            and pod.uid not in gone | disturbed
-            and not rules.upstream.alive_by_phase
-        )
-        self._lifted = rules.upstream.boost_lifts_min_replicas and any(
-            pod.is_boosted for pod in group.pods
+            pod for pod in group.pods if is_running(pod) and pod.uid not in gone | disturbed
         )
 
     # --- one pod
@@ -94,21 +83,15 @@ class Desk:
             case Action.RESIZE:
                 return self._of_resize(assessed, wish)
             case _:
-                needs, _ = self.place(wish)
-                return self._unknown_owner() if needs else None
+                return self._unknown_owner() if self.takes_place(wish) else None
 
     def _of_resize(self, assessed: Assessment, wish: Wish) -> Why | None:
-        rules, pod = self.terms.rules, assessed.pod
         is_disruptive = wish.change is not None and wish.change.is_disruptive
-        if wish.unmet and (is_disruptive or rules.upstream.requirements_gate_resizes):
+        if wish.unmet and is_disruptive:
             return Reason.REQUIREMENT_NOT_MET, wish.unmet
-        if not self.terms.webhook_is_healthy and rules.upstream.lease_gates_resizes:
-            return self._stale()
-        if wish.gives_back is not None or not pod.node:
+        if wish.gives_back is not None or not assessed.pod.node:
             return None
-        may_skip = rules.skip_disruption_budget and (
-            not is_disruptive or rules.upstream.restarts_below_min_replicas
-        )
+        may_skip = self.terms.rules.skip_disruption_budget and not is_disruptive
         if self.size.problem:
             return self._unknown_owner()
         if not may_skip and (few := self._too_few(assessed.vpa)):
@@ -125,7 +108,7 @@ class Desk:
         if found is not None:
             return found
         if not self.terms.webhook_is_healthy:
-            return self._stale()
+            return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
         return self._unproven(assessed) or self._guarded(assessed)
 
     def may_evict(self, assessed: Assessment) -> bool:
@@ -146,8 +129,6 @@ class Desk:
         return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
 
     def _too_few(self, vpa: Vpa) -> Why | None:
-        if self._lifted:
-            return None
         required, there = required_replicas(vpa, self.terms.rules), len(self._there)
         if there >= required:
             return None
@@ -157,7 +138,7 @@ class Desk:
         )
 
     def _rollout(self, assessed: Assessment) -> Why | None:
-        if self.terms.rules.upstream.ignores_rollouts or assessed.quick_oom:
+        if assessed.quick_oom:
             return None
         found = rolling(self.group.owner, self.group.view)
         if found is None:
@@ -165,9 +146,6 @@ class Desk:
         if self._ledger.seems_stuck((self.group.namespace, str(self.group.key)), found):
             return None
         return Reason.ROLLOUT_IN_PROGRESS, found.message
-
-    def _stale(self) -> Why:
-        return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
 
     # --- proof
 
@@ -199,7 +177,7 @@ class Desk:
 
     def guards(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Return the PodDisruptionBudgets that an eviction has to pass."""
-        if self.terms.rules.upstream.ignores_disruption_budgets or pod.phase == "Pending":
+        if pod.phase == "Pending":
             return ()
         return self._ledger.guards(pod, self.group.view)
 
@@ -241,32 +219,15 @@ class Desk:
 
     # --- places
 
-    def place(self, wish: Wish) -> tuple[bool, bool]:
-        """Return whether a wish needs a place in the budget, and whether it takes one."""
-        upstream, change = self.terms.rules.upstream, wish.change
-        is_disruptive = change is not None and change.is_disruptive
+    def takes_place(self, wish: Wish) -> bool:
+        """Whether a wish takes a place in the budget."""
+        is_disruptive = wish.change is not None and wish.change.is_disruptive
         if wish.action is Action.UNBOOST:
-            needs = is_disruptive or (upstream.unboost_needs_budget and bool(change))
-            return needs, is_disruptive and not upstream.unboost_needs_budget
+            return is_disruptive
         if wish.is_free:
-            return False, False
-        if wish.action is Action.RESIZE and self.terms.rules.skip_disruption_budget:
-            return is_disruptive, is_disruptive or upstream.budget_per_vpa
-        return True, True
-
-    def note_first_sights(self) -> None:
-        """Note when resizes are first seen, as upstream does: only where it looks at them."""
-        for assessed in self.group.assessments:
-            vpa, pod = assessed.vpa, assessed.pod
-            if pod.phase == "Pending" or self.size.problem:
-                continue
-            if vpa.mode == UpdateMode.IN_PLACE or vpa.mode in (UpdateMode.OFF, UpdateMode.INITIAL):
-                continue
-            skips = vpa.mode in IN_PLACE_MODES and self.terms.rules.skip_disruption_budget
-            if self._too_few(vpa) and not skips:
-                continue
-            if resize_state(pod, self.terms.rules).is_ongoing:
-                self._ledger.saw_resizing(pod)
+            return False
+        skips = wish.action is Action.RESIZE and self.terms.rules.skip_disruption_budget
+        return is_disruptive or not skips
 
 
 def _allows_none(guards: tuple[DisruptionBudget, ...]) -> Why:

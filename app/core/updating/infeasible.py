@@ -16,7 +16,6 @@ from app.core.scaling import SIZED
 from app.core.updating.decisions import Pair
 from app.core.updating.rules import UpdateRules
 from app.model.quantity import Quantity
-from app.model.vpa import Vpa
 
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
 
@@ -41,15 +40,6 @@ def targets(pairs: Iterable[Pair]) -> Wanted:
     }
 
 
-def raw_targets(vpa: Vpa) -> Wanted:
-    """Return what a VPA recommends, before any cap."""
-    return {
-        (found.container, resource): amount
-        for found in vpa.recommendation or ()
-        for resource, amount in found.target.items()
-    }
-
-
 def blamed_resources(message: str) -> frozenset[str]:
     """Return the resources that a refusal names as missing."""
     return frozenset(
@@ -65,16 +55,10 @@ def is_remembered(
     now: datetime,
 ) -> bool:
     """Whether asking for `wanted` would be refused again, as far as we know."""
-    if rules.upstream.infeasible_until_lower:
-        return not any(wanted[key] < past.wanted[key] for key in _shared(past.wanted, wanted))
     if now - past.at >= rules.infeasible_expiry or allocatable != past.allocatable:
         return False
     return not any(
         wanted[key].nano * 100 < past.wanted[key].nano * _CLEARLY_LESS
-        for key in _shared(past.wanted, wanted)
-        if not past.blamed or key[1] in past.blamed
+        for key in past.wanted
+        if key in wanted and (not past.blamed or key[1] in past.blamed)
     )
-
-
-def _shared(past: Wanted, wanted: Wanted) -> Iterable[tuple[str, str]]:
-    return (key for key in past if key in wanted)

@@ -7,7 +7,6 @@ same snapshot gives the same plan at the same time.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from app.core.updating.decisions import Reason, Why
 from app.core.updating.groups import Rolling
@@ -40,7 +39,6 @@ class Ledger:
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
         self._rollouts: dict[Place, RolloutSight] = {}
-        self._first_sights: dict[Place, datetime] = {}
         self._unanswered: set[str] = set()
 
     # --- PodDisruptionBudgets
@@ -120,12 +118,6 @@ class Ledger:
         self._rollouts[place] = found
         return self._terms.now - found.since >= self._terms.rules.rollout_patience
 
-    def saw_resizing(self, pod: Pod) -> None:
-        """Note the first sight of a resize, by name and for ever, as upstream does."""
-        place = (pod.namespace, pod.name)
-        if place not in self._terms.memory.first_sights:
-            self._first_sights[place] = self._terms.now
-
     def memory(self) -> Memory:
         """Return the memory with all that was learnt."""
         memory = with_pods(self._terms.memory, self._pods)
@@ -135,7 +127,6 @@ class Ledger:
             proofs={**memory.proofs, **self._proofs} if self._proofs else memory.proofs,
             breaker=self._breaker,
             rollouts={**seen_before, **self._rollouts},
-            first_sights={**memory.first_sights, **self._first_sights},
         )
         return without_breaker_canary(memory, self._unanswered)
 

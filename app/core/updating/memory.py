@@ -77,7 +77,6 @@ class Memory:
     # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
     budget_pauses: Mapping[Place, Pause] = field(default_factory=dict)
     rollouts: Mapping[Place, RolloutSight] = field(default_factory=dict)  # by namespace and owner
-    first_sights: Mapping[Place, datetime] = field(default_factory=dict)  # as upstream keeps them
 
     def of(self, pod: Pod) -> PodMemory:
         """Return what is remembered of a pod, empty if nothing is."""
@@ -157,7 +156,7 @@ def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: date
     resized = remembered.resized
     if resized is not None and _is_shown(resized, pod, rules, now):
         remembered = replace(remembered, resized=None)
-    if remembered.resizing_since is not None and not resize_state(pod, rules).is_ongoing:
+    if remembered.resizing_since is not None and not resize_state(pod).is_ongoing:
         remembered = replace(remembered, resizing_since=None)
     if remembered.unboosted is not None and not (
         boosted_containers(pod) or pending_containers(pod)

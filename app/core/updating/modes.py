@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from app.core.updating.decisions import Reason
-from app.core.updating.rules import UpdateRules
 from app.model.gates import Gate, Gates
 from app.model.vpa import UpdateMode, Vpa
 
@@ -13,7 +12,7 @@ IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 _RECREATE: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 
 
-def switched_off(vpa: Vpa, rules: UpdateRules, gates: Gates) -> tuple[Reason, str] | None:
+def switched_off(vpa: Vpa, gates: Gates) -> tuple[Reason, str] | None:
     """Return why a VPA updates no running pods, None if it does."""
     mode = vpa.mode
     if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
@@ -26,6 +25,4 @@ def switched_off(vpa: Vpa, rules: UpdateRules, gates: Gates) -> tuple[Reason, st
         return Reason.MODE_INITIAL, "mode Initial sizes pods only when they are created"
     if mode == UpdateMode.OFF:
         return Reason.MODE_OFF, "mode Off changes no pods"
-    if rules.upstream.unknown_mode_recreates and vpa.mentions_boost:
-        return None
     return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'

@@ -8,8 +8,8 @@ until when it holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 
@@ -113,7 +113,7 @@ class _Planner:
                 found = self._shapes(vpa, owner)
                 shapes[vpa.name] = found
             assessed.append(self._assessed(pod, found))
-            if is_live(pod, self.terms.rules):
+            if is_live(pod):
                 self.controlled[vpa.name] += 1
         self._settle(owned, owner, assessed)
 
@@ -163,39 +163,19 @@ class _Planner:
         if is_quiet and not self._has_to_be_settled(owned.key, assessed):
             self.decisions += decisions
             return
-        live = tuple(pod for pod in owned.pods if is_live(pod, self.terms.rules))
+        live = tuple(pod for pod in owned.pods if is_live(pod))
         group = Group(self.namespace, owned.key, owner, self.view, live, tuple(assessed))
-        for part in self._parts(group):
-            settled = settle(part, self.terms, self.ledger)
-            self.decisions += settled.decisions.values()
-            self.evictable += settled.evictable
-            self.resizable += settled.resizable
-            if settled.queue is not None:
-                self.queues.append(settled.queue)
+        settled = settle(group, self.terms, self.ledger)
+        self.decisions += settled.decisions.values()
+        self.evictable += settled.evictable
+        self.resizable += settled.resizable
+        if settled.queue is not None:
+            self.queues.append(settled.queue)
 
     def _has_to_be_settled(self, key: ObjectKey, assessed: list[Assessment]) -> bool:
-        if self.terms.rules.upstream.resize_time_from_first_sight:
-            return True
         names = {found.vpa.name for found in assessed}
         proofs = (self.terms.memory.proofs.get((self.namespace, key, name)) for name in names)
         return any(proof is not None and proof.awaited for proof in proofs)
-
-    def _parts(self, group: Group) -> Iterable[Group]:
-        """Return the group, or one for each of its VPAs where they do not share a budget."""
-        if not self.terms.rules.upstream.budget_per_vpa:
-            return (group,)
-        by_vpa: dict[str, list[Assessment]] = {}
-        for found in group.assessments:
-            by_vpa.setdefault(found.vpa.name, []).append(found)
-        live = {pod.uid for pod in group.pods}
-        return [
-            replace(
-                group,
-                pods=tuple(item.pod for item in found if item.pod.uid in live),
-                assessments=tuple(found),
-            )
-            for found in by_vpa.values()
-        ]
 
     def totals(self) -> tuple[Total, ...]:
         """Return the counts of all VPAs with pods."""

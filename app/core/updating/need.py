@@ -35,24 +35,22 @@ class Need:
     until: datetime | None = None  # when the answer may change without any event
 
 
-def trigger(numbers: Numbers, rules: UpdateRules, *, upscale_only: bool = False) -> Trigger:
+def trigger(numbers: Numbers, *, upscale_only: bool = False) -> Trigger:
     """Return what decides whether a pod needs an update."""
     if upscale_only:
         return Trigger(numbers.rise, numbers.rises_outside)
-    if rules.upstream.differences_cancel:
-        return Trigger(numbers.difference, numbers.is_outside)
     return Trigger(numbers.gross_difference, numbers.is_outside)
 
 
 def calm(found: Trigger, rules: UpdateRules) -> Need | None:
     """Return what holds for every pod with such a difference, unless it ran out of memory."""
-    difference, takes_any = found.difference, rules.upstream.updates_without_change
+    difference = found.difference
     if found.is_outside:
-        if takes_any or 0 < difference >= rules.least_difference:
+        if 0 < difference >= rules.least_difference:
             return None
         told = f"outside of its bounds, but the difference is {percent(difference)}"
         return Need(Reason.NO_CHANGE, told)
-    if difference == 0 and not takes_any:
+    if difference == 0:
         return Need(Reason.NO_CHANGE, "within its bounds and as recommended")
     if difference >= rules.update_threshold:
         return None
@@ -71,8 +69,7 @@ def need(
     """Tell whether a pod needs an update; `since` is when it started or was last resized."""
     difference = percent(found.difference)
     if oom is not None:
-        least = 0.0 if rules.upstream.updates_without_change else rules.least_difference
-        if not 0 < found.difference >= least:
+        if not 0 < found.difference >= rules.least_difference:
             told = f"killed for want of memory, but the difference is {difference}"
             return Need(Reason.NO_CHANGE, told)
         return Need(None, f"container {oom.container} ran out of memory", oom.until)
@@ -113,21 +110,20 @@ class Priority:
     found: Trigger
     quick_oom: bool
 
-    def key(self, rules: UpdateRules) -> tuple[int, float, float, str, str]:
+    def key(self) -> tuple[int, float, float, str, str]:
         """Return what to sort by: urgency, difference, age, name."""
         created = self.pod.created.timestamp() if self.pod.created else 0.0
         return (
-            self._urgency(rules),
+            self._urgency(),
             -self.found.difference,
             created,
             self.pod.namespace,
             self.pod.name,
         )
 
-    def _urgency(self, rules: UpdateRules) -> Urgency:
-        if not rules.upstream.plain_order:
-            if self.quick_oom:
-                return Urgency.OUT_OF_MEMORY
-            if self.is_up and self.found.is_outside:
-                return Urgency.FAR_TOO_SMALL
+    def _urgency(self) -> Urgency:
+        if self.quick_oom:
+            return Urgency.OUT_OF_MEMORY
+        if self.is_up and self.found.is_outside:
+            return Urgency.FAR_TOO_SMALL
         return Urgency.TOO_SMALL if self.is_up else Urgency.TOO_BIG

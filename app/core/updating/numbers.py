@@ -17,7 +17,6 @@ from app.core.scaling import CPU
 from app.core.sizing import Amounts
 from app.core.updating.decisions import Numbers, Pair
 from app.model.pods import OBSERVED_ANNOTATION, Pod, Resources
-from app.model.vpa import Vpa
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -38,7 +37,6 @@ def _parse_observed(text: str) -> frozenset[str] | None:
 
 def pairs_of(
     pod: Pod,
-    vpa: Vpa,
     amounts: Mapping[str, Amounts],
     current: Mapping[str, Resources],
     boosted: frozenset[str] = frozenset(),
@@ -47,7 +45,6 @@ def pairs_of(
 
     Args:
         pod: the pod.
-        vpa: the VPA that controls it.
         amounts: the recommendation of each container after caps.
         current: what each container has now.
         boosted: containers whose cpu is left out.
@@ -59,8 +56,6 @@ def pairs_of(
         capped = amounts.get(name)
         if capped is None or (observed is not None and name not in observed):
             continue
-        policy = vpa.policy(name)
-        is_controlled = capped.is_own and not (policy is not None and policy.is_off)
         requests = current[name].requests or {}
         lower, upper = capped.lower_bound, capped.upper_bound
         for resource, target in capped.target.items():
@@ -74,7 +69,7 @@ def pairs_of(
                     target,
                     lower.get(resource),
                     upper.get(resource),
-                    is_controlled,
+                    capped.is_own,
                 )
             )
     return tuple(found)

@@ -7,7 +7,6 @@ other change of the pod is an answer to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -50,22 +49,17 @@ def quick_oom(
     for status in pod.statuses:
         if status.last_terminated is None and status.terminated is None:
             continue
-        for end in _kills(status, rules):
+        for end in (status.last_terminated, status.terminated):
+            if end is None or end.reason != _KILLED:
+                continue
             until = _counts_until(end, vpa, rules, gates)
             if until is None or now >= until or not _takes_part(status.name, pod, vpa):
                 continue
-            if not rules.upstream.oom_from_last_state and _is_answered(end, status, pod, now):
+            if _is_answered(end, status, pod, now):
                 continue
             if found is None or until > found.until:
                 found = QuickOom(status.name, until)
     return found
-
-
-def _kills(status: ContainerStatus, rules: UpdateRules) -> Iterator[Termination]:
-    ends = [status.last_terminated]
-    if not rules.upstream.oom_from_last_state:
-        ends.append(status.terminated)
-    return (end for end in ends if end is not None and end.reason == _KILLED)
 
 
 def _counts_until(end: Termination, vpa: Vpa, rules: UpdateRules, gates: Gates) -> datetime | None:
@@ -74,8 +68,6 @@ def _counts_until(end: Termination, vpa: Vpa, rules: UpdateRules, gates: Gates) 
     threshold = early_threshold(vpa, rules, gates)
     if started is None or finished is None or finished - started >= threshold:
         return None
-    if rules.upstream.oom_from_last_state:
-        return later(finished, threshold)
     return later(finished, max(threshold, rules.oom_stays_recent))
 
 

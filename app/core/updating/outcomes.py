@@ -23,7 +23,7 @@ from app.core.updating.failures import (
     longer,
     refusal,
 )
-from app.core.updating.infeasible import Infeasible, blamed_resources, raw_targets, targets
+from app.core.updating.infeasible import Infeasible, blamed_resources, targets
 from app.core.updating.memory import (
     Memory,
     Place,
@@ -39,7 +39,7 @@ from app.core.updating.proof import current_proof, expected_requests, version_of
 from app.core.updating.rules import Prove, UpdateRules
 from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import Vpa
 
 _LONGEST_UNBOOST_PAUSE: Final = timedelta(minutes=5)
 
@@ -153,10 +153,9 @@ class _Lessons:
             }
             if outcome.is_unanswered:  # all else was learnt while it was in doubt
                 return
-        if not self._rules.upstream.budget_per_vpa:
-            found = self._of(outcome)
-            pause = found.pause if outcome.is_doubtful else None
-            self._keep(outcome, replace(found, evicted=outcome.at, pause=pause))
+        found = self._of(outcome)
+        pause = found.pause if outcome.is_doubtful else None
+        self._keep(outcome, replace(found, evicted=outcome.at, pause=pause))
         uid = outcome.step.pod.uid
         self._breaker = self._breaker.after_eviction(uid, self._rules, outcome.at)
         self._await_replacement(outcome)
@@ -175,11 +174,10 @@ class _Lessons:
         self._proofs[key] = proof.after_eviction(uid, queue.pods, expected, outcome.at)
 
     def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
-        upstream = self._rules.upstream
         aftermath = after_eviction(error)
-        if aftermath is Aftermath.BUDGET and not upstream.ignores_disruption_budgets:
+        if aftermath is Aftermath.BUDGET:
             self._pause_budgets(outcome, error)
-        elif aftermath is Aftermath.RETRY and not upstream.keeps_stuck_resizes:
+        elif aftermath is Aftermath.RETRY:
             self._pause(outcome, error)
 
     def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
@@ -208,8 +206,6 @@ class _Lessons:
     # --- resizes and ends of boosts
 
     def _resized(self, outcome: Outcome) -> None:
-        if self._rules.upstream.budget_per_vpa:
-            return
         found = self._of(outcome)
         resized = Resized(outcome.at, outcome.generation, outcome.step.pod.resource_version)
         if outcome.is_doubtful:
@@ -230,21 +226,14 @@ class _Lessons:
         elif aftermath is Aftermath.INFEASIBLE:
             self._remember_infeasible(outcome, error)
             return
-        if aftermath is not Aftermath.GONE and not self._rules.upstream.keeps_stuck_resizes:
+        if aftermath is not Aftermath.GONE:
             self._pause(outcome, error)
 
     def _remember_infeasible(self, outcome: Outcome, error: ClusterError) -> None:
-        vpa = self._vpa(outcome)
-        if self._rules.upstream.infeasible_until_lower:
-            if vpa is None or vpa.mode != UpdateMode.IN_PLACE:
-                return
-            wanted = raw_targets(vpa)
-        else:
-            numbers = outcome.step.decision.numbers
-            wanted = targets(numbers.pairs if numbers is not None else ())
+        numbers = outcome.step.decision.numbers
         node = self._snapshot.nodes.get(outcome.step.pod.node)
         past = Infeasible(
-            wanted,
+            targets(numbers.pairs if numbers is not None else ()),
             blamed_resources(error.message),
             outcome.at,
             node.allocatable if node is not None else None,

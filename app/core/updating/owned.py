@@ -18,10 +18,9 @@ from app.model.kinds import ObjectKey
 from app.model.lookups import LookedUp, Lookup
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import Vpa
 from app.model.workloads import Workload
 
-_IDLE: Final = (UpdateMode.OFF, UpdateMode.INITIAL)
 _OF_ONE_POD: Final = (
     MatchReason.CONTROLLED,
     MatchReason.NO_TARGET_SELECTOR_MATCH,
@@ -110,7 +109,7 @@ class Matcher:
             if match.reason not in _OF_ONE_POD:
                 return
             self._note_overlaps(match)
-            yield pod, match, self._controlling(match)
+            yield pod, match, match.vpa
             if alike is None and match.owner is not None and match.vpa is not None:
                 is_alone = len(self._view.rivals(match.owner.key)) == 1
                 alike = _Alike(match, match.owner, match.vpa) if is_alone else None
@@ -121,10 +120,3 @@ class Matcher:
                 if not weaker.is_off:
                     found = Overlap(self._namespace, match.vpa.name, weaker.name)
                     self.overlaps[found] = None
-
-    def _controlling(self, match: Match) -> Vpa | None:
-        if not match.weaker or not self._terms.rules.upstream.idle_vpas_step_aside:
-            return match.vpa
-        rivals = [vpa for vpa in (match.vpa, *match.weaker) if vpa is not None]
-        acting = [vpa for vpa in rivals if vpa.mode not in _IDLE or vpa.mentions_boost]
-        return min(acting or rivals, key=attrgetter("strength"))

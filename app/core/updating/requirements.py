@@ -7,12 +7,7 @@ target meets nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from app.core.scaling import CPU, MEMORY
-from app.core.sizing import Amounts
 from app.core.updating.decisions import Pair
-from app.model.pods import Pod, Resources
 from app.model.vpa import ChangeRequirement, EvictionRequirement
 
 
@@ -41,37 +36,6 @@ def _compares(target: int, request: int, change: str) -> bool:
             return target < request
         case _:
             return False
-
-
-def one_container_meets_all(
-    requirements: tuple[EvictionRequirement, ...],
-    pod: Pod,
-    amounts: Mapping[str, Amounts],
-    current: Mapping[str, Resources],
-) -> bool:
-    """Tell whether upstream admits the pod: one container has to meet all requirements."""
-    return any(
-        _meets_all(amounts[container.name], current[container.name], requirements)
-        for container in pod.containers
-        if container.name in amounts
-    )
-
-
-def _meets_all(
-    amounts: Amounts, current: Resources, requirements: tuple[EvictionRequirement, ...]
-) -> bool:
-    if current.request(CPU) is None or current.request(MEMORY) is None:
-        return True
-    return all(_meets_one(amounts, current, requirement) for requirement in requirements)
-
-
-def _meets_one(amounts: Amounts, current: Resources, requirement: EvictionRequirement) -> bool:
-    for resource in requirement.resources:
-        target, request = amounts.target.get(resource), current.request(resource)
-        milli = target.milli if target is not None else 0
-        if _compares(milli, request.milli if request else 0, requirement.change):
-            return True
-    return False
 
 
 def told(requirement: EvictionRequirement) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.core.updating.decisions import Action, ContainerChange, Pair, PodChange, Reason
-from app.core.updating.infeasible import Wanted, is_remembered, raw_targets, targets
+from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
+from app.core.updating.infeasible import is_remembered, targets
 from app.core.updating.need import Priority
 from app.core.updating.patching import raised_marks, updated_marks
 from app.core.updating.resizing import ResizeState, Stage, changes_qos, is_disruptive
@@ -61,27 +61,17 @@ def fresh(
     """Assess a pod that is in no resize."""
     hopeless: tuple[Reason, str] | None = None
     past = case.remembered.infeasible
-    if past is not None and _is_consulted(case):
-        wanted = wanted_of(case, urge.shape.numbers.pairs)
+    if past is not None:
+        wanted = targets(urge.shape.numbers.pairs)
         if is_remembered(past, wanted, case.allocatable, case.rules, case.terms.now):
             hopeless = (Reason.INFEASIBLE_REMEMBERED, "the node refused as much before")
-    if not case.rules.upstream.keeps_stuck_resizes and changes_qos(case.pod, changes):
+    if changes_qos(case.pod, changes):
         hopeless = (Reason.RESIZE_INFEASIBLE, "a resize may not change the pod's QoS class")
     if hopeless is None:
         return replace(base, wish=resize(case, urge, changes))
     if is_only_in_place(case):
         return waiting(base, *hopeless)
     return replace(base, wish=evict(case, urge, f"{urge.message}; {hopeless[1]}"))
-
-
-def _is_consulted(case: Case) -> bool:
-    return is_only_in_place(case) or not case.rules.upstream.infeasible_until_lower
-
-
-def wanted_of(case: Case, pairs: tuple[Pair, ...]) -> Wanted:
-    """Return what is asked for, per container and resource."""
-    is_raw = case.rules.upstream.infeasible_until_lower
-    return raw_targets(case.vpa) if is_raw else targets(pairs)
 
 
 def changes_of(case: Case, shape: Shape) -> tuple[ContainerChange, ...]:
@@ -110,15 +100,12 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
 
 def resize(case: Case, urge: Urge, changes: tuple[ContainerChange, ...]) -> Wish:
     """Return the wish for a resize."""
-    disruptive = is_disruptive(case.pod, changes, case.rules)
-    upstream, now = case.rules.upstream, case.terms.now
-    marks = [*updated_marks(None if upstream.no_rest_after_resize else now)]
-    if not upstream.oom_from_last_state:
-        marks += raised_marks(case.pod, changes, now)
+    now = case.terms.now
+    marks = (*updated_marks(now), *raised_marks(case.pod, changes, now))
     return Wish(
         Action.RESIZE,
         urge.message,
-        PodChange(changes, tuple(marks), disruptive),
+        PodChange(changes, marks, is_disruptive(case.pod, changes)),
         urge.priority,
         urge.unmet,
         may_evict=not is_only_in_place(case),

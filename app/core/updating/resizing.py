@@ -52,14 +52,13 @@ class ResizeState:
 SETTLED = ResizeState(Stage.NONE)
 
 
-def resize_state(pod: Pod, rules: UpdateRules) -> ResizeState:
+def resize_state(pod: Pod) -> ResizeState:
     """Return how far a pod's resize has come."""
-    found = [item for item in pod.conditions if item.type in (PENDING, IN_PROGRESS)]
-    if rules.upstream.first_condition_decides:
-        if not found or found[0].status != "True":
-            return SETTLED
-    else:
-        found = [item for item in found if item.status == "True"]
+    found = [
+        item
+        for item in pod.conditions
+        if item.type in (PENDING, IN_PROGRESS) and item.status == "True"
+    ]
     pending = next((item for item in found if item.type == PENDING), None)
     if pending is not None:
         stages = {"Deferred": Stage.DEFERRED, "Infeasible": Stage.INFEASIBLE}
@@ -142,10 +141,8 @@ def restarts(container: Container, change: ContainerChange) -> bool:
     )
 
 
-def is_disruptive(pod: Pod, changes: Sequence[ContainerChange], rules: UpdateRules) -> bool:
+def is_disruptive(pod: Pod, changes: Sequence[ContainerChange]) -> bool:
     """Whether a resize restarts a container."""
-    if rules.upstream.patches_everything:
-        return may_restart(pod)
     return any(restarts(pod.containers[change.index], change) for change in changes)
 
 

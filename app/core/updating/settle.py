@@ -48,13 +48,11 @@ def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
         if assessed.decision is not None
     }
     desk = Desk(group, terms, ledger)
-    if terms.rules.upstream.resize_time_from_first_sight and terms.webhook_is_healthy:
-        desk.note_first_sights()
     judge_replacements(group, desk.size, terms, ledger)
     settled = Settled(found)
     steps = [
         step
-        for assessed, wish in _wishes(group, terms)
+        for assessed, wish in _wishes(group)
         if (step := _step(assessed, wish, desk, settled)) is not None
     ]
     if not steps:
@@ -62,18 +60,18 @@ def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
     return replace(settled, queue=_given_out(steps, desk, found))
 
 
-def _wishes(group: Group, terms: Terms) -> list[tuple[Assessment, Wish]]:
+def _wishes(group: Group) -> list[tuple[Assessment, Wish]]:
     """Return the pods that wish something, in the order in which they get it."""
     found = [(assessed, assessed.wish) for assessed in group.assessments if assessed.wish]
-    return sorted(found, key=lambda pair: (_RANKS[pair[1].action], _rank(pair[0], pair[1], terms)))
+    return sorted(found, key=lambda pair: (_RANKS[pair[1].action], _rank(*pair)))
 
 
-def _rank(assessed: Assessment, wish: Wish, terms: Terms) -> Rank:
+def _rank(assessed: Assessment, wish: Wish) -> Rank:
     """Return how urgent a wish is; the end of a boost comes behind all that is out of bounds."""
     priority = wish.priority or Priority(
         assessed.pod, is_up=False, found=Trigger(0, is_outside=False), quick_oom=False
     )
-    return priority.key(terms.rules)
+    return priority.key()
 
 
 def _step(assessed: Assessment, wish: Wish, desk: Desk, settled: Settled) -> Step | None:
@@ -110,15 +108,13 @@ def _made(assessed: Assessment, wish: Wish, desk: Desk) -> Step:
         may_evict_instead=may_evict,
         is_canary=goes and desk.is_canary(assessed),
     )
-    needs, takes = desk.place(wish)
     return Step(
         assessed.pod,
         decision,
-        needs_place=needs,
-        takes_place=takes,
+        takes_place=desk.takes_place(wish),
         is_broken=desk.is_broken(assessed),
         guards=desk.guard_places(assessed.pod) if goes else (),
-        rank=_rank(assessed, wish, desk.terms),
+        rank=_rank(assessed, wish),
     )
 
 
@@ -126,7 +122,7 @@ def _count(step: Step, vpa: Vpa, budget: Budget, settled: Settled) -> None:
     """Count the pods that could be updated if each were the only one."""
     if step.decision.action is Action.UNBOOST:
         return
-    if not step.needs_place or budget.has_place(broken=step.is_broken):
+    if not step.takes_place or budget.has_place(broken=step.is_broken):
         is_in_place = vpa.mode in IN_PLACE_MODES or step.decision.action is Action.RESIZE
         (settled.resizable if is_in_place else settled.evictable)[vpa.name] += 1
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from app.core.scaling import CPU, SIZED
-from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
+from app.core.sizing import Amounts, Sizes, capped, sizes
 from app.core.updating.decisions import ContainerChange, Numbers
 from app.core.updating.modes import switched_off
 from app.core.updating.need import Need, Trigger, calm, trigger
@@ -36,7 +36,6 @@ class Shape:
     boosted: frozenset[str]
     observed: str | None
     reported: list[tuple[str, Resources | None]]
-    current: Mapping[str, Resources]
     amounts: Mapping[str, Amounts]
     numbers: Numbers
     trigger: Trigger  # what of the numbers decides
@@ -77,7 +76,7 @@ class Shapes:
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
         self.mode = vpa.mode
-        self.off = switched_off(vpa, rules, gates)
+        self.off = switched_off(vpa, gates)
         self._found: list[Shape] = []
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> Shape:
@@ -90,16 +89,15 @@ class Shapes:
         bases = self.bases(pod)
         amounts = capped(pod, self.vpa, self.limits, bases, rules=self.rules.sizing)
         _let_stay(amounts, bases, current)
-        pairs = pairs_of(pod, self.vpa, amounts, current, boosted)
+        pairs = pairs_of(pod, amounts, current, boosted)
         is_upscale = self.mode == UpdateMode.UPSCALE_ONLY
         numbers = measure(pairs, with_rise=is_upscale)
-        found = trigger(numbers, self.rules, upscale_only=is_upscale)
+        found = trigger(numbers, upscale_only=is_upscale)
         shape = Shape(
             pod,
             boosted,
             pod.annotation(OBSERVED_ANNOTATION),
             reported,
-            current,
             amounts,
             numbers,
             found,
@@ -110,10 +108,6 @@ class Shapes:
 
     def bases(self, pod: Pod) -> dict[str, Resources]:
         """Return the resources from which each container's limits and caps follow."""
-        if self.rules.upstream.limits_from_current:
-            return {
-                container.name: pod.current_resources(container) for container in pod.containers
-            }
         template = self.template(pod)
         return {
             container.name: self._base(container, template.get(container.name))
@@ -146,31 +140,18 @@ class Shapes:
 
     def changes(self, shape: Shape, pod: Pod) -> tuple[ContainerChange, ...]:
         """Return what a resize has to write into a pod."""
-        upstream = self.rules.upstream.patches_everything
-        observed = None if upstream else observed_containers(pod)
+        observed = observed_containers(pod)
         bases = self.bases(pod)
         found: list[ContainerChange] = []
         for index, container in enumerate(pod.containers):
             amounts = shape.amounts.get(container.name)
-            if upstream:
-                wanted = self.sizes_of(amounts, bases[container.name])
-                found.append(ContainerChange(index, container.name, wanted.requests, wanted.limits))
-                continue
             if amounts is None or (observed is not None and container.name not in observed):
                 continue
-            wanted = self.sizes_of(amounts, bases[container.name])
+            wanted = sizes(amounts, bases[container.name], self.vpa, self.limits)
             change = difference(index, container, wanted, shape.boosted)
             if change.requests or change.limits:
                 found.append(change)
         return tuple(found)
-
-    def sizes_of(self, amounts: Amounts | None, base: Resources) -> Sizes:
-        """Return the requests and limits that a container should have."""
-        if amounts is None:
-            return NO_SIZES
-        if self.rules.upstream.patches_everything:
-            amounts = replace(amounts, is_own=True)
-        return sizes(amounts, base, self.vpa, self.limits)
 
 
 def _let_stay(

@@ -29,7 +29,6 @@ def shifted(memory: Memory, by: timedelta) -> Memory:
             key: replace(found, since=later(found.since, by))
             for key, found in memory.rollouts.items()
         },
-        first_sights={key: later(found, by) for key, found in memory.first_sights.items()},
     )
 
 

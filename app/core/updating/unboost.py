@@ -21,7 +21,6 @@ from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed, later
 from app.core.updating.patching import read_time, updated_marks, written
 from app.core.updating.resizing import is_disruptive
-from app.core.updating.rules import UpdateRules
 from app.core.updating.shapes import Shapes, difference
 from app.model.conditions import Condition
 from app.model.errors import BadObject
@@ -181,45 +180,12 @@ def _only_cpu(amount: Quantity | None) -> dict[str, Quantity]:
     return {} if amount is None else {CPU: amount}
 
 
-def upstream_way_back(pod: Pod, due: frozenset[str], shapes: Shapes) -> Return:
-    """Return what upstream writes: all resources, and the containers without a boost as well."""
-    vpa, shape = shapes.vpa, shapes.of(pod)
-    boosted = boosted_containers(pod)
-    found: list[ContainerChange] = []
-    lost: list[str] = []
-    for index, container in enumerate(pod.containers):
-        name = container.name
-        capped = None if vpa.is_off else shape.amounts.get(name)
-        if name in boosted and name not in due:
-            continue
-        if capped is not None and capped.target:
-            wanted = shapes.sizes_of(capped, shape.current[name])
-            found.append(ContainerChange(index, name, wanted.requests, wanted.limits))
-        elif name in due:
-            original = original_resources(pod, name)
-            if original is None:
-                lost.append(name)
-                continue
-            found.append(
-                ContainerChange(index, name, original.requests or {}, original.limits or {})
-            )
-        elif not vpa.is_off:
-            found.append(ContainerChange(index, name, {}, {}))
-    return Return(tuple(found), tuple(lost))
-
-
-def unboosting(
-    pod: Pod, due: frozenset[str], back: Return, rules: UpdateRules, now: datetime
-) -> PodChange:
+def unboosting(pod: Pod, due: frozenset[str], back: Return, now: datetime) -> PodChange:
     """Return the change that sends the due containers back."""
-    is_disruptive_ = is_disruptive(pod, back.containers, rules)
-    if rules.upstream.unboost_is_forgotten:
-        annotations = [*updated_marks(None), *_without(pod, due)]
-    else:
-        marked = pending_containers(pod)
-        annotations = [*updated_marks(None)]
-        annotations += [(MARK + name, written(now)) for name in sorted(due - marked)]
-    return PodChange(back.containers, tuple(annotations), is_disruptive_)
+    marks = ((MARK + name, written(now)) for name in sorted(due - pending_containers(pod)))
+    return PodChange(
+        back.containers, (*updated_marks(None), *marks), is_disruptive(pod, back.containers)
+    )
 
 
 def finished(pod: Pod, containers: frozenset[str]) -> PodChange:

@@ -14,7 +14,6 @@ from typing import Final
 
 from app.core.updating.failures import doubled
 from app.core.updating.resizing import IN_PROGRESS, PENDING
-from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import (
     boosted_containers,
     due_containers,
@@ -27,7 +26,6 @@ from app.model.vpa import Vpa
 
 _FIRST: Final = timedelta(milliseconds=100)
 _LONGEST: Final = timedelta(seconds=30)
-_LONGEST_UPSTREAM: Final = timedelta(seconds=1000)
 _LOOKS_WITHOUT_VPA: Final = 6
 _WATCHED: Final = ("Ready", PENDING, IN_PROGRESS)
 
@@ -49,26 +47,25 @@ class Look:
     wait: timedelta = timedelta()
 
 
-def pause_after(count: int, rules: UpdateRules) -> timedelta:
+def pause_after(count: int) -> timedelta:
     """Return the pause after so many earlier ones in a row."""
-    is_upstream = rules.upstream.unboost_needs_budget
-    return doubled(_FIRST, count + 1, _LONGEST_UPSTREAM if is_upstream else _LONGEST)
+    return doubled(_FIRST, count + 1, _LONGEST)
 
 
-def look(pod: Pod | None, vpa: Vpa | None, count: int, rules: UpdateRules, now: datetime) -> Look:
+def look(pod: Pod | None, vpa: Vpa | None, count: int, now: datetime) -> Look:
     """Tell what to do about an entry that came back after `count` pauses in a row."""
     if pod is None or not (boosted_containers(pod) or pending_containers(pod)):
         return Look(Next.FORGET)
     if vpa is None:
         if count >= _LOOKS_WITHOUT_VPA:
             return Look(Next.FORGET)
-        return Look(Next.LATER, pause_after(count, rules))
+        return Look(Next.LATER, pause_after(count))
     if due_containers(pod, vpa, now) or pending_containers(pod):
         return Look(Next.UNBOOST)
     wait = remaining(pod, vpa, now)
     if wait:
         return Look(Next.WHEN_DUE, wait)
-    return Look(Next.LATER, pause_after(count, rules))
+    return Look(Next.LATER, pause_after(count))
 
 
 def starts_anew(before: Pod, after: Pod) -> bool:

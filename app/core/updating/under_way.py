@@ -62,9 +62,6 @@ def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
 
 def resizing_since(case: Case, state: ResizeState) -> datetime | None:
     """Return since when a pod is in its resize, None if nothing tells."""
-    if case.rules.upstream.resize_time_from_first_sight:
-        place = (case.pod.namespace, case.pod.name)
-        return case.terms.memory.first_sights.get(place)
     now = case.terms.now
     told = (last_updated(case.pod, now), believed(state.since, now))
     known = [moment for moment in told if moment is not None]
@@ -73,8 +70,6 @@ def resizing_since(case: Case, state: ResizeState) -> datetime | None:
 
 def _may_be_replaced(case: Case, state: ResizeState) -> bool:
     """Whether something else may be asked for; its time begins anew, so not again and again."""
-    if case.rules.upstream.keeps_stuck_resizes:
-        return False
     began = believed(state.since, case.terms.now)
     if began is None or state.stage not in _PATIENT:
         return True
@@ -97,8 +92,6 @@ def _asks_for_something_else(case: Case, shape: Shape) -> bool:
 
 def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | None:
     """Return the change that takes a hopeless wish back, None while there is hope."""
-    if case.rules.upstream.keeps_stuck_resizes:
-        return None
     is_over = case.terms.now - since > case.rules.give_back_timeout
     hopeless = state.stage is Stage.INFEASIBLE or (is_over and state.stage in _PATIENT)
     changes = as_reported(case.pod) if hopeless else ()

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-import pytest
-
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.rules import UpdateRules
@@ -15,7 +13,6 @@ from app.core.updating.unboost import MARK
 from tests import make
 from tests.core.updating.scenes import (
     UNPROVEN,
-    UPSTREAM,
     Scene,
     amounts,
     container,
@@ -27,7 +24,6 @@ from tests.core.updating.scenes import (
 Json = make.Json
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 BOOST = "vpaCpuStartupBoost/"
-both = pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
 
 
 def mark(requests: str, limits: str = "-") -> str:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.infeasible import Infeasible
 from app.core.updating.memory import Memory, PodMemory
@@ -16,7 +14,6 @@ from tests import make
 from tests.core.updating.scenes import (
     NOW,
     UNPROVEN,
-    UPSTREAM,
     Scene,
     amounts,
     container,
@@ -33,9 +30,7 @@ RESTARTS = container("app", "100m/100Mi", resize={"memory": "RestartContainer"})
 POD = running(SMALL)
 CALM = several(running(container("app", "200m/200Mi")), 3)[1:]  # as recommended
 EITHER, ONLY = "InPlaceOrRecreate", "InPlace"
-SKIPS, SKIPS_UPSTREAM = (
-    replace(rules, skip_disruption_budget=True) for rules in (UNPROVEN, UPSTREAM)
-)
+SKIPS = replace(UNPROVEN, skip_disruption_budget=True)
 RESIZED = (Action.RESIZE, Reason.UPDATED)
 EVICTED = (Action.EVICT, Reason.EVICTED)
 TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
@@ -56,23 +51,17 @@ def scene(
     mode: str = EITHER,
     *,
     rules: UpdateRules = UNPROVEN,
-    seen: timedelta | None = None,
     replicas: int | None = None,
     min_replicas: int | None = None,
 ) -> Scene:
-    """Return a scene whose first pod was first seen resizing so long ago."""
-    sights = {} if seen is None else {("default", "web-0"): NOW - seen}
+    """Return a scene of pods that are to be updated in place."""
     return Scene(
         pods,
         mode=mode,
         rules=rules,
         replicas=replicas,
-        memory=Memory(first_sights=sights),
         vpa={"min_replicas": min_replicas},
     )
-
-
-both = pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
 
 
 def remembering(found: Scene, wanted: str) -> Scene:

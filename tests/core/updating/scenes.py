@@ -7,7 +7,7 @@ is cpu and memory; a missing part is written as `-`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,6 @@ Json = dict[str, Any]
 
 OURS = UpdateRules()
 UNPROVEN = UpdateRules(prove=Prove.OFF)  # evicts at once, as nearly every case supposes
-UPSTREAM = UpdateRules().as_upstream()
 NOW = make.NOW
 
 
@@ -199,11 +198,6 @@ class Scene:
     def count(self, action: Action) -> int:
         """Return for how many pods an action is planned."""
         return sum(found.action is action for found in self.plan().decisions)
-
-
-def with_switches(rules: UpdateRules, **switches: bool) -> UpdateRules:
-    """Return the rules with some switches set."""
-    return replace(rules, upstream=replace(rules.upstream, **switches))
 
 
 def named(pod: Json, name: str) -> Json:

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 
 from app.core.updating.decisions import Action, Reason
-from app.core.updating.rules import UpdateRules
 from tests import make
 from tests.core.updating.scenes import (
     NOW,
-    UNPROVEN,
-    UPSTREAM,
     Scene,
     container,
     killed,
@@ -25,7 +22,6 @@ from tests.core.updating.scenes import (
     running,
     several,
     unscheduled,
-    with_switches,
 )
 
 Json = make.Json
@@ -156,17 +152,14 @@ def test_modes_are_obeyed_at_once() -> None:
 
 
 def test_differences_do_not_cancel() -> None:
-    """P13: two containers in each other's place are updated; upstream never does."""
+    """P13: two containers in each other's place are updated."""
     pod = running(container("a", "1"), container("b", "3"))
     found = Scene(several(pod, 3), [recommended("3", "a"), recommended("1", "b")])
     assert found.told() == EVICTED
-    assert replace(found, rules=UPSTREAM).told() == SMALL
-    switched = with_switches(UNPROVEN, differences_cancel=True)
-    assert replace(found, rules=switched).told() == (Action.NONE, Reason.NO_CHANGE)
 
 
 def test_bounds_that_lost_their_order_move_nobody() -> None:
-    """A LimitRange for pods scales target and bounds apart; upstream evicts in every round."""
+    """A LimitRange for pods scales target and bounds apart; that is no reason to evict."""
     pod = running(container("app", "200m/200Mi", "400m/400Mi"))
     limits = make.limit_range_json(make.limits_json("Pod", most=make.amounts("400m", "1Gi")))
     item = make.recommendation_json(
@@ -174,11 +167,10 @@ def test_bounds_that_lost_their_order_move_nobody() -> None:
     )
     found = Scene(several(pod, 3), [item], others=[limits])
     assert found.told() == (Action.NONE, Reason.NO_CHANGE)
-    assert replace(found, rules=UPSTREAM).told() == EVICTED
 
 
 def test_small_changes_rest_after_a_resize() -> None:
-    """Twelve hours count from the last resize; upstream counts from the start alone."""
+    """Twelve hours count from the last resize."""
     marks = {"vpaInPlaceUpdatedAt": make.time(YOUNG) or ""}
     pod = running(container("app", "100m/100Mi"), annotations=marks)
     found = Scene(
@@ -186,7 +178,6 @@ def test_small_changes_rest_after_a_resize() -> None:
     )
     assert found.told() == (Action.NONE, Reason.TOO_YOUNG)
     assert replace(found, now=NOW + timedelta(hours=11)).told()[0] is Action.RESIZE
-    assert replace(found, rules=UPSTREAM).told()[0] is Action.RESIZE
 
 
 def test_a_stamp_from_the_future_protects_nobody() -> None:
@@ -224,13 +215,12 @@ def test_a_kill_wants_memory(marks: dict[str, str], expected: Reason) -> None:
     assert is_marked == (expected is Reason.UPDATED)
 
 
-@pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
-def test_pods_that_do_not_run_yet_are_recreated(rules: UpdateRules) -> None:
+def test_pods_that_do_not_run_yet_are_recreated() -> None:
     """A pending pod is evicted although a resize is under way in it."""
     pod = pending(running(container("app", "100m/100Mi")))
     pod["status"]["conditions"] = [resize_condition("InProgress")]
     calm = several(running(container("app", "200m/200Mi")), 3)[1:]
-    assert Scene([pod, *calm], rules=rules).told() == EVICTED
+    assert Scene([pod, *calm]).told() == EVICTED
 
 
 @pytest.mark.parametrize(
@@ -249,4 +239,3 @@ def test_pods_that_no_node_takes(
     pod = unscheduled(running(container("app", requests)))
     found = Scene([pod], [recommended(recommendation)])
     assert found.told() == expected
-    assert replace(found, rules=UPSTREAM).told() == (Action.WAIT, Reason.POD_PENDING)

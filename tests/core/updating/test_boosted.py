@@ -12,7 +12,6 @@ from app.core.updating.failures import Pause
 from app.core.updating.memory import Memory, PodMemory, Resized
 from app.core.updating.patching import annotation_patch, resize_patch
 from app.core.updating.plan import Around
-from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import MARK
 from app.model.gates import NO_GATES
 from app.model.patches import merge
@@ -28,14 +27,11 @@ from tests.core.updating.boosts import (
     asks_for_less,
     boost,
     boosted,
-    both,
     scene,
     written,
 )
 from tests.core.updating.scenes import (
     NOW,
-    UNPROVEN,
-    UPSTREAM,
     amounts,
     container,
     killed,
@@ -46,7 +42,6 @@ from tests.core.updating.scenes import (
     running,
     several,
     with_status,
-    with_switches,
 )
 
 
@@ -62,11 +57,10 @@ def test_a_boost_that_changed_nothing_is_only_unmarked() -> None:
     assert "vpaCpuStartupBoost/app" not in left
 
 
-@both
-def test_not_due_is_left_alone(rules: UpdateRules) -> None:
+def test_not_due_is_left_alone() -> None:
     """U10: while a boost runs nothing is done, in no mode, however wrong the pod is."""
     for mode in ("Recreate", "InPlaceOrRecreate", "InPlace", "Off"):
-        found = scene(boosted(), mode=mode, startup=boost(600), rules=rules)
+        found = scene(boosted(), mode=mode, startup=boost(600))
         assert found.told() == BUSY
     assert found.decision().message == "boosted until 10:08:00"
     until = found.plan().namespaces["default"].until
@@ -74,58 +68,51 @@ def test_not_due_is_left_alone(rules: UpdateRules) -> None:
     assert abs(until - (NOW + 8 * MINUTE)) < SECOND
 
 
-@both
-def test_pending_pods_are_left_alone(rules: UpdateRules) -> None:
+def test_pending_pods_are_left_alone() -> None:
     """A pod that does not run yet cannot be over its start."""
     pod = boosted()
     pod["status"]["phase"] = "Pending"
-    assert scene(pod, rules=rules).told() == BUSY
-    assert scene(pending(boosted()), rules=rules).told() == BUSY
+    assert scene(pod).told() == BUSY
+    assert scene(pending(boosted())).told() == BUSY
 
 
-@both
-def test_all_due_pods_go_back_at_once(rules: UpdateRules) -> None:
+def test_all_due_pods_go_back_at_once() -> None:
     """U17 and N8: cpu that needs no restart takes no place."""
-    assert scene(*several(boosted(), 2), rules=rules).count(Action.UNBOOST) == 2
-    assert scene(*several(boosted(), 4), rules=rules).count(Action.UNBOOST) == 4
+    assert scene(*several(boosted(), 2)).count(Action.UNBOOST) == 2
+    assert scene(*several(boosted(), 4)).count(Action.UNBOOST) == 4
 
 
 def test_a_missing_pod_does_not_hold_up_the_others() -> None:
-    """U18 and N9: upstream waits for the owner to be whole."""
+    """U18 and N9: the end of a boost needs no whole owner."""
     pods = [*several(boosted(), 2), pending(running(name="new"))]
     assert scene(*pods).told() == UNBOOSTED
-    assert scene(*pods, rules=UPSTREAM).told() == (Action.WAIT, Reason.BUDGET_EXHAUSTED)
 
 
-@both
-def test_a_single_pod_goes_back(rules: UpdateRules) -> None:
+def test_a_single_pod_goes_back() -> None:
     """U19: the least number of replicas speaks of evictions."""
-    assert scene(boosted(), rules=rules).told() == UNBOOSTED
+    assert scene(boosted()).told() == UNBOOSTED
 
 
 def test_restarts_take_places() -> None:
-    """Where cpu restarts a container, not all pods go at once; upstream's do."""
+    """Where cpu restarts a container, not all pods go at once."""
     pod = boosted(container("app", "300m/100Mi", resize={"cpu": "RestartContainer"}))
     assert scene(*several(pod, 4)).count(Action.UNBOOST) == 2
-    assert scene(*several(pod, 4), rules=UPSTREAM).count(Action.UNBOOST) == 4
     alone = scene(pod, replicas=5)
     assert alone.told() == (Action.WAIT, Reason.BUDGET_EXHAUSTED)
     lost = replace(scene(pod), owner=make.workload_json("ReplicaSet/other"))
     assert lost.plan().decisions == ()
 
 
-@both
-def test_a_resize_under_way_is_waited_for(rules: UpdateRules) -> None:
+def test_a_resize_under_way_is_waited_for() -> None:
     """U20: one after the other."""
     pod = boosted(conditions=[resize_condition("InProgress")])
-    assert scene(pod, rules=rules).told() == (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
+    assert scene(pod).told() == (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
 
 
-@both
-def test_a_stale_webhook_does_not_matter(rules: UpdateRules) -> None:
+def test_a_stale_webhook_does_not_matter() -> None:
     """U22 and N10: nobody is recreated."""
     around = Around(webhook_is_healthy=False)
-    assert scene(boosted(), rules=rules).told(around) == UNBOOSTED
+    assert scene(boosted()).told(around) == UNBOOSTED
 
 
 @pytest.mark.parametrize(
@@ -319,18 +306,8 @@ def test_without_the_gate_boosts_do_not_exist() -> None:
 
 
 def test_a_removed_boost_still_ends() -> None:
-    """U27: in place; upstream evicts, be it the only pod, unless a worker was faster."""
+    """U27: in place, be it the only pod."""
     assert scene(boosted(), startup=None).told() == UNBOOSTED
-    assert scene(*several(boosted(), 2), startup=None, rules=UPSTREAM).told() == (
-        Action.EVICT,
-        Reason.EVICTED,
-    )
-    assert scene(boosted(), startup=None, rules=UPSTREAM).told() == (Action.EVICT, Reason.EVICTED)
-    switched = with_switches(UNPROVEN, removed_boost_is_ordinary=True)
-    assert scene(boosted(), startup=None, rules=switched).told() == (
-        Action.WAIT,
-        Reason.TOO_FEW_REPLICAS,
-    )
 
 
 def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
@@ -338,7 +315,6 @@ def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
     pod = killed(boosted(since=None))
     more = [recommended("200m/200Mi = =")]
     assert scene(*several(pod, 3), recommendation=more).told() == (Action.EVICT, Reason.EVICTED)
-    assert scene(*several(pod, 3), recommendation=more, rules=UPSTREAM).told() == BUSY
     in_place = scene(*several(pod, 3), recommendation=more, mode="InPlaceOrRecreate").decision()
     assert written(in_place) == {"app.requests.memory": "200Mi"}
     removed = scene(*several(pod, 3), startup=None, mode="InPlaceOrRecreate").decision()

@@ -20,7 +20,7 @@ def step(
     name: str,
     action: Action = Action.EVICT,
     *,
-    needs: bool = True,
+    takes_place: bool = True,
     broken: bool = False,
     guards: tuple[Place, ...] = (),
     may_evict: bool = False,
@@ -31,7 +31,7 @@ def step(
     decision = Decision(
         pod.uid, "default", name, vpa, action, Reason.EVICTED, "", may_evict_instead=may_evict
     )
-    return Step(pod, decision, needs, needs, broken, guards)
+    return Step(pod, decision, takes_place, broken, guards)
 
 
 def walk(
@@ -63,7 +63,8 @@ def reasons(found: Walk) -> dict[str, Reason]:
 def test_as_many_as_there_are_places() -> None:
     """B2: two of four; whoever needs no place goes as well."""
     assert names(walk(*map(step, "abcd"))) == ["a", "b"]
-    assert names(walk(step("a"), step("b"), step("c"), step("d", needs=False))) == ["a", "b", "d"]
+    free = step("d", takes_place=False)
+    assert names(walk(step("a"), step("b"), step("c"), free)) == ["a", "b", "d"]
     assert names(walk(step("a"), step("b", broken=True), running=3)) == ["a"]
 
 
@@ -74,27 +75,19 @@ def up(*gone: str) -> dict[str, Pod]:
 
 def test_pods_that_others_take_down_take_places() -> None:
     """Our own are counted already; a step that needs no place goes on."""
-    found = walk(*map(step, "abcd"), step("e", needs=False), up=up())
+    found = walk(*map(step, "abcd"), step("e", takes_place=False), up=up())
     first, second = found.next(), found.next()
     assert first is not None
     assert second is not None
     assert found.has_still_room(first, up("a"))
     assert found.has_still_room(second, up("a", "b"))
     assert not found.has_still_room(second, up("a", "c"))
-    assert found.has_still_room(step("e", needs=False), up("a", "c", "d"))
+    assert found.has_still_room(step("e", takes_place=False), up("a", "c", "d"))
     found.came_to_nothing(second)
     assert found.budget == Budget(4, 0.5, 2, 2, 1, 1)
     assert names(found) == ["e"]
     assert found.has_still_room(first, up("a"))
     assert names(found) == ["c"]
-
-
-def test_who_needs_a_place_but_takes_none() -> None:
-    """As upstream has it for ends of boosts."""
-    looks = replace(step("a"), takes_place=False)
-    found = walk(looks, up=up())
-    assert found.has_still_room(looks, up("b"))
-    assert not found.has_still_room(looks, up("b", "c"))
 
 
 def test_a_failed_call_makes_room_for_the_next() -> None:
@@ -106,7 +99,7 @@ def test_a_failed_call_makes_room_for_the_next() -> None:
         found.came_to_nothing(item)
     assert tried == ["a", "b", "c", "d"]
     assert found.budget == Budget(4, 0.5, 4, 4)
-    free = walk(step("a", needs=False))
+    free = walk(step("a", takes_place=False))
     taken = free.next()
     assert taken is not None
     free.came_to_nothing(taken)
@@ -165,14 +158,14 @@ def test_a_refused_resize_may_become_an_eviction() -> None:
 
 def test_an_eviction_instead_is_told_as_one() -> None:
     """What was planned as a resize is carried out and told as an eviction."""
-    found = walk(step("a", Action.RESIZE, needs=False, may_evict=True))
+    found = walk(step("a", Action.RESIZE, takes_place=False, may_evict=True))
     first = found.next()
     assert first is not None
     found.evict_later(first)
     later = found.next()
     assert later is not None
     assert later.is_eviction
-    assert (later.needs_place, later.takes_place) == (True, True)
+    assert later.takes_place
     assert later.decision.reason is Reason.EVICTED
     assert later.decision.message.endswith("its resize was refused")
     never = walk(step("a", Action.RESIZE))

@@ -17,14 +17,12 @@ from app.core.updating.groups import (
     rolling,
     went_down,
 )
-from app.core.updating.rules import UpdateRules
 from app.model.kinds import ObjectKey
 from app.model.workloads import Workload, scaled_workload
 from tests import make
 from tests.core.updating.scenes import (
     NOW,
     OURS,
-    UPSTREAM,
     named,
     pending,
     read,
@@ -50,39 +48,37 @@ def scaled(replicas: int | None) -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("owner", "workload", "live", "ours", "upstream"),
+    ("owner", "workload", "live", "expected"),
     [
-        ("ReplicaSet/web", make.workload("ReplicaSet/web", replicas=5), 3, 5, 5),
-        ("StatefulSet/web", make.workload("StatefulSet/web", replicas=5), 3, 5, 5),
-        ("ReplicationController/web", make.workload("ReplicationController/web"), 1, 3, 3),
-        ("ReplicaSet/web", make.workload("ReplicaSet/web", replicas=0), 3, None, None),
-        ("ReplicaSet/web", make.workload("ReplicaSet/web", replicas=None), 3, None, None),
-        ("ReplicaSet/web", None, 3, None, None),
+        ("ReplicaSet/web", make.workload("ReplicaSet/web", replicas=5), 3, 5),
+        ("StatefulSet/web", make.workload("StatefulSet/web", replicas=5), 3, 5),
+        ("ReplicationController/web", make.workload("ReplicationController/web"), 1, 3),
+        ("ReplicaSet/web", make.workload("ReplicaSet/web", replicas=0), 3, None),
+        ("ReplicaSet/web", make.workload("ReplicaSet/web", replicas=None), 3, None),
+        ("ReplicaSet/web", None, 3, None),
         pytest.param(
             "DaemonSet/web",
             make.workload("DaemonSet/web", status={"desiredNumberScheduled": 10}),
             3,
             10,
-            10,
             id="B21",
         ),
-        ("DaemonSet/web", make.workload("DaemonSet/web"), 3, None, None),
-        ("Job/web", make.workload("Job/web"), 5, 5, 5),
-        ("Job/web", None, 5, 5, 5),
-        pytest.param("Rollout/x", scaled(7), 5, 7, 0, id="B20"),
-        ("Rollout/x", scaled(None), 5, 5, 0),
-        ("Rollout/x", scaled(0), 5, None, 0),
-        ("Rollout/x", None, 5, 5, 0),
+        ("DaemonSet/web", make.workload("DaemonSet/web"), 3, None),
+        ("Job/web", make.workload("Job/web"), 5, 5),
+        ("Job/web", None, 5, 5),
+        pytest.param("Rollout/x", scaled(7), 5, 7, id="B20"),
+        ("Rollout/x", scaled(None), 5, 5),
+        ("Rollout/x", scaled(0), 5, None),
+        ("Rollout/x", None, 5, 5),
     ],
 )
 def test_configured_size(
-    owner: str, workload: Workload | None, live: int, ours: int | None, upstream: int | None
+    owner: str, workload: Workload | None, live: int, expected: int | None
 ) -> None:
     """Whoever owns pods says how many there should be; only jobs go by what there is."""
-    found = configured_size(key(owner), workload, live, OURS)
-    assert found.configured == ours
-    assert bool(found.problem) == (ours is None)
-    assert configured_size(key(owner), workload, live, UPSTREAM).configured == upstream
+    found = configured_size(key(owner), workload, live)
+    assert found.configured == expected
+    assert bool(found.problem) == (expected is None)
 
 
 @pytest.mark.parametrize(("said", "expected"), [(None, 2), (5, 5), (0, 0)])
@@ -103,19 +99,12 @@ def terminating(pod: Json) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("pod", "ours", "upstream"),
-    [
-        (POD, True, True),
-        (pending(POD), True, True),
-        (GONE, False, False),
-        (OVER, False, False),
-        (unscheduled(POD), True, False),
-    ],
+    ("pod", "expected"),
+    [(POD, True), (pending(POD), True), (GONE, False), (OVER, False), (unscheduled(POD), True)],
 )
-def test_is_live(pod: Json, ours: bool, upstream: bool) -> None:
-    """Pods that end or ended do not count; upstream does not see those without a node."""
-    assert is_live(read(pod), OURS) is ours
-    assert is_live(read(pod), UPSTREAM) is upstream
+def test_is_live(pod: Json, expected: bool) -> None:
+    """Pods that end or ended do not count; those without a node do."""
+    assert is_live(read(pod)) is expected
 
 
 def test_who_is_up() -> None:
@@ -124,8 +113,6 @@ def test_who_is_up() -> None:
     pods = [*map(read, several(POD, 3)), read(UNREADY), read(pending(POD)), silent]
     found = budget_of(pods, 6, OURS)
     assert (found.running, found.alive) == (5, 4)
-    upstream = budget_of(pods, 6, UPSTREAM)
-    assert (upstream.running, upstream.alive) == (5, 5)
     assert is_unready(read(UNREADY))
     assert not is_unready(silent)
 
@@ -158,21 +145,18 @@ def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("ready", "since", "quick_oom", "rules", "expected"),
+    ("ready", "since", "quick_oom", "expected"),
     [
-        (True, 60, True, OURS, False),
-        (False, 5, False, OURS, False),
-        (False, 5, True, OURS, True),
-        (False, 10, False, OURS, True),
-        (False, 60, True, UPSTREAM, False),
+        (True, 60, True, False),
+        (False, 5, False, False),
+        (False, 5, True, True),
+        (False, 10, False, True),
     ],
 )
-def test_is_broken(
-    ready: bool, since: int, quick_oom: bool, rules: UpdateRules, expected: bool
-) -> None:
+def test_is_broken(ready: bool, since: int, quick_oom: bool, expected: bool) -> None:
     """A pod is broken if it is unready for long, or for want of memory."""
     pod = read(running(ready=ready, age=timedelta(minutes=since)))
-    assert is_broken(pod, rules, NOW, quick_oom=quick_oom) is expected
+    assert is_broken(pod, OURS, NOW, quick_oom=quick_oom) is expected
 
 
 def test_an_undated_unready_pod_is_not_broken() -> None:

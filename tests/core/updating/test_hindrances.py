@@ -20,7 +20,6 @@ from tests.core.updating.scenes import (
     NOW,
     OURS,
     UNPROVEN,
-    UPSTREAM,
     Scene,
     container,
     killed,
@@ -28,7 +27,6 @@ from tests.core.updating.scenes import (
     recommended,
     running,
     several,
-    with_switches,
 )
 
 Json = make.Json
@@ -40,8 +38,6 @@ NO_PLACE = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
 TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
 BLOCKED = (Action.WAIT, Reason.PDB_BLOCKED)
 STALE = Around(webhook_is_healthy=False)
-
-both = pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
 
 
 def scene(
@@ -71,7 +67,6 @@ def scene(
 # --- how many there are
 
 
-@both
 @pytest.mark.parametrize(
     ("count", "missing", "tolerance", "expected"),
     [
@@ -84,53 +79,46 @@ def scene(
         pytest.param(5, -2, 0.5, 3, id="B19"),
     ],
 )
-def test_evictions_in_one_round(
-    count: int, missing: int, tolerance: float, expected: int, rules: UpdateRules
-) -> None:
+def test_evictions_in_one_round(count: int, missing: int, tolerance: float, expected: int) -> None:
     """As many pods go as the budget allows, the others stand by."""
-    rules = replace(rules, eviction_tolerance=tolerance)
-    found = scene(several(POD, count), replicas=count + missing, rules=rules)
+    rules = replace(UNPROVEN, eviction_tolerance=tolerance)
+    found = scene(several(POD, count), rules=rules, replicas=count + missing)
     assert found.count(Action.EVICT) == expected
     assert found.count(Action.WAIT) == count - expected
 
 
-@both
-def test_pending_pods_go_freely(rules: UpdateRules) -> None:
+def test_pending_pods_go_freely() -> None:
     """B7: three of four do not run yet: they may go, the running one may not."""
     pods = [POD, *(pending(running(SMALL, name=f"new-{number}")) for number in range(3))]
-    found = scene(pods, rules=rules)
+    found = scene(pods)
     assert found.count(Action.EVICT) == 3
     assert found.told() == NO_PLACE
 
 
-@both
-def test_too_few_pods(rules: UpdateRules) -> None:
+def test_too_few_pods() -> None:
     """B8 and B23: an owner with fewer pods than required is left alone."""
-    assert scene([POD], rules=rules).told() == TOO_FEW
-    assert scene([POD], rules=rules, min_replicas=1).told() == EVICTED
-    many = replace(rules, min_replicas=10)
+    assert scene([POD]).told() == TOO_FEW
+    assert scene([POD], min_replicas=1).told() == EVICTED
+    many = replace(UNPROVEN, min_replicas=10)
     assert scene(several(POD, 5), rules=many).told() == TOO_FEW
     pods = [POD, pending(running(SMALL, name="new"))]
-    assert scene(pods, rules=rules, replicas=2).told() == NO_PLACE
+    assert scene(pods, replicas=2).told() == NO_PLACE
 
 
 def test_boosts_do_not_lift_min_replicas() -> None:
-    """B24 and B25: one boosted pod frees its whole group upstream."""
+    """B24 and B25: one boosted pod does not free its whole group."""
     boosted = running(
         SMALL, name="web-1", ready=False, annotations={"vpaCpuStartupBoost/app": "{}"}
     )
     found = scene([POD, boosted], min_replicas=3)
     assert found.told() == TOO_FEW
-    upstream = scene([POD, boosted], min_replicas=3, rules=UPSTREAM)
-    assert upstream.told() == EVICTED
-    assert replace(upstream, replicas=3).told() == NO_PLACE
 
 
-def custom(replicas: int, rules: UpdateRules) -> int:
-    """Return how many of five pods of a custom owner go at once."""
+def test_custom_owners_have_a_budget() -> None:
+    """B20: their scale tells how many pods there should be."""
     scale = {
         "metadata": {"name": "web"},
-        "spec": {"replicas": replicas},
+        "spec": {"replicas": 5},
         "status": {"selector": "app=web"},
     }
     owner = scaled_workload("default", "example.com/v1", "Rollout", scale)
@@ -140,14 +128,8 @@ def custom(replicas: int, rules: UpdateRules) -> int:
         target="example.com/v1/Rollout/web",
         recommendations=[recommended("200m/200Mi = =")],
     )
-    found = Scene(pods, rules=rules, whole=make.snapshot(*pods, owner, vpa))
-    return found.count(Action.EVICT)
-
-
-def test_custom_owners_have_a_budget() -> None:
-    """B20: their scale tells how many there should be; upstream evicts all at once."""
-    assert custom(5, UNPROVEN) == 2
-    assert custom(5, UPSTREAM) == 5
+    found = Scene(pods, whole=make.snapshot(*pods, owner, vpa))
+    assert found.count(Action.EVICT) == 2
 
 
 @pytest.mark.parametrize(
@@ -157,12 +139,11 @@ def test_custom_owners_have_a_budget() -> None:
         (make.workload_json("DaemonSet/web"), Reason.OWNER_UNKNOWN),
     ],
 )
-@both
-def test_unknown_sizes(owner: Json, reason: Reason, rules: UpdateRules) -> None:
+def test_unknown_sizes(owner: Json, reason: Reason) -> None:
     """An owner that does not say how many it wants loses none."""
     kind = owner["kind"]
     pods = several(running(SMALL, owner=f"{kind}/web"), 3)
-    found = Scene(pods, owner=owner, rules=rules, vpa={"target": f"{kind}/web"})
+    found = Scene(pods, owner=owner, vpa={"target": f"{kind}/web"})
     assert found.told() == (Action.WAIT, reason)
     in_place = replace(found, mode="InPlaceOrRecreate")
     assert in_place.told() == (Action.WAIT, reason)
@@ -172,15 +153,12 @@ def test_unknown_sizes(owner: Json, reason: Reason, rules: UpdateRules) -> None:
 
 
 def test_unready_pods_are_down_already() -> None:
-    """B21: half of ten pods are not ready: upstream takes five of the others, we wait."""
+    """B21: half of ten pods are not ready: the others wait."""
     sick = [
         running(SMALL, name=f"sick-{number}", ready=False, age=5 * MINUTE) for number in range(5)
     ]
     pods = [*several(POD, 5), *sick]
     assert scene(pods).count(Action.EVICT) == 0
-    assert scene(pods, rules=UPSTREAM).count(Action.EVICT) == 5
-    switched = with_switches(UNPROVEN, alive_by_phase=True)
-    assert scene(pods, rules=switched).count(Action.EVICT) == 5
 
 
 @pytest.mark.parametrize("ready", [True, False])
@@ -216,8 +194,8 @@ def test_own_actions_count_until_they_are_seen() -> None:
 # --- several VPAs of one owner
 
 
-def shared(rules: UpdateRules) -> dict[str, Action]:
-    """Return what happens to a leader and four followers under two VPAs."""
+def test_vpas_of_one_owner_share_its_budget() -> None:
+    """Of a leader and four followers half may be down: two in all, whatever their VPAs."""
     pods = [
         running(SMALL, name=f"web-{number}", labels={"app": "web", "role": role})
         for number, role in enumerate(["leader", *["follower"] * 4])
@@ -231,20 +209,9 @@ def shared(rules: UpdateRules) -> dict[str, Action]:
         )
         for role in ("leader", "follower")
     ]
-    found = Scene(
-        pods, rules=rules, whole=make.snapshot(*pods, *vpas, make.workload_json(replicas=5))
-    )
-    return {name: decision.action for name, decision in found.decisions().items()}
-
-
-def test_vpas_of_one_owner_share_its_budget() -> None:
-    """Five pods, half may be down: two in all; upstream sees one pod here and four there."""
-    ours = shared(UNPROVEN)
-    assert list(ours.values()).count(Action.EVICT) == 2
-    assert ours["web-0"] is Action.EVICT
-    apart = shared(with_switches(UNPROVEN, budget_per_vpa=True))
-    assert apart["web-0"] is Action.WAIT
-    assert list(apart.values()).count(Action.EVICT) == 1
+    found = Scene(pods, whole=make.snapshot(*pods, *vpas, make.workload_json(replicas=5)))
+    assert found.count(Action.EVICT) == 2
+    assert found.told() == EVICTED
 
 
 # --- rollouts, the webhook, PodDisruptionBudgets
@@ -294,7 +261,6 @@ def test_rollouts_are_waited_for() -> None:
     assert in_rollout(POD, mode="InPlaceOrRecreate").told()[0] is Action.RESIZE
     restarts = running(container("app", "100m/100Mi", resize={"cpu": "RestartContainer"}))
     assert in_rollout(restarts, mode="InPlaceOrRecreate").told() == waiting
-    assert replace(first, rules=UPSTREAM).told() == EVICTED
 
 
 def test_a_rollout_that_goes_on_is_waited_for_however_long_it_takes() -> None:
@@ -308,23 +274,20 @@ def test_a_rollout_that_goes_on_is_waited_for_however_long_it_takes() -> None:
 
 
 def test_a_stale_webhook_holds_back_evictions_only() -> None:
-    """UP-04: a recreated pod would be no better; a resize needs nobody. Upstream stops all."""
+    """UP-04: a recreated pod would be no better; a resize needs nobody."""
     stale = (Action.WAIT, Reason.LEASE_STALE)
-    for rules in (UNPROVEN, UPSTREAM):
-        assert scene(several(POD, 3), rules=rules).told(STALE) == stale
+    assert scene(several(POD, 3)).told(STALE) == stale
     in_place = scene(several(POD, 3), mode="InPlaceOrRecreate")
     found = in_place.decision(STALE)
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
-    assert replace(in_place, rules=UPSTREAM).told(STALE) == stale
 
 
 def test_disruption_budgets_are_known_beforehand() -> None:
-    """B26: what a budget refuses is not tried; upstream tries every pod in every round."""
+    """B26: what a budget refuses is not tried."""
     ten = several(POD, 10)
     none = make.budget_json(allowed=0)
     assert scene(ten, others=[none]).count(Action.EVICT) == 0
     assert scene(ten, others=[none]).told() == BLOCKED
-    assert scene(ten, others=[none], rules=UPSTREAM).count(Action.EVICT) == 5
     three = scene(ten, others=[make.budget_json(allowed=3)])
     assert three.count(Action.EVICT) == 3
     assert sum(found.reason is Reason.PDB_BLOCKED for found in three.plan().decisions) == 7

@@ -1,4 +1,4 @@
-"""Pods that are updated in place: what is done now, by us and by upstream."""
+"""Pods that are updated in place: what is done now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.failures import Pause
 from app.core.updating.memory import Memory, PodMemory, Resized
-from app.core.updating.rules import UpdateRules
 from app.model.gates import NO_GATES
 from tests import make
 from tests.core.updating.resizes import (
@@ -24,18 +23,15 @@ from tests.core.updating.resizes import (
     RESIZED,
     RESTARTS,
     SKIPS,
-    SKIPS_UPSTREAM,
     SMALL,
     TOO_FEW,
     Json,
-    both,
     scene,
     waits,
 )
 from tests.core.updating.scenes import (
     NOW,
     UNPROVEN,
-    UPSTREAM,
     Scene,
     amounts,
     container,
@@ -45,11 +41,9 @@ from tests.core.updating.scenes import (
     several,
     unscheduled,
     with_status,
-    with_switches,
 )
 
 
-@both
 @pytest.mark.parametrize(
     ("pods", "replicas", "tolerance", "expected"),
     [
@@ -59,47 +53,43 @@ from tests.core.updating.scenes import (
     ],
 )
 def test_resizes_take_places(
-    pods: list[Json], replicas: int, tolerance: float, expected: int, rules: UpdateRules
+    pods: list[Json], replicas: int, tolerance: float, expected: int
 ) -> None:
     """Resizes share the budget with evictions."""
-    found = scene(pods, replicas=replicas, rules=replace(rules, eviction_tolerance=tolerance))
+    found = scene(pods, replicas=replicas, rules=replace(UNPROVEN, eviction_tolerance=tolerance))
     assert found.count(Action.RESIZE) == expected
     assert found.count(Action.WAIT) == len(pods) - expected
 
 
-@both
-def test_a_single_pod_is_left_alone(rules: UpdateRules) -> None:
+def test_a_single_pod_is_left_alone() -> None:
     """I4 and I5: unless its VPA says that one is enough."""
-    assert scene([POD], rules=rules).told() == TOO_FEW
-    assert scene([POD], rules=rules, min_replicas=1).told() == RESIZED
+    assert scene([POD]).told() == TOO_FEW
+    assert scene([POD], min_replicas=1).told() == RESIZED
 
 
-@pytest.mark.parametrize("rules", [SKIPS, SKIPS_UPSTREAM], ids=["ours", "upstream"])
-def test_resizes_without_restart_can_skip_the_budget(rules: UpdateRules) -> None:
+def test_resizes_without_restart_can_skip_the_budget() -> None:
     """I6 and I8: by flag; an eviction instead stays out of the question for a single pod."""
-    found = scene([POD], rules=rules).decision()
+    found = scene([POD], rules=SKIPS).decision()
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
-    many = scene(several(POD, 5), rules=replace(rules, eviction_tolerance=0.1))
+    many = scene(several(POD, 5), rules=replace(SKIPS, eviction_tolerance=0.1))
     assert many.count(Action.RESIZE) == 5
 
 
 def test_restarts_never_skip_min_replicas() -> None:
-    """I7: upstream restarts the only pod there is."""
+    """I7: not even when resizes skip the budget."""
     pod = running(RESTARTS)
     assert scene([pod], rules=SKIPS).told() == TOO_FEW
-    assert scene([pod], rules=SKIPS_UPSTREAM).told() == RESIZED
 
 
-@pytest.mark.parametrize("rules", [SKIPS, SKIPS_UPSTREAM], ids=["ours", "upstream"])
-def test_restarts_take_places_even_so(rules: UpdateRules) -> None:
+def test_restarts_take_places_even_so() -> None:
     """I9: the budget stands for what restarts."""
-    many = scene(several(running(RESTARTS), 5), rules=replace(rules, eviction_tolerance=0.1))
+    many = scene(several(running(RESTARTS), 5), rules=replace(SKIPS, eviction_tolerance=0.1))
     assert many.count(Action.RESIZE) == 1
     assert many.count(Action.WAIT) == 4
 
 
 def test_a_pod_that_is_restarting_is_not_alive() -> None:
-    """Its conditions may not say so yet; upstream takes its word."""
+    """Its conditions may not say so yet."""
     restarting = with_status(
         running(container("app", "200m/200Mi", resize={"memory": "RestartContainer"})),
         "app",
@@ -107,7 +97,6 @@ def test_a_pod_that_is_restarting_is_not_alive() -> None:
     )
     pods = [restarting, *several(running(RESTARTS), 3)[1:]]
     assert scene(pods).count(Action.RESIZE) == 0
-    assert scene(pods, rules=UPSTREAM).count(Action.RESIZE) == 1
 
 
 def test_a_pause_is_no_news_of_a_resize() -> None:
@@ -118,11 +107,10 @@ def test_a_pause_is_no_news_of_a_resize() -> None:
     assert replace(scene(pods), memory=memory).told() == IN_PROGRESS
 
 
-@both
-def test_pending_pods_are_not_resized(rules: UpdateRules) -> None:
+def test_pending_pods_are_not_resized() -> None:
     """I17: a pod that does not run yet has nothing to resize."""
     pods = [pending(POD), *CALM]
-    assert scene(pods, rules=rules).told() == (
+    assert scene(pods).told() == (
         Action.WAIT,
         Reason.POD_PENDING,
     )
@@ -134,48 +122,34 @@ def test_requirements_do_not_hold_back_resizes() -> None:
     spec = {"updatePolicy": {"updateMode": EITHER, "evictionRequirements": higher}}
     unmet = (Action.WAIT, Reason.REQUIREMENT_NOT_MET)
 
-    def told(item: Json, rules: UpdateRules) -> Decision:
-        found = Scene(
-            several(running(item), 3),
-            [recommended("50m/200Mi = =")],
-            rules=rules,
-            vpa={"spec": spec},
-        )
-        return found.decision()
+    def told(item: Json) -> Decision:
+        pods = several(running(item), 3)
+        return Scene(pods, [recommended("50m/200Mi = =")], vpa={"spec": spec}).decision()
 
-    plain = told(SMALL, UNPROVEN)
+    plain, disruptive = told(SMALL), told(RESTARTS)
     assert (plain.action, plain.may_evict_instead) == (Action.RESIZE, False)
-    for found in (
-        told(RESTARTS, UNPROVEN),
-        told(SMALL, UPSTREAM),
-        told(SMALL, with_switches(UNPROVEN, requirements_gate_resizes=True)),
-    ):
-        assert (found.action, found.reason) == unmet
+    assert (disruptive.action, disruptive.reason) == unmet
 
 
-@both
-def test_without_a_recommendation_there_is_nothing_to_do(rules: UpdateRules) -> None:
+def test_without_a_recommendation_there_is_nothing_to_do() -> None:
     """I26: in no mode."""
-    found = replace(scene(several(POD, 3), ONLY, rules=rules), vpa={"recommendations": None})
+    found = replace(scene(several(POD, 3), ONLY), vpa={"recommendations": None})
     assert found.told() == (Action.NONE, Reason.NO_RECOMMENDATION)
 
 
 def test_mode_in_place_keeps_the_budget() -> None:
-    """I29: upstream resizes all ten at once."""
+    """I29: half of ten pods are resized at once."""
     assert scene(several(POD, 10), ONLY).count(Action.RESIZE) == 5
-    assert scene(several(POD, 10), ONLY, rules=UPSTREAM).count(Action.RESIZE) == 10
 
 
-@both
-def test_mode_in_place_keeps_min_replicas(rules: UpdateRules) -> None:
+def test_mode_in_place_keeps_min_replicas() -> None:
     """I30: a single pod waits, and the reason tells."""
-    assert scene([POD], ONLY, rules=rules).told() == TOO_FEW
+    assert scene([POD], ONLY).told() == TOO_FEW
 
 
-@both
-def test_mode_in_place_needs_its_gate(rules: UpdateRules) -> None:
+def test_mode_in_place_needs_its_gate() -> None:
     """I33: without it nothing is done, and nothing is evicted."""
-    found = replace(scene(several(POD, 3), ONLY, rules=rules), gates=NO_GATES)
+    found = replace(scene(several(POD, 3), ONLY), gates=NO_GATES)
     assert found.told() == (Action.NONE, Reason.GATE_DISABLED)
 
 
@@ -200,7 +174,6 @@ def test_pods_without_a_node_are_resized_freely() -> None:
     big = unscheduled(running(container("app", "9/9Gi")))
     found = scene([big], replicas=1)
     assert found.told() == RESIZED
-    assert scene([big], rules=UPSTREAM).told() == (Action.WAIT, Reason.POD_PENDING)
     assert replace(found, mode="Recreate").told() == EVICTED
     assert replace(found, mode="UpscaleOnly").told() == (Action.WAIT, Reason.POD_PENDING)
     small = unscheduled(running(container("app", "100m/100Mi")))

@@ -12,11 +12,10 @@ from app.core.updating.infeasible import (
     Wanted,
     blamed_resources,
     is_remembered,
-    raw_targets,
     targets,
 )
 from tests import make
-from tests.core.updating.scenes import NOW, OURS, UPSTREAM, amounts, recommended
+from tests.core.updating.scenes import NOW, OURS, amounts
 
 NODE = make.quantities(cpu="4", memory="8Gi")
 
@@ -27,24 +26,21 @@ def wanted(text: str, container: str = "app") -> Wanted:
 
 
 @pytest.mark.parametrize(
-    ("past", "now", "blamed", "ours", "upstream"),
+    ("past", "now", "blamed", "expected"),
     [
-        ("1/1Gi", "1/1Gi", "", True, True),
-        ("1/1Gi", "2/2Gi", "", True, True),
-        ("1/1Gi", "900m/2Gi", "", False, False),
-        ("1/1Gi", "900m/2Gi", "memory", True, False),
-        ("1/1Gi", "2/900Mi", "memory", False, False),
-        ("1/1Gi", "999m/1Gi", "", True, False),
-        ("1", "-/900Mi", "", True, True),
+        ("1/1Gi", "1/1Gi", "", True),
+        ("1/1Gi", "2/2Gi", "", True),
+        ("1/1Gi", "900m/2Gi", "", False),
+        ("1/1Gi", "900m/2Gi", "memory", True),
+        ("1/1Gi", "2/900Mi", "memory", False),
+        ("1/1Gi", "999m/1Gi", "", True),
+        ("1", "-/900Mi", "", True),
     ],
 )
-def test_only_clearly_less_is_worth_a_try(
-    past: str, now: str, blamed: str, ours: bool, upstream: bool
-) -> None:
-    """Less of what was blamed, and not just a little; upstream takes any byte of anything."""
+def test_only_clearly_less_is_worth_a_try(past: str, now: str, blamed: str, expected: bool) -> None:
+    """Less of what was blamed, and not just a little."""
     remembered = Infeasible(wanted(past), frozenset(filter(None, [blamed])), NOW, NODE)
-    assert is_remembered(remembered, wanted(now), NODE, OURS, NOW) is ours
-    assert is_remembered(remembered, wanted(now), NODE, UPSTREAM, NOW) is upstream
+    assert is_remembered(remembered, wanted(now), NODE, OURS, NOW) is expected
 
 
 def test_containers_are_compared_with_themselves() -> None:
@@ -54,14 +50,13 @@ def test_containers_are_compared_with_themselves() -> None:
 
 
 def test_time_and_another_node_make_forget() -> None:
-    """After a while, or when the node changed, it is tried again; upstream never does."""
+    """After a while, or when the node changed, it is tried again."""
     past = Infeasible(wanted("1/1Gi"), frozenset(), NOW, NODE)
     later = NOW + timedelta(hours=6)
     bigger = make.quantities(cpu="8", memory="8Gi")
     assert is_remembered(past, wanted("1/1Gi"), NODE, OURS, later - timedelta(seconds=1))
     assert not is_remembered(past, wanted("1/1Gi"), NODE, OURS, later)
     assert not is_remembered(past, wanted("1/1Gi"), bigger, OURS, NOW)
-    assert is_remembered(past, wanted("1/1Gi"), bigger, UPSTREAM, later)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +77,10 @@ def test_blamed_resources(message: str, expected: set[str]) -> None:
 
 
 def test_what_is_asked_for() -> None:
-    """Capped targets of cpu and memory, or all that a VPA recommends as upstream keeps it."""
+    """Capped targets of cpu and memory."""
     amount = make.quantity("1")
     pairs = [
         Pair("app", name, None, amount, None, None, is_controlled=True)
         for name in ("cpu", "example.com/gpu")
     ]
     assert targets(pairs) == {("app", "cpu"): amount}
-    vpa = make.vpa(recommendations=[recommended("1/1Gi")])
-    assert raw_targets(vpa) == wanted("1/1Gi")
-    assert raw_targets(make.vpa()) == {}

@@ -8,7 +8,6 @@ from app.core.updating.decisions import Reason
 from app.core.updating.modes import switched_off
 from app.model.gates import ALL_GATES, NO_GATES, Gates
 from tests import make
-from tests.core.updating.scenes import UNPROVEN, UPSTREAM
 
 
 @pytest.mark.parametrize(
@@ -29,13 +28,12 @@ from tests.core.updating.scenes import UNPROVEN, UPSTREAM
 )
 def test_modes(mode: str | None, gates: Gates, expected: Reason | None) -> None:
     """Each mode acts on running pods, or has a reason why not."""
-    found = switched_off(make.vpa(mode=mode), UNPROVEN, gates)
+    found = switched_off(make.vpa(mode=mode), gates)
     assert (found[0] if found else None) is expected
 
 
 def test_unknown_modes_do_nothing() -> None:
-    """Upstream takes one for Recreate if the VPA has a boost."""
+    """Not even if the VPA has a boost."""
     vpa = make.vpa(mode="Sometimes", boost=make.boost_json(factor=2))
-    found = switched_off(vpa, UNPROVEN, ALL_GATES)
+    found = switched_off(vpa, ALL_GATES)
     assert found == (Reason.MODE_OFF, 'the update mode "Sometimes" is not known')
-    assert switched_off(vpa, UPSTREAM, ALL_GATES) is None

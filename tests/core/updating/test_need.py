@@ -15,7 +15,7 @@ from app.core.updating.need import Need, Priority, Trigger, need, percent
 from app.core.updating.oom import QuickOom
 from app.core.updating.rules import UpdateRules
 from tests import make
-from tests.core.updating.scenes import NOW, OURS, UPSTREAM
+from tests.core.updating.scenes import NOW, OURS
 
 HOUR = timedelta(hours=1)
 OOM = QuickOom("app", NOW + timedelta(minutes=10))
@@ -48,18 +48,14 @@ HALF = replace(OURS, update_threshold=0.5)
         pytest.param(needed(0.12, OURS, age=13 * HOUR), None, id="G6"),
         pytest.param(needed(0.25, HALF, oom=OOM), None, id="G7"),
         pytest.param(needed(0.0, OURS, oom=OOM), Reason.NO_CHANGE, id="G8"),
-        pytest.param(needed(0.0, UPSTREAM, oom=OOM), Reason.NO_CHANGE, id="G8 upstream"),
         pytest.param(needed(0.001, OURS, oom=OOM), Reason.NO_CHANGE, id="G8 a permille"),
-        pytest.param(needed(0.001, UPSTREAM, oom=OOM), None, id="G8 a permille, upstream"),
         pytest.param(needed(0.0, HALF), Reason.NO_CHANGE, id="G9"),
         pytest.param(needed(0.25, HALF), Reason.TOO_SMALL, id="G10"),
         pytest.param(needed(1.0, OURS, age=None), Reason.NO_START_TIME, id="G13"),
-        pytest.param(needed(0.0, UPSTREAM, outside=True), None, id="G14 upstream"),
         pytest.param(needed(0.0, OURS, outside=True), Reason.NO_CHANGE, id="G14"),
         pytest.param(needed(0.001, OURS, outside=True), Reason.NO_CHANGE, id="G14 a permille"),
         pytest.param(needed(0.01, OURS, outside=True), None, id="G14 one percent"),
         pytest.param(needed(1.0, OURS, age=HOUR, oom=OOM), None, id="G15"),
-        pytest.param(needed(0.0, UPSTREAM), Reason.TOO_SMALL, id="nothing at all, upstream"),
     ],
 )
 def test_worked_cases(found: Need, reason: Reason | None) -> None:
@@ -97,28 +93,27 @@ def priority(
     return Priority(pod, up, Trigger(difference, outside), oom)
 
 
-def in_order(found: list[Priority], rules: UpdateRules = OURS) -> list[Priority]:
+def in_order(found: list[Priority]) -> list[Priority]:
     """Return pods in the order in which they are updated."""
-    return sorted(found, key=lambda item: item.key(rules))
+    return sorted(found, key=Priority.key)
 
 
-def differences(found: list[Priority], rules: UpdateRules = OURS) -> list[float]:
+def differences(found: list[Priority]) -> list[float]:
     """Return the differences in order."""
-    return [item.found.difference for item in in_order(found, rules)]
+    return [item.found.difference for item in in_order(found)]
 
 
-@pytest.mark.parametrize("rules", [OURS, UPSTREAM], ids=["ours", "upstream"])
-def test_order(rules: UpdateRules) -> None:
+def test_order() -> None:
     """Larger differences come first, and what has to grow before what may shrink."""
-    assert differences([priority(found) for found in (4.0, 1.5, 9.0, 2.33)], rules) == [
+    assert differences([priority(found) for found in (4.0, 1.5, 9.0, 2.33)]) == [
         9.0,
         4.0,
         2.33,
         1.5,
     ]
     mixed = [priority(0.25), priority(0.26, up=False), priority(0.5, up=False)]
-    assert differences(mixed, rules) == [0.25, 0.5, 0.26]
-    assert differences([priority(50, up=False), priority(0.1)], rules) == [0.1, 50]
+    assert differences(mixed) == [0.25, 0.5, 0.26]
+    assert differences([priority(50, up=False), priority(0.1)]) == [0.1, 50]
 
 
 def test_urgent_ones_come_first() -> None:
@@ -130,7 +125,6 @@ def test_urgent_ones_come_first() -> None:
         priority(70, up=False, outside=True),
     ]
     assert differences(found) == [0.2, 0.3, 9.0, 70]
-    assert differences(found, UPSTREAM) == [9.0, 0.3, 70, 0.2]
 
 
 def test_ties_are_broken_by_age_then_name() -> None:

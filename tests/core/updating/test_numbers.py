@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 from app.core.sizing import capped
 from app.core.updating.decisions import Numbers, Pair
 from app.core.updating.numbers import measure, observed_containers, pairs_of
-from app.core.updating.rules import UpdateRules
 from app.model.limits import NO_LIMITS
 from app.model.quantity import Quantity
 from tests import make
 from tests.core.updating.scenes import (
-    OURS,
-    UPSTREAM,
     container,
     read,
     recommended,
@@ -34,7 +31,6 @@ def numbers(
     *,
     observed: str | None = None,
     status: str | None = None,
-    rules: UpdateRules = UPSTREAM,
     policies: list[make.Json] | None = None,
 ) -> Numbers:
     """Return the numbers of a pod with these containers and recommendations."""
@@ -50,8 +46,8 @@ def numbers(
         policies=policies,
     )
     current = {found.name: pod.current_resources(found) for found in pod.containers}
-    amounts = capped(pod, vpa, NO_LIMITS, current, rules=rules.sizing)
-    return measure(pairs_of(pod, vpa, amounts, current), with_rise=True)
+    amounts = capped(pod, vpa, NO_LIMITS, current)
+    return measure(pairs_of(pod, amounts, current), with_rise=True)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +98,10 @@ def test_worked_cases(
     up: bool,
     difference: float,
 ) -> None:
-    """The three numbers of a pod are upstream's, whoever counts."""
-    for rules in (OURS, UPSTREAM):
-        found = numbers(requests, targets, rules=rules)
-        assert (found.is_outside, found.is_up) == (outside, up)
-        assert found.difference == pytest.approx(difference, rel=NEAR)
+    """The three numbers of a pod are upstream's."""
+    found = numbers(requests, targets)
+    assert (found.is_outside, found.is_up) == (outside, up)
+    assert found.difference == pytest.approx(difference, rel=NEAR)
 
 
 def test_unobserved_containers_do_not_count() -> None:
@@ -174,20 +169,17 @@ def test_what_grows(
 
 
 def test_what_is_not_controlled_does_not_grow() -> None:
-    """A container whose policy says Off may be listed, but it never asks to grow."""
+    """A container that only makes room for others may be moved, but it never asks to grow."""
+    one, nine = make.quantity("1"), make.quantity("9")
+    found = measure((Pair("b", "cpu", one, nine, None, None, is_controlled=False),), with_rise=True)
+    assert (found.is_up, found.rise) == (True, 0.0)
+
+
+def test_containers_that_are_off_do_not_count() -> None:
+    """What is recommended for one whose policy says Off is not for us."""
     off = [make.policy_json("b", mode="Off")]
     found = numbers({"a": "1", "b": "1"}, {"a": "1", "b": "9"}, policies=off)
-    assert [(pair.container, pair.is_controlled) for pair in found.pairs] == [
-        ("a", True),
-        ("b", False),
-    ]
-    assert (found.is_up, found.rise) == (True, 0.0)
-    assert [
-        pair.container
-        for pair in numbers(
-            {"a": "1", "b": "1"}, {"a": "1", "b": "9"}, policies=off, rules=OURS
-        ).pairs
-    ] == ["a"]
+    assert [(pair.container, pair.is_controlled) for pair in found.pairs] == [("a", True)]
 
 
 def test_amounts_that_no_float_holds() -> None:

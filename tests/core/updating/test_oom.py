@@ -15,7 +15,6 @@ from tests import make
 from tests.core.updating.scenes import (
     NOW,
     OURS,
-    UPSTREAM,
     container,
     killed,
     read,
@@ -47,7 +46,6 @@ def counts(
 SECONDS = timedelta(seconds=5)
 
 
-@pytest.mark.parametrize("rules", [OURS, UPSTREAM], ids=["ours", "upstream"])
 @pytest.mark.parametrize(
     ("pod", "vpa", "gates", "expected"),
     [
@@ -91,25 +89,21 @@ SECONDS = timedelta(seconds=5)
         ),
     ],
 )
-def test_worked_cases(
-    pod: make.Json, vpa: Mapping[str, Any], gates: Gates, expected: bool, rules: UpdateRules
-) -> None:
+def test_worked_cases(pod: make.Json, vpa: Mapping[str, Any], gates: Gates, expected: bool) -> None:
     """A kill counts if it was early in the container's life and not long ago."""
-    assert counts(pod, vpa, rules=rules, gates=gates) == expected
+    assert counts(pod, vpa, rules=OURS, gates=gates) == expected
 
 
 def test_a_short_threshold_does_not_forget_at_once() -> None:
-    """How early a kill must come says nothing about how long it is remembered; upstream's does."""
+    """How early a kill must come says nothing about how long it is remembered."""
     pod = killed(POD, lived=timedelta(milliseconds=500), ago=5 * MINUTE)
     assert counts(pod, SHORT)
-    assert not counts(pod, SHORT, rules=UPSTREAM)
 
 
 def test_the_present_end_counts_during_a_back_off() -> None:
     """While a container waits for its next start, its last end is its present state."""
     pod = killed(POD, where="state")
     assert counts(pod)
-    assert not counts(pod, rules=UPSTREAM)
 
 
 def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> make.Json:
@@ -146,11 +140,6 @@ def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> ma
 def test_a_kill_is_answered_by_more_memory_alone(pod: make.Json, expected: bool) -> None:
     """Only what gave that container more memory after the kill keeps it from counting again."""
     assert counts(pod) is expected
-
-
-def test_upstream_answers_again_and_again() -> None:
-    """It does not look at what was done since."""
-    assert counts(marked(raised=MINUTE), rules=UPSTREAM)
 
 
 def test_a_status_of_no_container() -> None:

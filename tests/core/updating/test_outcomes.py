@@ -22,10 +22,8 @@ from tests.core.updating.scenes import (
     NOW,
     OURS,
     UNPROVEN,
-    UPSTREAM,
     Scene,
     container,
-    recommended,
     resize_condition,
     running,
     several,
@@ -82,7 +80,6 @@ def test_an_eviction_is_believed_and_its_replacement_awaited() -> None:
         ("app", "cpu"): make.quantity("200m"),
         ("app", "memory"): make.quantity("200Mi"),
     }
-    assert after(scene(rules=UPSTREAM)).pods == {}
 
 
 SILENCE = Unavailable("no answer in time")
@@ -196,13 +193,11 @@ def test_nothing_to_compare_is_nothing_to_await() -> None:
 def test_refused_evictions(
     error: ClusterError, pauses: Sequence[str], remembered: Reason | None
 ) -> None:
-    """A budget rests as a whole, a pod for itself, and what is gone is gone. Upstream goes on."""
+    """A budget rests as a whole, a pod for itself, and what is gone is gone."""
     found = after(scene("Recreate", OURS, make.budget_json()), error)
     assert [name for _, name in found.budget_pauses] == pauses
     pod = first(found)
     assert (pod.pause.reason if pod and pod.pause else None) is remembered
-    upstream = after(scene("Recreate", UPSTREAM, make.budget_json()), error)
-    assert (upstream.pods, upstream.budget_pauses) == ({}, {})
 
 
 def test_a_budget_that_lets_go_ends_its_pause() -> None:
@@ -228,7 +223,6 @@ def test_a_resize_is_remembered_until_it_is_seen() -> None:
     found = after(scene(EITHER), generation=7)
     expected = Resized(NOW, 7, "1")
     assert first(found) == PodMemory("default", "web-0", resized=expected)
-    assert after(scene(EITHER, UPSTREAM)).pods == {}
 
 
 @pytest.mark.parametrize(
@@ -240,10 +234,9 @@ def test_a_resize_is_remembered_until_it_is_seen() -> None:
     ],
 )
 def test_refused_resizes(error: ClusterError, reason: Reason | None) -> None:
-    """I18 and I32: a pod rests; upstream tries again at once, or evicts."""
+    """I18 and I32: a pod rests, and is not evicted."""
     pod = first(after(scene(EITHER), error))
     assert (pod.pause.reason if pod and pod.pause else None) is reason
-    assert after(scene(EITHER, UPSTREAM), error).pods == {}
 
 
 @pytest.mark.parametrize("mode", [EITHER, "InPlace"])
@@ -264,25 +257,6 @@ def test_what_a_node_refused_is_remembered(mode: str) -> None:
     assert unknown is not None
     assert unknown.infeasible is not None
     assert unknown.infeasible.allocatable is None
-
-
-def test_upstream_remembers_refusals_in_one_mode_only() -> None:
-    """And then all that the VPA recommends, uncapped."""
-    refusal = Refused(TOO_MUCH, causes=CAPACITY)
-    assert after(scene(EITHER, UPSTREAM), refusal).pods == {}
-    found = scene("InPlace", UPSTREAM)
-    found = replace(
-        found,
-        recommendation=[recommended("9/9Gi")],
-        vpa={"policies": [make.policy_json("*", max_allowed=make.amounts("1", "1Gi"))]},
-    )
-    pod = first(after(found, refusal))
-    assert pod is not None
-    assert pod.infeasible is not None
-    assert pod.infeasible.wanted[("app", "cpu")] == make.quantity("9")
-    plan = found.plan()
-    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], NOW, refusal)
-    assert learn(Memory(), [outcome], make.snapshot(), UPSTREAM).pods == {}
 
 
 def test_refusals_without_numbers() -> None:

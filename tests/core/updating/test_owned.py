@@ -6,7 +6,6 @@ import pytest
 
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.owned import Overlap
-from app.core.updating.rules import UpdateRules
 from app.model.lookups import Absent
 from app.model.workloads import scaled_workload
 from tests import make
@@ -24,12 +23,9 @@ from tests.core.updating.owners import (
     planned,
 )
 from tests.core.updating.scenes import (
-    UNPROVEN,
-    UPSTREAM,
     container,
     running,
     several,
-    with_switches,
 )
 
 
@@ -71,14 +67,13 @@ from tests.core.updating.scenes import (
         ),
     ],
 )
-@pytest.mark.parametrize("rules", [UNPROVEN, UPSTREAM], ids=["ours", "upstream"])
-def test_matching(items: list[Json], expected: dict[str, str], rules: UpdateRules) -> None:
+def test_matching(items: list[Json], expected: dict[str, str]) -> None:
     """The oldest VPA that points at the topmost controller has the pod."""
-    assert owners(*items, rules=rules) == expected
+    assert owners(*items) == expected
 
 
 def test_owners_that_do_not_control() -> None:
-    """M11: a reference without `controller` is passed over; upstream dies of it."""
+    """M11: a reference without `controller` is passed over."""
     pod = running()
     references = [make.owner_json("Node/x", controller=False), make.owner_json("StatefulSet/web")]
     pod["metadata"]["ownerReferences"] = references
@@ -164,11 +159,6 @@ def test_idle_vpas() -> None:
     assert owners(SET, off, OLD, POD) == {"web-0": "b"}
     assert owners(SET, off, POD) == {"web-0": "off"}
     assert owners(SET, initial, OLD, POD) == {"web-0": "initial"}
-    switched = with_switches(UNPROVEN, idle_vpas_step_aside=True)
-    assert owners(SET, initial, OLD, POD, rules=switched) == {"web-0": "b"}
-    boosts = make.vpa_json("off", mode="Off", boost=make.boost_json(factor=2))
-    assert owners(SET, boosts, OLD, POD, rules=switched) == {"web-0": "off"}
-    assert owners(SET, initial, off, POD, rules=switched) == {"web-0": "initial"}
 
 
 def test_overlaps_are_told() -> None:

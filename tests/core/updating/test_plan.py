@@ -28,7 +28,6 @@ from tests.core.updating.scenes import (
     NOW,
     OURS,
     UNPROVEN,
-    UPSTREAM,
     Scene,
     container,
     killed,
@@ -80,7 +79,7 @@ def variants() -> list[Json]:
 
 STATES = variants()
 MODES = ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly", "Off", "Initial", "Odd", None]
-RULES = [OURS, UNPROVEN, UPSTREAM, replace(OURS, skip_disruption_budget=True, min_replicas=1)]
+RULES = [OURS, UNPROVEN, replace(OURS, skip_disruption_budget=True, min_replicas=1)]
 
 
 @st.composite

@@ -18,9 +18,8 @@ from app.core.updating.proof import (
     helped,
     version_of,
 )
-from app.core.updating.rules import Prove
 from tests import make
-from tests.core.updating.scenes import NOW, OURS, UPSTREAM, amounts, container, read, running
+from tests.core.updating.scenes import NOW, OURS, UNPROVEN, amounts, container, read, running
 
 MINUTE = timedelta(minutes=1)
 VERSION = Version("uid-web", 1, ())
@@ -40,10 +39,9 @@ def test_a_canary_goes_first() -> None:
 
 
 def test_without_proving_everybody_may_go() -> None:
-    """Upstream never looks back."""
+    """Nothing is waited for."""
     waiting = Proof(VERSION).after_eviction("a", PODS, {}, NOW)
-    assert UPSTREAM.prove is Prove.OFF
-    assert waiting.allows(UPSTREAM, NOW)
+    assert waiting.allows(UNPROVEN, NOW)
 
 
 def test_useless_evictions_pause_longer_each_time() -> None:

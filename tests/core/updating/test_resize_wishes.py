@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from app.core.updating.decisions import Action, Reason
-from app.core.updating.rules import UpdateRules
 from tests.core.updating.resizes import (
     EVICTED,
     ONLY,
@@ -17,32 +16,26 @@ from tests.core.updating.resizes import (
     RESIZED,
     RESTARTS,
     SKIPS,
-    both,
     remembering,
     scene,
 )
 from tests.core.updating.scenes import (
     UNPROVEN,
-    UPSTREAM,
     Scene,
     container,
     recommended,
     running,
     several,
-    with_switches,
 )
 
 
 def test_only_what_changes_can_restart() -> None:
-    """A policy for memory does not matter when only cpu changes; to upstream it does."""
+    """A policy for memory does not matter when only cpu changes."""
     found = scene(several(running(RESTARTS), 5), rules=SKIPS)
     found = replace(found, recommendation=[recommended("200m/100Mi 200m/100Mi 1/1Gi")])
     assert found.count(Action.RESIZE) == 5
-    upstream = with_switches(SKIPS, patches_everything=True)
-    assert replace(found, rules=upstream).count(Action.RESIZE) == 2
 
 
-@both
 @pytest.mark.parametrize(
     ("remembered", "recommendation", "expected"),
     [
@@ -53,32 +46,26 @@ def test_only_what_changes_can_restart() -> None:
     ],
 )
 def test_what_was_refused_is_not_asked_for_again(
-    remembered: str, recommendation: str, expected: tuple[Action, Reason], rules: UpdateRules
+    remembered: str, recommendation: str, expected: tuple[Action, Reason]
 ) -> None:
     """Only something smaller is worth another try."""
-    found = replace(
-        scene(several(POD, 3), ONLY, rules=rules), recommendation=[recommended(recommendation)]
-    )
+    found = replace(scene(several(POD, 3), ONLY), recommendation=[recommended(recommendation)])
     assert remembering(found, remembered).told() == expected
 
 
 def test_a_byte_less_is_not_less() -> None:
-    """What is a little lower would be refused as well; upstream tries it every time."""
+    """What is a little lower would be refused as well."""
     found = replace(
         scene(several(POD, 3), ONLY), recommendation=[recommended("999m/1Gi 999m/1Gi 999m/1Gi")]
     )
     assert remembering(found, "1000m/1Gi").told() == REMEMBERED
-    upstream = with_switches(UNPROVEN, infeasible_until_lower=True)
-    assert remembering(replace(found, rules=upstream), "1000m/1Gi").told() == RESIZED
 
 
 def test_where_eviction_is_allowed_it_stands_for_what_was_refused() -> None:
-    """I25: upstream asks the same node again and again."""
+    """I25: the same node is not asked again and again."""
     calm = several(running(container("app", "1000m/1Gi")), 3)[1:]
     found = replace(scene([POD, *calm]), recommendation=[recommended("1000m/1Gi = =")])
     assert remembering(found, "1000m/1Gi").told() == EVICTED
-    upstream = remembering(replace(found, rules=UPSTREAM), "1000m/1Gi")
-    assert upstream.told() == RESIZED
 
 
 def test_the_qos_class_cannot_change() -> None:
@@ -86,7 +73,6 @@ def test_the_qos_class_cannot_change() -> None:
     pod = running(container("app"))
     assert scene(several(pod, 3)).told() == EVICTED
     assert scene(several(pod, 3), ONLY).told() == (Action.WAIT, Reason.RESIZE_INFEASIBLE)
-    assert scene(several(pod, 3), rules=UPSTREAM).told() == RESIZED
 
 
 @pytest.mark.parametrize(

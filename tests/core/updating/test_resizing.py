@@ -25,7 +25,6 @@ from tests import make
 from tests.core.updating.scenes import (
     NOW,
     OURS,
-    UPSTREAM,
     amounts,
     container,
     read,
@@ -39,18 +38,17 @@ POD = running(container("app", "100m/100Mi"))
 
 
 @pytest.mark.parametrize(
-    ("conditions", "stage", "upstream"),
+    ("conditions", "stage"),
     [
-        ((), Stage.NONE, Stage.NONE),
-        ((resize_condition("Pending", "Deferred"),), Stage.DEFERRED, Stage.DEFERRED),
-        ((resize_condition("Pending", "Infeasible"),), Stage.INFEASIBLE, Stage.INFEASIBLE),
-        ((resize_condition("Pending"),), Stage.UNKNOWN, Stage.UNKNOWN),
-        ((resize_condition("InProgress"),), Stage.UNDER_WAY, Stage.UNDER_WAY),
-        ((resize_condition("InProgress", "Error", "no"),), Stage.FAILING, Stage.FAILING),
-        ((resize_condition("InProgress", "", "why"),), Stage.UNKNOWN, Stage.UNKNOWN),
+        ((), Stage.NONE),
+        ((resize_condition("Pending", "Deferred"),), Stage.DEFERRED),
+        ((resize_condition("Pending", "Infeasible"),), Stage.INFEASIBLE),
+        ((resize_condition("Pending"),), Stage.UNKNOWN),
+        ((resize_condition("InProgress"),), Stage.UNDER_WAY),
+        ((resize_condition("InProgress", "Error", "no"),), Stage.FAILING),
+        ((resize_condition("InProgress", "", "why"),), Stage.UNKNOWN),
         (
             (resize_condition("InProgress"), resize_condition("Pending", "Deferred")),
-            Stage.DEFERRED,
             Stage.DEFERRED,
         ),
         (
@@ -59,16 +57,14 @@ POD = running(container("app", "100m/100Mi"))
                 resize_condition("Pending", "Deferred"),
             ),
             Stage.DEFERRED,
-            Stage.NONE,
         ),
-        ((resize_condition("InProgress") | {"status": "False"},), Stage.NONE, Stage.NONE),
+        ((resize_condition("InProgress") | {"status": "False"},), Stage.NONE),
     ],
 )
-def test_resize_state(conditions: tuple[Json, ...], stage: Stage, upstream: Stage) -> None:
+def test_resize_state(conditions: tuple[Json, ...], stage: Stage) -> None:
     """Conditions that hold tell the stage; what waits for room comes first."""
     pod = read(running(container("app", "100m/100Mi"), conditions=conditions))
-    assert resize_state(pod, OURS).stage is stage
-    assert resize_state(pod, UPSTREAM).stage is upstream
+    assert resize_state(pod).stage is stage
 
 
 @pytest.mark.parametrize(
@@ -85,12 +81,11 @@ def test_resize_state(conditions: tuple[Json, ...], stage: Stage, upstream: Stag
 def test_a_wish_that_is_not_reported_is_under_way(
     asked: str, reported: Json, differs: bool
 ) -> None:
-    """Without any condition spec and status tell; upstream does not compare them."""
+    """Without any condition spec and status tell."""
     pod = read(with_status(running(container("app", asked)), "app", resources=reported))
     assert differs_from_status(pod) is differs
     expected = Stage.UNDER_WAY if differs else Stage.NONE
-    assert resize_state(pod, OURS).stage is expected
-    assert resize_state(pod, UPSTREAM).stage is Stage.NONE
+    assert resize_state(pod).stage is expected
 
 
 @pytest.mark.parametrize(
@@ -103,8 +98,7 @@ def test_what_the_kubelet_has_not_seen_is_under_way(
     """Spec and status may agree by chance; a kubelet that tells no generation is believed."""
     item = POD | {"metadata": POD["metadata"] | {"generation": generation}}
     pod = read(item | {"status": item["status"] | {"observedGeneration": observed}})
-    assert resize_state(pod, OURS).stage is stage
-    assert resize_state(pod, UPSTREAM).stage is Stage.NONE
+    assert resize_state(pod).stage is stage
 
 
 def test_statuses_of_others_tell_nothing() -> None:
@@ -157,18 +151,16 @@ def change(index: int = 0, cpu: str | None = None, memory: str | None = None) ->
 
 
 def test_what_restarts() -> None:
-    """A resize restarts what its policy says, if that changes; upstream goes by the policy."""
+    """A resize restarts what its policy says, if that changes."""
     pod = read(running(container("app", "1/1Gi", resize=NOT), container("b", resize=RESTART)))
     calm = read(running(container("app", "1/1Gi", resize=NOT), container("b")))
     assert may_restart(pod)
     assert not may_restart(calm)
     only_cpu, memory = (change(1, cpu="2"),), (change(1, memory="2Gi"),)
     limits = (ContainerChange(1, "b", {}, make.quantities(memory="2Gi")),)
-    assert not is_disruptive(pod, only_cpu, OURS)
-    assert is_disruptive(pod, memory, OURS)
-    assert is_disruptive(pod, limits, OURS)
-    assert is_disruptive(pod, only_cpu, UPSTREAM)
-    assert not is_disruptive(calm, memory, UPSTREAM)
+    assert not is_disruptive(pod, only_cpu)
+    assert is_disruptive(pod, memory)
+    assert is_disruptive(pod, limits)
 
 
 def has(requests: str, limits: str = "-") -> Resources:

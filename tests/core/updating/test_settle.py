@@ -7,14 +7,12 @@ from dataclasses import replace
 import pytest
 
 from app.core.updating.decisions import Action, Reason
-from app.core.updating.plan import Around
 from tests import make
 from tests.core.updating import boosts
 from tests.core.updating.resizes import EITHER, POD, waits
 from tests.core.updating.scenes import (
     OURS,
     UNPROVEN,
-    UPSTREAM,
     Scene,
     container,
     killed,
@@ -22,7 +20,6 @@ from tests.core.updating.scenes import (
     recommended,
     running,
     several,
-    with_switches,
 )
 
 Json = make.Json
@@ -92,8 +89,6 @@ def test_the_most_urgent_goes() -> None:
     pods = [*several(POD, 2), killed(named(running(container("app", "190m/190Mi")), "oom"))]
     found = Scene(pods, rules=OURS)
     assert found.decisions()["oom"].action is Action.EVICT
-    plain = with_switches(UNPROVEN, plain_order=True)
-    assert replace(found, rules=plain).decisions()["oom"].action is Action.WAIT
 
 
 @pytest.mark.parametrize("mode", ["Recreate", EITHER])
@@ -117,37 +112,6 @@ def test_canaries_are_told() -> None:
     assert (resized.is_canary, resized.may_evict_instead) == (True, True)
     only = Scene(several(POD, 4), rules=OURS, mode="InPlace").decision()
     assert (only.is_canary, only.may_evict_instead) == (False, False)
-
-
-def test_first_sights_are_upstreams_alone() -> None:
-    """By name and for ever, wherever upstream looks at a resize."""
-    pods = [waits("InProgress"), *several(POD, 3)[1:]]
-    place = ("default", "web-0")
-    assert place in Scene(pods, mode=EITHER, rules=UPSTREAM).plan().memory.first_sights
-    assert place in Scene(pods, rules=UPSTREAM).plan().memory.first_sights
-    for quiet in (
-        Scene(pods, mode=EITHER, rules=UNPROVEN),
-        Scene(pods, mode="InPlace", rules=UPSTREAM),
-        Scene(pods, mode="Off", rules=UPSTREAM),
-        Scene(pods[:1], mode=EITHER, rules=UPSTREAM),
-        Scene(several(POD, 3), mode=EITHER, rules=UPSTREAM),
-        Scene(pods, mode=EITHER, rules=UPSTREAM, replicas=0),
-    ):
-        assert quiet.plan().memory.first_sights == {}
-    stale = Around(webhook_is_healthy=False)
-    assert Scene(pods, mode=EITHER, rules=UPSTREAM).plan(stale).memory.first_sights == {}
-    skipping = replace(UPSTREAM, skip_disruption_budget=True)
-    alone = Scene(pods[:1], mode=EITHER, rules=skipping)
-    assert place in alone.plan().memory.first_sights
-    known = alone.plan().memory
-    later = replace(alone, memory=known, now=alone.now.replace(hour=11)).plan()
-    assert later.memory.first_sights == known.first_sights
-
-
-def test_a_wish_that_is_smaller_than_needed_goes_on() -> None:
-    """Under upstream's rules a VPA's pods are judged among themselves."""
-    found = Scene(several(POD, 4), [recommended("50m/50Mi = =")], rules=UPSTREAM)
-    assert found.count(Action.EVICT) == 2
 
 
 def test_percentages_add_up() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
-from app.core.updating.rules import UpdateRules
 from app.core.updating.shapes import Shapes
 from app.model.gates import NO_GATES
 from app.model.limits import NO_LIMITS, NamespaceLimits, together
@@ -16,7 +14,6 @@ from app.model.workloads import Workload
 from tests import make
 from tests.core.updating.scenes import (
     OURS,
-    UPSTREAM,
     amounts,
     container,
     named,
@@ -34,7 +31,6 @@ def shapes(
     *recommendations: str,
     owner: Json | None = None,
     limits: NamespaceLimits = NO_LIMITS,
-    rules: UpdateRules = OURS,
     policies: list[Json] | None = None,
 ) -> Shapes:
     """Return the shapes under a VPA that recommends for `app`, `b`, and so on."""
@@ -46,7 +42,7 @@ def shapes(
         policies=policies,
     )
     workload = None if owner is None else _read(owner)
-    return Shapes(vpa, workload, limits, rules, NO_GATES)
+    return Shapes(vpa, workload, limits, OURS, NO_GATES)
 
 
 def _read(item: Json) -> Workload:
@@ -135,13 +131,10 @@ def test_limits_follow_the_template(
 
 
 def test_ratios_do_not_drift() -> None:
-    """3m of 10m to 1m and to 100m gives 333m; upstream, which looks at the pod, gives 300m."""
+    """3m of 10m to 1m and to 100m gives 333m, not 300m."""
     owner = template(container("app", "3m", "10m"))
     shrunk = pod(container("app", "1m", "3m"))
     assert changes(shapes("100m", owner=owner), shrunk)["app.limits.cpu"] == "333m"
-    rules = replace(OURS, upstream=replace(OURS.upstream, limits_from_current=True))
-    upstream = changes(shapes("100m", owner=owner, rules=rules), shrunk)
-    assert upstream["app.limits.cpu"] == "300m"
 
 
 def test_the_revision_of_a_stateful_pod_counts() -> None:
@@ -204,17 +197,6 @@ def test_limits_stay_where_only_requests_are_controlled() -> None:
     }
 
 
-def test_upstream_writes_everything() -> None:
-    """All containers with a recommendation, also equal values and unobserved ones."""
-    found = shapes("200m", "2", rules=UPSTREAM)
-    three = pod(
-        container("app", "100m"), container("b", "2"), container("c"), vpaObservedContainers="app"
-    )
-    assert changes(found, three) == {"app.requests.cpu": "200m", "b.requests.cpu": "2"}
-    written = found.changes(found.of(three), three)
-    assert [change.container for change in written] == ["app", "b", "c"]
-
-
 LIMIT = together([make.limit_range(make.limits_json("Pod", most=make.amounts("4")))])
 
 
@@ -239,5 +221,3 @@ def test_what_makes_no_room_stays_as_it_is() -> None:
     tight = shapes("6", owner=owner, limits=LIMIT).of(pod(*two))
     targets = {pair.container: pair.target.milli for pair in tight.numbers.pairs}
     assert targets["app"] + targets["b"] <= 4000
-    upstream = shapes("1", limits=LIMIT, rules=UPSTREAM)
-    assert changes(upstream, pod(*two))["b.requests.cpu"] == "500m"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from app.core.updating.decisions import Action, PodChange, Reason
-from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import (
     MARK,
     after_refusal,
@@ -42,8 +41,6 @@ from tests.core.updating.boosts import (
 )
 from tests.core.updating.scenes import (
     NOW,
-    UNPROVEN,
-    UPSTREAM,
     container,
     read,
     recommended,
@@ -234,15 +231,7 @@ def test_a_usual_limit_of_the_namespace_follows() -> None:
     assert written(found) == {"app.requests.cpu": "200m", "app.limits.cpu": "2"}
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        (UNPROVEN, {"c1.requests.cpu": "200m"}),
-        (UPSTREAM, {"c1.requests.cpu": "200m", "c1.requests.memory": "1Gi"}),
-    ],
-    ids=["ours", "upstream"],
-)
-def test_only_due_containers_go_back(rules: UpdateRules, expected: Mapping[str, str]) -> None:
+def test_only_due_containers_go_back() -> None:
     """U9: another container that is still boosted keeps what it has."""
     pod = boosted(
         container("c1", "300m/1Gi"), container("c2", "300m/1Gi"), marks=TWO, since=120 * SECOND
@@ -251,37 +240,8 @@ def test_only_due_containers_go_back(rules: UpdateRules, expected: Mapping[str, 
         pod,
         recommendation=[recommended("200m/1Gi = =", name) for name in ("c1", "c2")],
         policies=[C1, C2],
-        rules=rules,
     ).decision()
-    assert written(found) == expected
-
-
-def test_upstream_writes_everything() -> None:
-    """Memory and containers without a boost go along, unless the mode is Off."""
-    pod = boosted(
-        container("app", "300m/100Mi"),
-        container("b", "1/1Gi"),
-        container("c", "1/1Gi"),
-        marks={"app": mark("100m/100Mi")},
-    )
-    both_ = [recommended("200m/200Mi"), recommended("2/2Gi", "b")]
-    found = scene(pod, recommendation=both_, rules=UPSTREAM).decision()
-    assert written(found) == {
-        "app.requests.cpu": "200m",
-        "app.requests.memory": "200Mi",
-        "b.requests.cpu": "2",
-        "b.requests.memory": "2Gi",
-    }
-    assert found.change is not None
-    assert dict(found.change.annotations) == {"vpaInPlaceUpdated": "true", BOOST + "app": None}
-    off = scene(pod, recommendation=both_, rules=UPSTREAM, mode="Off").decision()
-    assert written(off) == {"app.requests.cpu": "100m", "app.requests.memory": "100Mi"}
-
-
-def test_upstream_leaves_cpu_boosted() -> None:
-    """U16: with memory alone recommended, cpu is never brought back there."""
-    found = scene(boosted(), recommendation=[recommended("-/300Mi")], rules=UPSTREAM).decision()
-    assert written(found) == {"app.requests.memory": "300Mi"}
+    assert written(found) == {"c1.requests.cpu": "200m"}
 
 
 @pytest.mark.parametrize("text", ["", "{nonsense"])
@@ -294,8 +254,6 @@ def test_a_mark_that_cannot_be_read(text: str) -> None:
     left = scene(pod, mode="Off").decision()
     assert left.message == "nothing tells what app had before the boost; left as it is"
     assert left.change == PodChange((), ((BOOST + "app", None),))
-    upstream = scene(pod, mode="Off", rules=UPSTREAM).decision()
-    assert (upstream.action, upstream.reason) == (Action.WAIT, Reason.UNBOOST_STUCK)
 
 
 def test_what_is_lost_does_not_hold_up_the_others() -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import MARK
 from app.core.updating.unboost_queue import Look, Next, look, pause_after, starts_anew
 from tests import make
 from tests.core.updating.boosts import TWO, boost, boosted, policy
-from tests.core.updating.scenes import NOW, OURS, UPSTREAM, read, resize_condition, running
+from tests.core.updating.scenes import NOW, read, resize_condition, running
 
 Json = make.Json
 SECOND = timedelta(seconds=1)
@@ -49,13 +48,10 @@ LATER = Look(Next.LATER, SECOND / 10)
         ),
     ],
 )
-@pytest.mark.parametrize("rules", [OURS, UPSTREAM], ids=["ours", "upstream"])
-def test_look(
-    pod: Json | None, vpa: Mapping[str, Any] | None, expected: Look, rules: UpdateRules
-) -> None:
+def test_look(pod: Json | None, vpa: Mapping[str, Any] | None, expected: Look) -> None:
     """Forget, come back later, come back when it is due, or act."""
     found = make.vpa(**vpa) if vpa is not None else None
-    assert look(None if pod is None else read(pod), found, 0, rules, NOW) == expected
+    assert look(None if pod is None else read(pod), found, 0, NOW) == expected
 
 
 def test_without_a_vpa_a_few_looks_are_enough() -> None:
@@ -63,21 +59,18 @@ def test_without_a_vpa_a_few_looks_are_enough() -> None:
     pod, moment, moments = read(boosted()), timedelta(), []
     for count in range(10):
         moments.append(moment / SECOND)
-        found = look(pod, None, count, UPSTREAM, NOW)
+        found = look(pod, None, count, NOW)
         if found.next is Next.FORGET:
             break
         moment += found.wait
     assert moments == [0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3]
 
 
-@pytest.mark.parametrize(
-    ("rules", "longest"), [(OURS, 30 * SECOND), (UPSTREAM, 1000 * SECOND)], ids=["ours", "upstream"]
-)
-def test_pauses_double(rules: UpdateRules, longest: timedelta) -> None:
-    """N7 and N9: from 100 ms; ours stay far below upstream's quarter of an hour."""
-    pauses = [pause_after(count, rules) / SECOND for count in range(4)]
+def test_pauses_double() -> None:
+    """N7 and N9: from 100 ms to half a minute."""
+    pauses = [pause_after(count) / SECOND for count in range(4)]
     assert pauses == [0.1, 0.2, 0.4, 0.8]
-    assert pause_after(100, rules) == longest
+    assert pause_after(100) == 30 * SECOND
 
 
 def test_what_starts_the_pauses_anew() -> None:

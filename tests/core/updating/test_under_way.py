@@ -1,4 +1,4 @@
-"""Pods in a resize: what is done now, by us and by upstream."""
+"""Pods in a resize: what is done now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.plan import Around
-from app.core.updating.rules import UpdateRules
 from tests import make
 from tests.core.updating.resizes import (
     CALM,
@@ -27,7 +26,6 @@ from tests.core.updating.resizes import (
     SMALL,
     TOO_FEW,
     asking,
-    both,
     remembering,
     scene,
     waits,
@@ -35,7 +33,6 @@ from tests.core.updating.resizes import (
 from tests.core.updating.scenes import (
     NOW,
     UNPROVEN,
-    UPSTREAM,
     amounts,
     container,
     pending,
@@ -47,7 +44,6 @@ from tests.core.updating.scenes import (
 )
 
 
-@both
 @pytest.mark.parametrize(
     ("kind", "reason", "ago", "expected"),
     [
@@ -67,30 +63,16 @@ def test_resizes_under_way(
     reason: str,
     ago: timedelta,
     expected: tuple[Action, Reason],
-    rules: UpdateRules,
 ) -> None:
     """A resize is waited for, for a time; then the pod is evicted."""
     pods = [waits(kind, reason, ago=ago), *CALM]
-    assert scene(pods, seen=ago, rules=rules).told() == expected
+    assert scene(pods).told() == expected
 
 
-@both
-def test_evicting_a_stuck_pod_takes_a_place(rules: UpdateRules) -> None:
+def test_evicting_a_stuck_pod_takes_a_place() -> None:
     """I14: with one of three pods missing a stuck one has to wait."""
     pods = [waits("Pending", "Infeasible"), CALM[0], pending(running(SMALL, name="new"))]
-    found = scene(pods, rules=rules)
-    assert (
-        found.decisions()["web-0"].action is (Action.WAIT if rules is UPSTREAM else Action.RESIZE)
-        or found.told() == NO_PLACE
-    )
-
-
-def test_a_second_resize_has_its_own_time() -> None:
-    """I19: upstream counts from the first resize that it ever saw of a pod of that name."""
-    pods = [waits("InProgress", ago=20 * timedelta(seconds=1)), *CALM]
-    yesterday = timedelta(days=1)
-    assert scene(pods, seen=yesterday).told() == IN_PROGRESS
-    assert scene(pods, seen=yesterday, rules=UPSTREAM).told() == EVICTED
+    assert scene(pods).told() == NO_PLACE
 
 
 def test_time_counts_from_the_accepted_patch() -> None:
@@ -127,28 +109,25 @@ def test_conditions_are_both_looked_at() -> None:
     pod = asking(over, resize_condition("Pending", "Deferred"))
     pods = [pod, *CALM]
     assert scene(pods).told() == DEFERRED
-    assert scene(pods, rules=UPSTREAM).told() == RESIZED
 
 
-@both
-def test_pending_comes_before_in_progress(rules: UpdateRules) -> None:
+def test_pending_comes_before_in_progress() -> None:
     """I35: a resize that waits for room is deferred, whatever else goes on."""
     pod = asking(resize_condition("InProgress"), resize_condition("Pending", "Deferred"))
-    assert scene([pod, *CALM], rules=rules).told() == DEFERRED
+    assert scene([pod, *CALM]).told() == DEFERRED
 
 
-@both
-def test_other_modes_evict_out_of_a_stuck_resize(rules: UpdateRules) -> None:
+def test_other_modes_evict_out_of_a_stuck_resize() -> None:
     """I36: mode Recreate waits for a resize that somebody started, but not for ever."""
     pods = [waits("InProgress", ago=2 * HOUR), *CALM]
-    found = replace(scene(pods, seen=2 * HOUR, rules=rules), mode=None)
+    found = replace(scene(pods), mode=None)
     assert found.told() == EVICTED
     fresh = [waits("InProgress", ago=MINUTE), *CALM]
-    assert replace(scene(fresh, seen=MINUTE, rules=rules), mode=None).told() == IN_PROGRESS
+    assert replace(scene(fresh), mode=None).told() == IN_PROGRESS
 
 
 def test_infeasible_is_remembered_and_taken_back() -> None:
-    """I20: upstream sends the same patch once more; we ask for what the pod has."""
+    """I20: the pod is asked to be what it is, and the same is not tried again."""
     pods = [waits("Pending", "Infeasible", "no room"), *CALM]
     plan = scene(pods, ONLY).plan()
     found = plan.decisions[0]
@@ -156,15 +135,10 @@ def test_infeasible_is_remembered_and_taken_back() -> None:
     assert found.change is not None
     assert found.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
     assert plan.memory.pods["uid-web-0"].infeasible is not None
-    upstream = scene(pods, ONLY, rules=UPSTREAM).plan()
-    assert upstream.decisions[0].reason is Reason.UPDATED
-    past = upstream.memory.pods["uid-web-0"].infeasible
-    assert past is not None
-    assert past.wanted[("app", "cpu")] == make.quantity("200m")
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason", "ago", "ours"),
+    ("kind", "reason", "ago", "expected"),
     [
         pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="I27"),
         pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="I27 deferred"),
@@ -179,12 +153,11 @@ def test_infeasible_is_remembered_and_taken_back() -> None:
     ],
 )
 def test_mode_in_place_waits(
-    kind: str, reason: str, ago: timedelta, ours: tuple[Action, Reason]
+    kind: str, reason: str, ago: timedelta, expected: tuple[Action, Reason]
 ) -> None:
     """A resize under way is not sent again, and one without hope is taken back in the end."""
     pods = [waits(kind, reason, ago=ago), *CALM]
-    assert scene(pods, ONLY).told() == ours
-    assert scene(pods, ONLY, rules=UPSTREAM).told() == RESIZED
+    assert scene(pods, ONLY).told() == expected
 
 
 def test_something_else_replaces_a_resize_under_way() -> None:
@@ -194,7 +167,6 @@ def test_something_else_replaces_a_resize_under_way() -> None:
     for mode in (EITHER, ONLY):
         found = scene(pods, mode).decision()
         assert (found.action, found.reason) == RESIZED
-    assert scene(pods, rules=UPSTREAM, seen=MOMENT).told() == DEFERRED
 
 
 def test_a_stuck_wish_that_is_not_needed_is_written_back() -> None:
@@ -206,8 +178,6 @@ def test_a_stuck_wish_that_is_not_needed_is_written_back() -> None:
     assert (decision.action, decision.reason) == (Action.RESIZE, Reason.RESIZE_INFEASIBLE)
     assert decision.change is not None
     assert decision.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
-    upstream = replace(found, rules=UPSTREAM)
-    assert upstream.told() == (Action.NONE, Reason.TOO_SMALL)
 
 
 def test_a_resize_under_way_that_is_not_needed_may_end() -> None:
