@@ -17,16 +17,6 @@ from app.model.quantity import ZERO, Quantities, Quantity
 from app.model.vpa import ContainerPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class SizingRules:
-    """Where sizing differs from the upstream autoscaler; all False is exactly upstream."""
-
-    spares_off_containers: bool = True  # what a VPA does not size only gives room; see fitting
-    keeps_fixed_limits: bool = True  # RequestsOnly: LimitRanges judge the limit as it stays
-    orders_bounds: bool = True  # lower <= target <= upper also after caps
-    fits_pod_resources: bool = True  # containers stay within spec.resources of the pod
-
-
 class Cap(NamedTuple):
     """A step that changed an amount."""
 
@@ -54,14 +44,14 @@ class Draft:
         return self.policy is not None and self.policy.requests_only
 
 
-def cap_container(draft: Draft, limits: Limits | None, rules: SizingRules) -> None:
+def cap_container(draft: Draft, limits: Limits | None) -> None:
     """Apply all caps of one container to each of its lists."""
     if limits is None and draft.policy is None:
         return
     for word, amounts in draft.lists.items():
         caps = draft.caps if word == "target" else []
         if limits is not None:
-            _cap_to_limit_range(draft, amounts, limits, rules, caps)
+            _cap_to_limit_range(draft, amounts, limits, caps)
         if draft.policy is not None:
             _cap_to_policy(draft.policy, amounts, caps)
             if draft.policy.requests_only:
@@ -72,10 +62,9 @@ def _cap_to_limit_range(
     draft: Draft,
     amounts: dict[str, Quantity],
     limits: Limits,
-    rules: SizingRules,
     caps: list[Cap],
 ) -> None:
-    current, stays = draft.current, rules.keeps_fixed_limits and draft.requests_only
+    current, stays = draft.current, draft.requests_only
     for resource, amount in amounts.items():
         if resource not in SIZED:
             continue

@@ -13,25 +13,20 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from app.core.capping import Cap, Draft, SizingRules
+from app.core.capping import Cap, Draft
 from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit, scale
 from app.model.limits import Limits
 from app.model.pods import Resources
 from app.model.quantity import ZERO, Quantity
 
-_OURS = SizingRules()
 
-
-def fit_pod_limits(
-    drafts: Sequence[Draft], limits: Limits, sidecars: Sequence[Resources], rules: SizingRules
-) -> None:
+def fit_pod_limits(drafts: Sequence[Draft], limits: Limits, sidecars: Sequence[Resources]) -> None:
     """Scale recommendations so that their sums meet the LimitRange for pods."""
-    _let_others_make_room(drafts, rules)
+    _let_others_make_room(drafts)
     words = {word: None for draft in drafts for word in draft.lists}
     for word, resource in product(words, SIZED):
-        shares = [_share(draft, word, resource, limits, rules) for draft in drafts]
-        if rules.spares_off_containers:
-            shares += [_fixed(current, resource) for current in sidecars]
+        shares = [_share(draft, word, resource, limits) for draft in drafts]
+        shares += [_fixed(current, resource) for current in sidecars]
         before = _targets(drafts, resource)
         _fit(resource, shares, limits)
         # The annotation does not tell of it, as in upstream.
@@ -39,15 +34,13 @@ def fit_pod_limits(
         _tell_changes(drafts, before, resource, by, is_noted=False)
 
 
-def _let_others_make_room(drafts: Sequence[Draft], rules: SizingRules) -> None:
+def _let_others_make_room(drafts: Sequence[Draft]) -> None:
     for draft in drafts:
         requests = draft.current.requests
         if draft.lists or draft.is_fixed or not requests:
             continue
         draft.lists["target"] = {
-            name: requests[name]
-            for name in in_order(requests)
-            if name in SIZED or not rules.spares_off_containers
+            name: requests[name] for name in in_order(requests) if name in SIZED
         }
 
 
@@ -60,7 +53,7 @@ class Share(NamedTuple):
     write: Callable[[Quantity], None] | None = None  # None: the request may not change either
 
 
-def _share(draft: Draft, word: str, resource: str, limits: Limits, rules: SizingRules) -> Share:
+def _share(draft: Draft, word: str, resource: str, limits: Limits) -> Share:
     if draft.is_fixed:
         return _fixed(draft.current, resource)
     amounts = draft.lists.get(word)
@@ -68,13 +61,11 @@ def _share(draft: Draft, word: str, resource: str, limits: Limits, rules: Sizing
     if amounts is not None:
         request = amounts.get(resource, ZERO)
         write = partial(amounts.__setitem__, resource) if resource in amounts else None
-    elif draft.lists and not rules.spares_off_containers:
-        request = ZERO  # upstream: what makes room has no bounds
     else:
         request = draft.current.request(resource) or ZERO
         write = _forget if draft.lists else None  # gives way here as it does with its target
     limit = draft.current.limit(resource)
-    keeps_limit = rules.keeps_fixed_limits and draft.requests_only and _is_some(limit)
+    keeps_limit = draft.requests_only and _is_some(limit)
     if not keeps_limit:
         before, usual = draft.current.request(resource), limits.usual(resource)
         limit = proportional_limit(resource, limit, before, request, usual).amount
@@ -146,7 +137,7 @@ def fit_pod_resources(
             for draft in drafts:
                 _keep_below(draft, word, resource, most, limits.usual(resource))
         if (wanted := pod.request(resource)) is not None:
-            shares = [_share(draft, word, resource, limits, _OURS) for draft in drafts]
+            shares = [_share(draft, word, resource, limits) for draft in drafts]
             shares += [_fixed(current, resource) for current in sidecars]
             if _sum(share.request for share in shares) > wanted:
                 _scale_requests(resource, shares, wanted)

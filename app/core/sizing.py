@@ -6,8 +6,7 @@ own limit; what stands last wins. Limits then follow in proportion. Targets and 
 same way, so that the updater compares like with like.
 
 A container whose policy says Off keeps what it has, and so does a limit under RequestsOnly;
-both still take their share of what a LimitRange allows the pod. `SizingRules` can bring back
-how the upstream autoscaler treats them.
+both still take their share of what a LimitRange allows the pod.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.capping import Cap, Draft, SizingRules, cap_container
+from app.core.capping import Cap, Draft, cap_container
 from app.core.fitting import fit_pod_limits, fit_pod_resources
 from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
 from app.model.quantity import ZERO, Quantities, Quantity
 from app.model.vpa import Vpa
-
-OURS = SizingRules()
 
 _UNLIMITED = Limits()
 
@@ -64,7 +61,6 @@ def capped(
     limits: NamespaceLimits,
     current: Mapping[str, Resources],
     *,
-    rules: SizingRules = OURS,
     with_bounds: bool = True,
 ) -> dict[str, Amounts]:
     """Return the recommendation of each container of a pod after all caps.
@@ -74,32 +70,29 @@ def capped(
         vpa: the VPA that controls it.
         limits: what the LimitRanges of its namespace ask for.
         current: what each container has now, by name.
-        rules: where to follow the upstream autoscaler.
         with_bounds: whether lower and upper bounds are wanted beside the target.
     """
     if vpa.recommendation is None:
         return {}
     drafts = [
-        _draft(container, vpa, current[container.name], rules, with_bounds=with_bounds)
+        _draft(container, vpa, current[container.name], with_bounds=with_bounds)
         for container in pod.containers
     ]
     if limits.pod is not None:
-        fit_pod_limits(drafts, limits.pod, _sidecars(pod), rules)
+        fit_pod_limits(drafts, limits.pod, _sidecars(pod))
     for draft in drafts:
-        cap_container(draft, limits.container, rules)
-    if rules.fits_pod_resources and pod.pod_resources is not None:
+        cap_container(draft, limits.container)
+    if pod.pod_resources is not None:
         usual = limits.container or _UNLIMITED
         fit_pod_resources(drafts, pod.pod_resources, usual, _sidecars(pod))
-    if rules.orders_bounds and with_bounds:
+    if with_bounds:
         _order_bounds(drafts)
     return {draft.container.name: _amounts(draft) for draft in drafts if draft.lists}
 
 
-def _draft(
-    container: Container, vpa: Vpa, current: Resources, rules: SizingRules, *, with_bounds: bool
-) -> Draft:
+def _draft(container: Container, vpa: Vpa, current: Resources, *, with_bounds: bool) -> Draft:
     policy = vpa.policy(container.name)
-    if rules.spares_off_containers and policy is not None and policy.is_off:
+    if policy is not None and policy.is_off:
         return Draft(container, current, policy, None, {}, is_fixed=True)
     found = vpa.recommended(container.name)
     if found is None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from app.core.capping import SizingRules
 from app.core.sizing import capped
 from app.model.quantity import Quantity
 from tests import make
@@ -275,14 +274,7 @@ def test_requests_only(limits: Json, has: str, expected: str) -> None:
     assert admit(pod, vpa, limits).containers[0] == expected
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        pytest.param(SizingRules(), ["500m", "-"], id="bounds leave room for others"),
-        pytest.param(SizingRules(spares_off_containers=False), ["1", "-"], id="upstream: not"),
-    ],
-)
-def test_bounds_beside_others(rules: SizingRules, expected: list[str]) -> None:
+def test_bounds_beside_others() -> None:
     """A container that makes room has no bounds, but the others' bounds count it."""
     pod = make.pod(*boxes("1 1", "1 1"))
     vpa = make.vpa(
@@ -290,8 +282,8 @@ def test_bounds_beside_others(rules: SizingRules, expected: list[str]) -> None:
     )
     limits = make.snapshot(pod_range(most="1")).of("default").limits
     current = {container.name: container.resources for container in pod.containers}
-    found = capped(pod, vpa, limits, current, rules=rules)
-    assert [str(found[name].upper_bound.get("cpu", "-")) for name in "ab"] == expected
+    found = capped(pod, vpa, limits, current)
+    assert [str(found[name].upper_bound.get("cpu", "-")) for name in "ab"] == ["500m", "-"]
 
 
 def test_bounds_far_above_max() -> None:

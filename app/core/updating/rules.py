@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from app.core.capping import SizingRules
-from app.core.sizing import OURS
-
 
 class Prove(StrEnum):
     """How a workload proves that evicting its pods helps, before more of them go."""
@@ -51,7 +48,6 @@ class UpdateRules:
     breaker_window: timedelta = timedelta(minutes=10)
     namespace: str = ""  # the only one that counts, empty for all
     ignored_namespaces: frozenset[str] = frozenset()
-    sizing: SizingRules = OURS
 
     def covers(self, namespace: str) -> bool:
         """Whether VPAs of a namespace are acted upon."""

@@ -87,7 +87,7 @@ class Shapes:
         current = {container.name: pod.current_resources(container) for container in pod.containers}
         reported = [(status.name, status.resources) for status in pod.statuses]
         bases = self.bases(pod)
-        amounts = capped(pod, self.vpa, self.limits, bases, rules=self.rules.sizing)
+        amounts = capped(pod, self.vpa, self.limits, bases)
         _let_stay(amounts, bases, current)
         pairs = pairs_of(pod, amounts, current, boosted)
         is_upscale = self.mode == UpdateMode.UPSCALE_ONLY

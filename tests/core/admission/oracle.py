@@ -84,8 +84,7 @@ class Upstream:
         self.containers: list[Json] = pod["spec"]["containers"]
         self.container_range = self._aggregate(ranges, "Container")
         self.pod_range = self._aggregate(ranges, "Pod")
-        self.mended: set[str] = set()  # whatever the sizing rules say
-        self.switched: set[str] = set()  # only where the sizing rules say so
+        self.mended: set[str] = set()
         self.notes: dict[str, list[str]] = {}
 
     # --- what is asked for
@@ -164,7 +163,7 @@ class Upstream:
             if requests and not any(entry["name"] == container["name"] for entry in found):
                 pseudo = {"lowerBound": None, "upperBound": None}
                 found.append({"name": container["name"], "target": requests} | pseudo)
-                self.switched.add("makes room")
+                self.mended.add("makes room")
         for word in ("upperBound", "target", "lowerBound"):
             for resource in BOTH:
                 self._fit(found, word, resource, limits)
@@ -253,7 +252,7 @@ class Upstream:
                 notes.append(f"{resource} capped to fit Min in container LimitRange")
             is_too_low = effective != ZERO and high < most and found[resource] > high
             if is_too_low and self.controlled(container["name"]) == "RequestsOnly":
-                self.switched.add("a ratio of a limit that stays")
+                self.mended.add("a ratio of a limit that stays")
             if high != ZERO and found[resource] > high:
                 found[resource] = high
                 notes.append(f"{resource} capped to fit Max in container LimitRange")
@@ -390,10 +389,10 @@ class Upstream:
         has_boost = "startupBoost" in policy or "startupBoost" in self.vpa["spec"]
         is_touched = has_boost if self.gate else container["name"] in capped
         if policy.get("mode") == "Off" and (is_touched or self.pod_range is not None):
-            self.switched.add("container in mode Off")
+            self.mended.add("container in mode Off")
         stays = any(limit != ZERO for limit in self.spec(container, "limits").values())
         if self.pod_range and stays and policy.get("controlledValues") == "RequestsOnly":
-            self.switched.add("a limit that stays under a LimitRange for pods")
+            self.mended.add("a limit that stays under a LimitRange for pods")
 
     def _container(
         self, index: int, container: Json, capped: dict[str, Amounts]
