@@ -81,7 +81,7 @@ def is_running(pod: Pod) -> bool:
 def budget_of(
     pods: Iterable[Pod],
     size: int,
-    rules: UpdateRules,
+    tolerance: float,
     *,
     gone: Collection[str] = (),
     disturbed: Collection[str] = (),
@@ -91,7 +91,7 @@ def budget_of(
     Args:
         pods: its live pods.
         size: how many pods the owner wants.
-        rules: for the tolerance.
+        tolerance: the share of them that may be down because of us.
         gone: uids of pods that we evicted and that still seem to be there.
         disturbed: uids of pods that we are restarting.
     """
@@ -104,7 +104,7 @@ def budget_of(
             continue
         if not is_unready(pod):
             alive += 1
-    return Budget(size, rules.eviction_tolerance, running, alive)
+    return Budget(size, tolerance, running, alive)
 
 
 def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:

@@ -52,21 +52,23 @@ class Desk:
 
     def __init__(self, group: Group, terms: Terms, ledger: Ledger) -> None:
         self.group, self.terms, self._ledger = group, terms, ledger
-        rules, memory = terms.rules, terms.memory
         gone, disturbed = set(), set()
         for pod in group.pods:
-            remembered = memory.pods.get(pod.uid)
+            remembered = terms.memory.pods.get(pod.uid)
             if remembered is not None and remembered.evicted is not None:
                 gone.add(pod.uid)
             if remembered is not None and remembered.resized is not None:
                 disturbed.add(pod.uid)
-        disturbed |= {
-            pod.uid for pod in group.pods if may_restart(pod) and resize_state(pod).is_ongoing
-        }
+            if may_restart(pod) and resize_state(pod).is_ongoing:
+                disturbed.add(pod.uid)
         self._there = [pod for pod in group.pods if pod.node and pod.uid not in gone]
         self.size: Size = configured_size(group.key, group.owner, len(group.pods))
         self.budget: Budget = budget_of(
-            group.pods, self.size.configured or 0, rules, gone=gone, disturbed=disturbed
+            group.pods,
+            self.size.configured or 0,
+            terms.rules.eviction_tolerance,
+            gone=gone,
+            disturbed=disturbed,
         )
         # Those whose fall would be news.
         self.up = tuple(
@@ -86,17 +88,16 @@ class Desk:
                 return self._unknown_owner() if self.takes_place(wish) else None
 
     def _of_resize(self, assessed: Assessment, wish: Wish) -> Why | None:
-        is_disruptive = wish.change is not None and wish.change.is_disruptive
-        if wish.unmet and is_disruptive:
+        if wish.unmet and wish.is_disruptive:
             return Reason.REQUIREMENT_NOT_MET, wish.unmet
         if wish.gives_back is not None or not assessed.pod.node:
             return None
-        may_skip = self.terms.rules.skip_disruption_budget and not is_disruptive
-        if self.size.problem:
-            return self._unknown_owner()
-        if not may_skip and (few := self._too_few(assessed.vpa)):
-            return few
-        return self._rollout(assessed) if is_disruptive else None
+        found = self._unknown_owner()
+        if wish.is_disruptive or not self.terms.rules.skip_disruption_budget:
+            found = found or self._too_few(assessed.vpa)
+        if wish.is_disruptive:
+            found = found or self._rollout(assessed)
+        return found
 
     def _of_eviction(self, assessed: Assessment, wish: Wish) -> Why | None:
         if wish.unmet:
@@ -221,13 +222,14 @@ class Desk:
 
     def takes_place(self, wish: Wish) -> bool:
         """Whether a wish takes a place in the budget."""
-        is_disruptive = wish.change is not None and wish.change.is_disruptive
-        if wish.action is Action.UNBOOST:
-            return is_disruptive
-        if wish.is_free:
-            return False
-        skips = wish.action is Action.RESIZE and self.terms.rules.skip_disruption_budget
-        return is_disruptive or not skips
+        match wish.action:
+            case Action.EVICT:
+                skips_budget = False
+            case Action.RESIZE:
+                skips_budget = self.terms.rules.skip_disruption_budget
+            case _:
+                skips_budget = True
+        return not wish.is_free and (wish.is_disruptive or not skips_budget)
 
 
 def _allows_none(guards: tuple[DisruptionBudget, ...]) -> Why:

@@ -86,7 +86,7 @@ class _Planner:
     ) -> None:
         self.namespace, self.view, self.looked_up = namespace, view, looked_up
         self.terms, self.ledger, self.nodes = scene.terms, scene.ledger, scene.nodes
-        self.matcher = Matcher(namespace, view, looked_up, scene.terms)
+        self.matcher = Matcher(namespace, view, looked_up, scene.terms.gates)
         self.old: NamespacePlan | None = None
         self.only: frozenset[str] | None = None  # names of the pods to decide about, None for all
         self.decisions: list[Decision] = []
@@ -103,15 +103,15 @@ class _Planner:
         assessed: list[Assessment] = []
         only = self.only
         wanted = owned.pods if only is None else [pod for pod in owned.pods if pod.name in only]
-        for pod, match, vpa in self.matcher.matches(wanted):
+        for pod, match in self.matcher.matches(wanted):
+            vpa = match.vpa
             if vpa is None:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
                     self.decisions.append(_unselected(pod, match.message))
                 continue
             found = shapes.get(vpa.name)
             if found is None:
-                found = self._shapes(vpa, owner)
-                shapes[vpa.name] = found
+                found = shapes[vpa.name] = self._shapes(vpa, owner)
             assessed.append(self._assessed(pod, found))
             if is_live(pod):
                 self.controlled[vpa.name] += 1

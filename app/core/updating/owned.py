@@ -12,8 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from app.core.matching import Match, MatchReason, Unknown, match_pod, selects
-from app.core.updating.wishes import Terms
-from app.model.gates import Gate
+from app.model.gates import Gate, Gates
 from app.model.kinds import ObjectKey
 from app.model.lookups import LookedUp, Lookup
 from app.model.pods import Pod
@@ -82,34 +81,28 @@ class Matcher:
     """Matches the pods of one namespace, and notes what is missing or claimed twice."""
 
     def __init__(
-        self, namespace: str, view: NamespaceView, looked_up: LookedUp, terms: Terms
+        self, namespace: str, view: NamespaceView, looked_up: LookedUp, gates: Gates
     ) -> None:
         self._namespace, self._view, self._looked_up = namespace, view, looked_up
-        self._terms = terms
+        self._boosts = Gate.CPU_STARTUP_BOOST in gates
         self.lookups: dict[Lookup, None] = {}
         self.overlaps: dict[Overlap, None] = {}
 
-    def matches(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Match, Vpa | None]]:
-        """Yield the pods of one owner that a VPA may control, each with the one that does."""
+    def matches(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Match]]:
+        """Yield the pods of one owner that a VPA may control, each with how it was matched."""
         alike: _Alike | None = None
         for pod in pods:
             if alike is not None and alike.fits(pod):
-                yield pod, alike.match, alike.vpa
+                yield pod, alike.match
                 continue
-            match = match_pod(
-                pod,
-                self._view,
-                self._looked_up,
-                boosts=Gate.CPU_STARTUP_BOOST in self._terms.gates,
-                with_off=True,
-            )
+            match = match_pod(pod, self._view, self._looked_up, boosts=self._boosts, with_off=True)
             if isinstance(match, Unknown):
                 self.lookups[match.lookup] = None
                 return
             if match.reason not in _OF_ONE_POD:
                 return
             self._note_overlaps(match)
-            yield pod, match, match.vpa
+            yield pod, match
             if alike is None and match.owner is not None and match.vpa is not None:
                 is_alone = len(self._view.rivals(match.owner.key)) == 1
                 alike = _Alike(match, match.owner, match.vpa) if is_alone else None

@@ -24,12 +24,8 @@ def first_unmet(
 def _meets(pair: Pair, requirement: EvictionRequirement) -> bool:
     if pair.resource not in map(str.lower, requirement.resources):
         return False
-    request = pair.current.milli if pair.current is not None else 0
-    return _compares(pair.target.milli, request, requirement.change)
-
-
-def _compares(target: int, request: int, change: str) -> bool:
-    match change:
+    target, request = pair.target.milli, pair.current.milli if pair.current is not None else 0
+    match requirement.change:
         case ChangeRequirement.HIGHER:
             return target > request
         case ChangeRequirement.LOWER:

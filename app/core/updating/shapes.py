@@ -116,7 +116,14 @@ class Shapes:
 
     def template(self, pod: Pod) -> dict[str, Resources]:
         """Return what the template says of each container, empty unless the pod is made from it."""
-        return _template_of(pod, self.owner)
+        owner = self.owner
+        if owner is None or owner.key.kind == "DaemonSet":
+            return {}
+        rollout = owner.rollout if owner.key.kind == "StatefulSet" else None
+        revision = rollout.update_revision if rollout is not None else ""
+        if revision and pod.labels.get("controller-revision-hash") != revision:
+            return {}
+        return {container.name: container.resources for container in owner.template}
 
     def _base(self, container: Container, template: Resources | None) -> Resources:
         has = container.resources
@@ -170,16 +177,6 @@ def _let_stay(
         }
         stays = {resource: amount for resource, amount in target.items() if amount is not None}
         amounts[name] = replace(found, target=stays)
-
-
-def _template_of(pod: Pod, owner: Workload | None) -> dict[str, Resources]:
-    if owner is None or owner.key.kind == "DaemonSet":
-        return {}
-    rollout = owner.rollout if owner.key.kind == "StatefulSet" else None
-    revision = rollout.update_revision if rollout is not None else ""
-    if revision and pod.labels.get("controller-revision-hash") != revision:
-        return {}
-    return {container.name: container.resources for container in owner.template}
 
 
 def _set(amounts: dict[str, Quantity], resource: str, amount: Quantity | None) -> None:

@@ -49,6 +49,11 @@ class Wish:
     gives_back: Reason | None = None  # a resize that takes back a wish, and why
     otherwise: PodChange | None = None  # of an eviction: what is taken back if it may not be
 
+    @property
+    def is_disruptive(self) -> bool:
+        """Whether a change restarts a container."""
+        return self.change is not None and self.change.is_disruptive
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:

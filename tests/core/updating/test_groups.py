@@ -111,7 +111,7 @@ def test_who_is_up() -> None:
     """Running is by phase, alive by readiness; a pod that says nothing of it is alive."""
     silent = read(running() | {"status": {"phase": "Running"}})
     pods = [*map(read, several(POD, 3)), read(UNREADY), read(pending(POD)), silent]
-    found = budget_of(pods, 6, OURS)
+    found = budget_of(pods, 6, 0.5)
     assert (found.running, found.alive) == (5, 4)
     assert is_unready(read(UNREADY))
     assert not is_unready(silent)
@@ -120,7 +120,7 @@ def test_who_is_up() -> None:
 def test_own_actions_count_before_they_are_seen() -> None:
     """Pods that we evicted or restart are not up, whatever the watch still shows."""
     pods = [read(pod) for pod in several(POD, 4)]
-    found = budget_of(pods, 4, OURS, gone={"uid-web-0"}, disturbed={"uid-web-0", "uid-web-1"})
+    found = budget_of(pods, 4, 0.5, gone={"uid-web-0"}, disturbed={"uid-web-0", "uid-web-1"})
     assert (found.running, found.alive) == (3, 2)
 
 
