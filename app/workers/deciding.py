@@ -52,8 +52,8 @@ class Decider:
     """Decides; for one thread."""
 
     def __init__(self, rules: UpdateRules, gates: Gates, owners: Owners, clock: Clock) -> None:
-        self.rules = rules
-        self.gates = gates
+        self._rules = rules
+        self._gates = gates
         self._owners = owners
         self._clock = clock
         self._needed = _Needed()
@@ -94,7 +94,7 @@ class Decider:
         """Return the plan, without the namespaces of which none can be made."""
         while True:
             try:
-                return plan(snapshot, self.rules, self.gates, memory, now, around)
+                return plan(snapshot, self._rules, self._gates, memory, now, around)
             except Unplannable as error:
                 log.exception("namespace left out", extra={"namespace": error.namespace})
                 around = replace(around, without=around.without | {error.namespace})

@@ -15,7 +15,7 @@ from app.core.updating.decisions import Action, Reason
 from app.core.updating.in_place import in_place
 from app.core.updating.memory import NOTHING
 from app.core.updating.modes import IN_PLACE_MODES
-from app.core.updating.need import Need, Priority, Trigger, need, percent, trigger
+from app.core.updating.need import Need, Priority, Trigger, need, percent
 from app.core.updating.oom import QuickOom, quick_oom
 from app.core.updating.patching import last_updated
 from app.core.updating.requirements import first_unmet, told
@@ -23,7 +23,7 @@ from app.core.updating.resize_wishes import REASONS, Urge, assessment, evict, wa
 from app.core.updating.resizing import ResizeState, is_stuck, resize_state
 from app.core.updating.shapes import Shape, Shapes
 from app.core.updating.unboost import boosted_containers
-from app.core.updating.under_way import leftover, resizing_since
+from app.core.updating.under_way import dated, leftover
 from app.core.updating.wishes import Assessment, Case, Terms
 from app.model.gates import Gate
 from app.model.pods import Pod
@@ -128,9 +128,7 @@ def _by_eviction(case: Case, urge: Urge) -> Assessment:
     base = assessment(case, urge)
     wish = evict(case, urge, urge.message)
     if urge.state.is_ongoing and not wish.is_free:
-        since = resizing_since(case, urge.state)
-        if since is None:
-            base, since = replace(base, resizing_since=case.terms.now), case.terms.now
+        base, since = dated(case, urge.state, base)
         if not is_stuck(urge.state, since, case.rules, case.terms.now):
             return waiting(base, REASONS[urge.state.stage], f"a resize is {urge.state.stage}")
     return replace(base, wish=wish)
@@ -151,7 +149,7 @@ def _unscheduled(case: Case, shape: Shape) -> Assessment:
         pair.is_controlled and pair.current is not None and pair.target < pair.current
         for pair in numbers.pairs
     )
-    found = trigger(numbers)
+    found = shape.trigger
     is_worth_it = found.difference >= rules.update_threshold or (
         found.is_outside and found.difference >= rules.least_difference
     )

@@ -35,7 +35,7 @@ class Need:
     until: datetime | None = None  # when the answer may change without any event
 
 
-def trigger(numbers: Numbers, *, upscale_only: bool = False) -> Trigger:
+def trigger(numbers: Numbers, *, upscale_only: bool) -> Trigger:
     """Return what decides whether a pod needs an update."""
     if upscale_only:
         return Trigger(numbers.rise, numbers.rises_outside)

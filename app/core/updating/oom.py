@@ -47,15 +47,11 @@ def quick_oom(
     """Return the latest quick kill that counts now."""
     found: QuickOom | None = None
     for status in pod.statuses:
-        if status.last_terminated is None and status.terminated is None:
-            continue
         for end in (status.last_terminated, status.terminated):
-            if end is None or end.reason != _KILLED:
+            if end is None or end.reason != _KILLED or _is_answered(end, status, pod, now):
                 continue
             until = _counts_until(end, vpa, rules, gates)
             if until is None or now >= until or not _takes_part(status.name, pod, vpa):
-                continue
-            if _is_answered(end, status, pod, now):
                 continue
             if found is None or until > found.until:
                 found = QuickOom(status.name, until)

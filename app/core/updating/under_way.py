@@ -40,9 +40,8 @@ _PATIENT: Final = (Stage.DEFERRED, Stage.FAILING)  # taken back only after a whi
 
 def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
     """Assess a pod that is in a resize."""
-    since, state, now = resizing_since(case, urge.state), urge.state, case.terms.now
-    if since is None:
-        base, since = replace(base, resizing_since=now), now
+    state = urge.state
+    base, since = dated(case, state, base)
     if _may_be_replaced(case, state) and _asks_for_something_else(case, urge.shape):
         found = fresh(case, urge, base, changes_of(case, urge.shape))
         if found.wish is not None and found.wish.action is Action.RESIZE:
@@ -55,17 +54,18 @@ def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
         if back is None:
             return waiting(base, REASONS[state.stage], message)
         return _given_back(urge, base, back)
-    if not is_stuck(state, since, case.rules, now):
+    if not is_stuck(state, since, case.rules, case.terms.now):
         return waiting(base, REASONS[state.stage], message)
     return replace(base, wish=evict(case, urge, message, back))
 
 
-def resizing_since(case: Case, state: ResizeState) -> datetime | None:
-    """Return since when a pod is in its resize, None if nothing tells."""
+def dated(case: Case, state: ResizeState, base: Assessment) -> tuple[Assessment, datetime]:
+    """Return since when a pod is in its resize; if nothing tells, it is now, to be remembered."""
     now = case.terms.now
     told = (last_updated(case.pod, now), believed(state.since, now))
-    known = [moment for moment in told if moment is not None]
-    return max(known) if known else case.remembered.resizing_since
+    since = max((moment for moment in told if moment is not None), default=None)
+    since = since or case.remembered.resizing_since
+    return (base, since) if since is not None else (replace(base, resizing_since=now), now)
 
 
 def _may_be_replaced(case: Case, state: ResizeState) -> bool:
@@ -158,10 +158,7 @@ def leftover(case: Case, urge: Urge, quiet: Assessment) -> Assessment:
         urge: what would be asked for.
         quiet: what holds for a pod in no resize.
     """
-    base, now = assessment(case, urge), case.terms.now
-    since = resizing_since(case, urge.state)
-    if since is None:
-        base, since = replace(base, resizing_since=now), now
+    base, since = dated(case, urge.state, assessment(case, urge))
     if case.remembered.resized is None and urge.state.stage is not Stage.UNDER_WAY:
         may_be_replaced = _may_be_replaced(case, urge.state)
         if may_be_replaced and (changes := changes_of(case, urge.shape)):
