@@ -45,16 +45,11 @@ def has_marks(pod: Pod) -> bool:
 
 def is_ordinary(case: Case) -> bool:
     """Whether a marked pod is updated like any other, although it is boosted."""
-    if _was_tried(case):
+    pod, vpa, now = case.pod, case.vpa, case.terms.now
+    was_tried = case.remembered.unboosted is not None or pending_containers(pod)
+    if was_tried or due_containers(pod, vpa, now):
         return False
-    if due_containers(case.pod, case.vpa, case.terms.now):
-        return False
-    found = quick_oom(case.pod, case.vpa, case.rules, case.terms.gates, case.terms.now)
-    return found is not None
-
-
-def _was_tried(case: Case) -> bool:
-    return case.remembered.unboosted is not None or bool(pending_containers(case.pod))
+    return quick_oom(pod, vpa, case.rules, case.terms.gates, now) is not None
 
 
 def boosted(case: Case) -> Assessment:

@@ -100,10 +100,7 @@ def budget_of(
         if pod.uid in gone or not is_running(pod):
             continue
         running += 1
-        if pod.uid in disturbed:
-            continue
-        if not is_unready(pod):
-            alive += 1
+        alive += pod.uid not in disturbed and not is_unready(pod)
     return Budget(size, tolerance, running, alive)
 
 

@@ -157,9 +157,8 @@ def _cpu_without_boost(
     original = original_resources(pod, name)
     base = original if original is not None else shapes.bases(pod)[name]
     policy = vpa.policy(name)
-    is_off = vpa.is_off or (policy is not None and policy.is_off)
     capped = amounts.get(name)
-    if not is_off and capped is not None and capped.is_own and CPU in capped.target:
+    if not vpa.is_off and capped is not None and capped.is_own and CPU in capped.target:
         target = capped.target[CPU]
         if policy is not None and policy.requests_only:
             return Sizes({CPU: target}, {}, ())
@@ -190,17 +189,9 @@ def unboosting(pod: Pod, due: frozenset[str], back: Return, now: datetime) -> Po
 
 def finished(pod: Pod, containers: frozenset[str]) -> PodChange:
     """Return the change that takes the marks away, once the kubelet reports the smaller size."""
-    return PodChange((), tuple(_without(pod, containers)))
-
-
-def _without(pod: Pod, containers: frozenset[str]) -> list[tuple[str, str | None]]:
     present = pod.annotations or {}
-    return [
-        (prefix + name, None)
-        for name in sorted(containers)
-        for prefix in (BOOST_ANNOTATION, MARK)
-        if prefix + name in present
-    ]
+    marks = (prefix + name for name in sorted(containers) for prefix in (BOOST_ANNOTATION, MARK))
+    return PodChange((), tuple((mark, None) for mark in marks if mark in present))
 
 
 def after_refusal(change: PodChange) -> PodChange:
