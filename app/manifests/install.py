@@ -93,7 +93,6 @@ DOCUMENTS: Final[Mapping[str, Callable[[], str]]] = {
 def files() -> Mapping[str, str]:
     """Return what is generated, by its path in the repository."""
     return {
-        "deploy/crd.yaml": crd.text(),
         "deploy/base/crd/crd.yaml": crd.text(),
         **{f"deploy/base/{name}/{name}.yaml": program(name) for name in PROGRAMS},
         "deploy/components/prove-by-trial/trials.yaml": option("trials"),

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.manifests.checkpoint_schema import checkpoint
+from tests.manifests.definitions import CHECKPOINT as SCHEMA
 from tests.manifests.structural import facts, problems
-
-SCHEMA = checkpoint()
 
 
 def test_constraints() -> None:

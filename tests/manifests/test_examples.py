@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.manifests.vpa_schema import vpa_v1
+from tests.manifests.definitions import VPA as V1
 from tests.manifests.structural import problems
 
-V1 = vpa_v1()
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 
 

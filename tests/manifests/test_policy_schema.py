@@ -1,18 +1,24 @@
-"""The form of durations and the rules of a boost."""
+"""Durations, quantities and the rules of a boost are those of the webhook."""
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.manifests.policy_schema import DURATION_PATTERN
-from app.manifests.schema import string
+from app.core.admission.allowance import Allowance
+from app.core.admission.check_boost import boost_findings
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
+from app.model.vpa import BoostType, read_vpa
+from app.ports import Json
+from app.sandbox.cel import compile_cel
+from tests.manifests.definitions import CPU_BOOST
 from tests.manifests.structural import problems
 
-SCHEMA = string("", pattern=DURATION_PATTERN)
+DURATION = CPU_BOOST["properties"]["duration"]
+QUANTITY = CPU_BOOST["properties"]["quantity"]
 PARTS = [
     "0",
     "1",
@@ -71,7 +77,7 @@ PARTS = [
 )
 def test_duration(text: str, accepted: bool) -> None:
     """Durations have the form Go reads, without a minus sign."""
-    assert (not problems(SCHEMA, text)) == accepted
+    assert (not problems(DURATION, text)) == accepted
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
@@ -82,4 +88,44 @@ def test_duration_as_the_webhook_reads_it(text: str) -> None:
     except BadObject:
         readable = False
 
-    assert (not problems(SCHEMA, text)) == readable
+    assert (not problems(DURATION, text)) == readable
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        pytest.param("100m", True, id="millis"),
+        pytest.param("187500u", True, id="micros"),
+        pytest.param("1.5", True, id="a fraction"),
+        pytest.param(".5Gi", True, id="a bare fraction"),
+        pytest.param("1e3", True, id="an exponent"),
+        pytest.param("-1", True, id="a negative number, which is left to the webhook"),
+        pytest.param("", False, id="nothing"),
+        pytest.param("1 Gi", False, id="a blank"),
+        pytest.param("1mi", False, id="a suffix that is none"),
+        pytest.param("not-a-number", False, id="words"),
+    ],
+)
+def test_quantity(text: str, accepted: bool) -> None:
+    """The quantity pattern takes what Kubernetes takes."""
+    assert (not problems(QUANTITY, text)) == accepted
+
+
+def boosts() -> list[Json]:
+    """Return a boost for each choice of the fields that the rules tell apart."""
+    fields = ({"factor": 2}, {"quantity": "1"}, {"duration": "1s"}, {"durationSeconds": 1})
+    return [
+        {"type": kind.value} | {key: value for part in parts for key, value in part.items()}
+        for kind in BoostType
+        for parts in product(*(({}, field) for field in fields))
+    ]
+
+
+@pytest.mark.parametrize("cpu", boosts(), ids=lambda cpu: " ".join(map(str, cpu.values())))
+def test_rules_as_the_webhook_has_them(cpu: Json) -> None:
+    """The rules in CEL refuse exactly those boosts that the webhook refuses."""
+    rules = [compile_cel(each["rule"]) for each in CPU_BOOST["x-kubernetes-validations"]]
+    vpa = read_vpa({"spec": {"startupBoost": {"cpu": cpu}}})
+    refused = list(boost_findings(vpa.startup_boost, "spec", Allowance(startup_boost=True)))
+
+    assert all(rule({"self": cpu}) for rule in rules) == (not refused)

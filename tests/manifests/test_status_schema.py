@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.manifests.status_schema import vpa_status
+from tests.manifests.definitions import VPA
 from tests.manifests.structural import problems
 
-STATUS = vpa_status()
+STATUS = VPA["properties"]["status"]
 
 
 def condition(**fields: object) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """The constraints of a VerticalPodAutoscaler, one table per kind."""
 
-from app.manifests.vpa_schema import vpa_v1, vpa_v1beta2
+from enum import StrEnum
+
+from app.model.vpa import BoostType, ChangeRequirement, ControlledValues, ScalingMode, UpdateMode
+from tests.manifests.definitions import VPA as V1
+from tests.manifests.definitions import VPA_V1BETA2 as V1BETA2
 from tests.manifests.structural import facts, fields
 
-V1 = vpa_v1()
-V1BETA2 = vpa_v1beta2()
 POLICY = "spec.resourcePolicy.containerPolicies[]"
 CONDITION = "status.conditions[]"
 
@@ -26,26 +28,29 @@ def test_required_fields() -> None:
 
 
 def test_words() -> None:
-    """Closed sets of words; resource names are open, for objects that are older than this."""
-    assert {path: set(words) for path, words in facts(V1, "enum").items()} == {
-        "spec.updatePolicy.updateMode": {
-            "Off",
-            "Initial",
-            "Recreate",
-            "Auto",
-            "InPlaceOrRecreate",
-            "InPlace",
-            "UpscaleOnly",
-        },
-        "spec.updatePolicy.evictionRequirements[].changeRequirement": {
-            "TargetHigherThanRequests",
-            "TargetLowerThanRequests",
-        },
-        f"{POLICY}.mode": {"Auto", "Off"},
-        f"{POLICY}.controlledValues": {"RequestsAndLimits", "RequestsOnly"},
-        f"{POLICY}.startupBoost.cpu.type": {"Factor", "Quantity"},
-        "spec.startupBoost.cpu.type": {"Factor", "Quantity"},
+    """Closed sets are the model's; resource names are open, for objects older than this."""
+    wanted: dict[str, type[StrEnum]] = {
+        "spec.updatePolicy.updateMode": UpdateMode,
+        "spec.updatePolicy.evictionRequirements[].changeRequirement": ChangeRequirement,
+        f"{POLICY}.mode": ScalingMode,
+        f"{POLICY}.controlledValues": ControlledValues,
+        f"{POLICY}.startupBoost.cpu.type": BoostType,
+        "spec.startupBoost.cpu.type": BoostType,
     }
+    assert {path: set(words) for path, words in facts(V1, "enum").items()} == {
+        path: set(words) for path, words in wanted.items()
+    }
+
+
+def test_words_are_explained() -> None:
+    """Wherever a field takes one of several words, its description has a line on each."""
+    descriptions = facts(V1, "description")
+    assert [
+        (path, word)
+        for path, words in facts(V1, "enum").items()
+        for word in words
+        if f"\n- {word}: " not in descriptions[path]
+    ] == []
 
 
 def test_numbers() -> None:
