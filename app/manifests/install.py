@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from app.manifests import chart, crd, monitoring
+from app.manifests import chart, crd
 from app.manifests.programs import Program, metadata, roles
 from app.manifests.rendering import printed_by, render
 from app.manifests.rights import OPTIONS, RIGHTS
@@ -99,7 +99,6 @@ def files() -> Mapping[str, str]:
         "deploy/components/external-metrics/rights.yaml": option("external-metrics"),
         "deploy/chart/files/crd.yaml": crd.text(),
         "deploy/chart/templates/_generated.tpl": chart.templates(),
-        **monitoring.files(PROGRAMS.values()),
         "docs/metrics.md": metrics_page(),
         "docs/rights.md": rights_page(),
     }

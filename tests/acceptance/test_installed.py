@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.adapters.certificates import issue
-from app.manifests.alerts import ALERTS
-from app.manifests.dashboards import FLEET, WORKLOAD
 from app.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import (
     CHECKPOINTS,
@@ -41,7 +39,16 @@ from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kus
 from tests.cluster.api import SERVICE_ACCOUNTS, Json
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
-from tests.manifests.test_monitoring import SERIES, SUFFIXES, THEIRS, expressions
+from tests.manifests.monitored import (
+    ALERTS,
+    FLEET,
+    SERIES,
+    SUFFIXES,
+    THEIRS,
+    WORKLOAD,
+    expressions,
+    panels,
+)
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -126,12 +133,12 @@ def test_metrics_are_published(installed: Installed) -> None:
     published = {
         line.split()[2] for page in pages for line in page.splitlines() if line[:7] == "# TYPE "
     }
-    queries = [*expressions(FLEET), *expressions(WORKLOAD), *(each.expression for each in ALERTS)]
+    queries = [*expressions(FLEET), *expressions(WORKLOAD), *(each["expr"] for each in ALERTS)]
     wanted = {name for query in queries for name in SERIES.findall(query)}
     lacking = {
         name
         for name in wanted
-        if not {name.removesuffix(suffix) for suffix in SUFFIXES} & (published | THEIRS)
+        if not {name.removesuffix(suffix) for suffix in SUFFIXES} & (published | set(THEIRS))
     }
     assert wanted
     assert lacking == set()
@@ -152,11 +159,10 @@ def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs:
 
         def are_empty() -> set[str]:
             return {
-                panel.title
+                title
                 for page in (FLEET, WORKLOAD)
-                for row in page.rows
-                for panel in row.panels
-                if not any(found.series(filled(query.expression)) for query in panel.queries)
+                for title, queries in panels(page)
+                if not any(found.series(filled(query)) for query in queries)
             }
 
         def look() -> bool:

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.manifests.alerts import ALERTS, Alert
-from app.manifests.dashboards import FLEET, WORKLOAD
+from app.ports import Json
+from tests.manifests.monitored import ALERTS, DEPLOY, FLEET, RULES, WORKLOAD, panels
 
 PROMTOOL = shutil.which("promtool")
-RULES = Path(__file__).parents[2] / "deploy/chart/files/alerts.yaml"
 MINUTES = 120
 Series = Mapping[str, str]  # values as promtool writes them
 
@@ -100,17 +99,17 @@ def test_rules_load() -> None:
     assert f"{len(ALERTS)} rules found" in promtool("check", "rules", str(RULES))
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_alerts_fire(alert: Alert, tmp_path: Path) -> None:
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_alerts_fire(alert: Json, tmp_path: Path) -> None:
     """An alert fires for what it is about, after its time, and for nothing else."""
-    fires, quiet = CASES[alert.name]
+    fires, quiet = CASES[alert["alert"]]
     _try([_case(fires, alert, [MINUTES]), _case(quiet, alert, []), _case({}, alert, [])], tmp_path)
 
 
 @pytest.mark.parametrize("process", ["recommender", "updater"])
 def test_who_is_gone_is_missed(process: str, tmp_path: Path) -> None:
     """A process that tells nothing any more, or starts again and again, finishes no round."""
-    alert = next(one for one in ALERTS if one.name == f"Plumbline{process.title()}Behind")
+    alert = next(one for one in ALERTS if one["alert"] == f"Plumbline{process.title()}Behind")
     rounds = f'vpa_{process}_execution_latency_seconds_count{{step="total"}}'
     alive = {'up{pod="a"}': "1x120"}
     _try([_case({rounds: "0+1x30 _x90", **alive}, alert, [MINUTES])], tmp_path)
@@ -125,29 +124,28 @@ def _try(cases: list[dict[str, object]], folder: Path) -> None:
     promtool("test", "rules", str(file))
 
 
-def _case(series: Series, alert: Alert, firing_at: list[int]) -> dict[str, object]:
-    told = alert.rule()
-    labels = dict(told["labels"])
-    if "by (resource)" in alert.expression:
+def _case(series: Series, alert: Json, firing_at: list[int]) -> dict[str, object]:
+    labels = dict(alert["labels"])
+    if "by (resource)" in alert["expr"]:
         labels["resource"] = "pods"
     notes = {
         name: text.replace("{{ $labels.resource }}", "pods")
-        for name, text in told["annotations"].items()
+        for name, text in alert["annotations"].items()
     }
     expected = [{"exp_labels": labels, "exp_annotations": notes}] if firing_at else []
     return {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "alert_rule_test": [
-            {"eval_time": f"{MINUTES}m", "alertname": alert.name, "exp_alerts": expected}
+            {"eval_time": f"{MINUTES}m", "alertname": alert["alert"], "exp_alerts": expected}
         ],
     }
 
 
 def test_panels_are_queries(tmp_path: Path) -> None:
     """Every query of a panel is PromQL: as a recording rule Prometheus takes each."""
-    panels = [panel for page in (FLEET, WORKLOAD) for row in page.rows for panel in row.panels]
-    queries = [query.expression for panel in panels for query in panel.queries]
+    found = [*panels(FLEET), *panels(WORKLOAD)]
+    queries = [query for _, expressions in found for query in expressions]
     rules = [
         {"record": f"panel:{number}", "expr": text.replace("$__rate_interval", "5m")}
         for number, text in enumerate(queries)
@@ -173,7 +171,7 @@ def test_what_the_page_says_to_scrape(tmp_path: Path) -> None:
 
     Debian's does not know how to find pods, so that is left out.
     """
-    page = (RULES.parents[3] / "docs/installing.md").read_text(encoding="utf-8")
+    page = (DEPLOY.parent / "docs/installing.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", page, re.DOTALL)
     told = yaml.safe_load(block)
     for job in told["scrape_configs"]:
