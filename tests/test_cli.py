@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from app.cli import VERBS
-from app.manifests.install import DOCUMENTS
+from app.manifests import documents
 from tests import make
 from tests.make import Json
 
@@ -269,11 +269,13 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             id="a file that cannot be read",
         ),
         pytest.param(
-            ["manifests"], "usage: plumbline manifests " + "|".join(DOCUMENTS), id="no document"
+            ["manifests"],
+            "usage: plumbline manifests " + "|".join(documents.NAMES),
+            id="no document",
         ),
         pytest.param(
             ["manifests", "crds"],
-            "usage: plumbline manifests " + "|".join(DOCUMENTS),
+            "usage: plumbline manifests " + "|".join(documents.NAMES),
             id="no such document",
         ),
         pytest.param(

@@ -86,10 +86,10 @@ def completion(words: Arguments, environment: Environment) -> int:
         return 0
     if len(settings.shells) != 1 or settings.shells[0] not in tuple(Shell):
         raise BadSetting(f"usage: {program_name()} completion {'|'.join(Shell)}")
-    from app.manifests.install import DOCUMENTS  # the other verbs start faster without it
+    from app.manifests import documents  # the other verbs start faster without it
 
     known: Mapping[str, Iterable[str]]
-    known = {"manifests": DOCUMENTS, "completion": Shell, "explain": ("pod/", "vpa/")}
+    known = {"manifests": documents.NAMES, "completion": Shell, "explain": ("pod/", "vpa/")}
     verbs = tuple(
         Verb(name, summary(name), kind, tuple(known.get(name, ())))
         for name, (kind, _) in PURPOSES.items()

@@ -139,15 +139,15 @@ def plan(words: Arguments, environment: Environment) -> int:
 
 def manifests(words: Arguments, environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
-    from app.manifests.install import DOCUMENTS  # the other verbs start faster without it
+    from app.manifests import documents  # the other verbs start faster without it
 
     settings = settings_of(ManifestsSettings, "manifests", words, environment)
     if settings is None:
-        print(f"\nDocuments: {', '.join(DOCUMENTS)}")
+        print(f"\nDocuments: {', '.join(documents.NAMES)}")
         return 0
-    if len(settings.names) != 1 or settings.names[0] not in DOCUMENTS:
-        raise BadSetting(f"usage: {program_name()} manifests {'|'.join(DOCUMENTS)}")
-    text = DOCUMENTS[settings.names[0]]()
+    if len(settings.names) != 1 or settings.names[0] not in documents.NAMES:
+        raise BadSetting(f"usage: {program_name()} manifests {'|'.join(documents.NAMES)}")
+    text = documents.text(settings.names[0])
     if settings.printing.output is Output.YAML:
         print(text, end="")
         return 0

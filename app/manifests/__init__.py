@@ -1,1 +1,1 @@
-"""Documents that are applied to a cluster, built from the code."""
+"""What is applied to a cluster, as files, and the rights that our processes need there."""

@@ -1,7 +1,7 @@
 """What each process may do in a cluster, and what it needs that for.
 
-Strategy: one table. The roles in the manifests are made of it, the chart and the acceptance tests
-are compared with it, and docs/rights.md shows it to whoever must approve it.
+Strategy: one table, with which the roles of the manifests and of the chart, what processes ask a
+real API server for, and docs/rights.md are compared.
 """
 
 from __future__ import annotations
@@ -218,41 +218,3 @@ OPTIONS: Final = {
 def rules(rights: Sequence[Right], reach: Reach) -> list[Json]:
     """Return the rules of a role."""
     return [right.rule() for right in rights if right.reach is reach]
-
-
-HEADER: Final = """\
-# Rights
-
-What each process may do, and what for: the roles of the manifests and of the chart, rule by
-rule. A rule that names objects holds for these only.
-"""
-
-
-def page() -> str:
-    """Return docs/rights.md."""
-    parts = [HEADER]
-    beside = {
-        f"{option.component} with {option.flag}, beside the above": (option.right,)
-        for option in OPTIONS.values()
-    }
-    for name, rights in {**RIGHTS, **beside}.items():
-        parts.append(
-            f"\n## {name}\n\n| Verbs | Resources | Where | What for |\n|---|---|---|---|\n"
-        )
-        parts += [_row(right) for right in rights]
-    return "".join(parts)
-
-
-def _row(right: Right) -> str:
-    names = " and ".join(map(_code, right.names))
-    where = f"{right.reach}, {names}" if names else right.reach
-    group = f" of {_code(right.group)}" if right.group else ""
-    resources = ", ".join(map(_code, right.resources))
-    why = right.why
-    why += f"; only with {_code(right.only_with)}" if right.only_with else ""
-    why += f"; not with {_code(right.not_with)}" if right.not_with else ""
-    return f"| {', '.join(right.verbs)} | {resources}{group} | {where} | {why} |\n"
-
-
-def _code(text: str) -> str:
-    return f"`{text}`"

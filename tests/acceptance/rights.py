@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
-import yaml
-
-from app.manifests.install import PROGRAMS, program
+from app.manifests.documents import PROCESSES, objects
 from tests.cluster.api import Api, Json
 
 NAMESPACE: Final = "kube-system"
@@ -22,15 +19,16 @@ _KINDS: Final = {
 _TOKEN_SECONDS: Final = 7200
 
 
-@cache
-def _documents(verb: str) -> tuple[Json, ...]:
-    return tuple(yaml.safe_load_all(program(verb)))
-
-
 def rights() -> Iterator[Json]:
     """Yield what is shipped about who may do what."""
-    for verb in PROGRAMS:
-        yield from (item for item in _documents(verb) if item["kind"] in _KINDS)
+    for verb in PROCESSES:
+        yield from (item for item in objects(verb) if item["kind"] in _KINDS)
+
+
+def _account(verb: str) -> str:
+    """Return the name of a process's account."""
+    (found,) = (item for item in objects(verb) if item["kind"] == "ServiceAccount")
+    return str(found["metadata"]["name"])
 
 
 def prepare(admin: Api) -> None:
@@ -42,7 +40,7 @@ def prepare(admin: Api) -> None:
 def account_token(admin: Api, verb: str) -> str:
     """Return a token of a process's account, as its pod would get one."""
     body = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{PROGRAMS[verb].name}/token"
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{_account(verb)}/token"
     token: str = admin.call("POST", path, body).body["status"]["token"]
     return token
 
@@ -57,7 +55,7 @@ def allow_leases(admin: Api, verb: str, namespace: str) -> None:
     rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
     admin.create({**role, "kind": "Role", "rules": [rule]})
     reference = {"apiGroup": group, "kind": "Role", "name": "leases"}
-    account = {"kind": "ServiceAccount", "name": PROGRAMS[verb].name, "namespace": NAMESPACE}
+    account = {"kind": "ServiceAccount", "name": _account(verb), "namespace": NAMESPACE}
     admin.create(
         {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [account]},
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.manifests.install import DOCUMENTS
+from app.manifests import documents
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.acceptance.definitions import install
 from tests.acceptance.space import Space
@@ -59,10 +59,10 @@ def with_others(admin: Api) -> Iterator[Api]:
         admin.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", documents.NAMES)
 def test_documents_apply(admin: Api, name: str) -> None:
     """Whatever `plumbline manifests` prints is taken with strict fields, without a warning."""
-    assert warnings(admin, list(yaml.safe_load_all(DOCUMENTS[name]()))) == []
+    assert warnings(admin, documents.objects(name)) == []
 
 
 @pytest.mark.parametrize("folder", KUSTOMIZATIONS, ids=lambda folder: folder.name)

@@ -23,7 +23,9 @@ VERSIONS = [
 @pytest.mark.parametrize("copy", ["crd.yaml", "base/crd/crd.yaml", "chart/files/crd.yaml"])
 def test_copies(copy: str) -> None:
     """What kustomize and the chart install is what the sandbox enforces."""
-    assert sha256((DEPLOY / copy).read_bytes()).digest() == sha256(text().encode()).digest()
+    assert sha256((DEPLOY / copy).read_bytes()).digest() == sha256(text().encode()).digest(), (
+        "run 'make generate'"
+    )
 
 
 def test_text() -> None:

@@ -127,7 +127,7 @@ def test_dashboards_of_the_chart(name: str) -> None:
     """The chart has the same dashboards as the kustomization."""
     copies = [(DEPLOY / folder / name).read_bytes() for folder in ("monitoring", "chart/files")]
 
-    assert len({sha256(copy).digest() for copy in copies}) == 1
+    assert len({sha256(copy).digest() for copy in copies}) == 1, "run 'make generate'"
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS)

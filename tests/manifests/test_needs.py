@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.manifests.install import PROGRAMS
+from app.manifests.documents import PROCESSES, objects
 from app.manifests.needs import needed
-from app.manifests.programs import Program
 from app.manifests.rights import OPTIONS, RIGHTS, Right
 
 
@@ -15,10 +14,14 @@ def about(rights: tuple[Right, ...], resource: str) -> list[tuple[str, ...]]:
     return [right.names for right in rights if resource in right.resources]
 
 
-@pytest.mark.parametrize("found", PROGRAMS.values(), ids=PROGRAMS)
-def test_manifests_need_what_they_grant(found: Program) -> None:
+@pytest.mark.parametrize("process", PROCESSES)
+def test_manifests_need_what_they_grant(process: str) -> None:
     """With the flags of the manifests every right of the table is needed, and no other."""
-    assert needed(found.component, found.flags) == RIGHTS[found.component]
+    (deployment,) = (item for item in objects(process) if item["kind"] == "Deployment")
+    component = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert needed(component, container["args"]) == RIGHTS[component]
 
 
 @pytest.mark.parametrize(

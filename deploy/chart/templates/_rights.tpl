@@ -1,4 +1,7 @@
-{{- /* Written by `make generate`; a change here is lost when it is written anew. */ -}}
+{{- /*
+The rules of each process's roles, those that depend on a flag under the value that sets it.
+app/manifests/rights.py says what each is for; a test compares them.
+*/ -}}
 {{- define "plumbline.rules.admission-controller.ClusterRole" -}}
 - apiGroups:
   - autoscaling.k8s.io
@@ -56,8 +59,6 @@
   - validatingwebhookconfigurations
   verbs:
   - create
-{{- end }}
-{{- if .Values.admissionController.registerWebhook }}
 - apiGroups:
   - admissionregistration.k8s.io
   resources:
@@ -68,8 +69,6 @@
   verbs:
   - get
   - update
-{{- end }}
-{{- if .Values.admissionController.registerWebhook }}
 - apiGroups:
   - ''
   resources:
@@ -110,8 +109,6 @@
   - secrets
   verbs:
   - create
-{{- end }}
-{{- if not .Values.admissionController.certManager.enabled }}
 - apiGroups:
   - ''
   resources:
@@ -252,8 +249,6 @@
   - leases
   verbs:
   - create
-{{- end }}
-{{- if include "plumbline.elects" .Values.recommender }}
 - apiGroups:
   - coordination.k8s.io
   resources:
@@ -383,8 +378,6 @@
   - leases
   verbs:
   - create
-{{- end }}
-{{- if include "plumbline.elects" .Values.updater }}
 - apiGroups:
   - coordination.k8s.io
   resources:
@@ -411,106 +404,4 @@
   - '*'
   verbs:
   - list
-{{- end -}}
-{{- define "plumbline.registration" -}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata:
-  name: {{ include "plumbline.fullname" . }}-webhook-config
-  labels:
-    {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}
-  {{- if not .Values.admissionController.registerWebhook }}
-  annotations:
-    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/plumbline-webhook
-  {{- end }}
-webhooks:
-- name: vpa.k8s.io
-  admissionReviewVersions:
-  - v1
-  clientConfig:
-    service:
-      namespace: {{ .Release.Namespace }}
-      name: {{ .Values.admissionController.service.name }}
-      path: /mutate
-      port: 443
-  sideEffects: None
-  failurePolicy: {{ .Values.admissionController.mutatingWebhookConfiguration.failurePolicy }}
-  timeoutSeconds: {{ .Values.admissionController.mutatingWebhookConfiguration.timeoutSeconds }}
-  matchPolicy: Equivalent
-  namespaceSelector: {}
-  objectSelector: {}
-  reinvocationPolicy: Never
-  matchConditions:
-  - name: no-mirror-pods
-    expression: >-
-      !(request.resource.group == '' && request.resource.resource == 'pods' && has(object.metadata.annotations)
-      && 'kubernetes.io/config.mirror' in object.metadata.annotations)
-  - name: no-admission-pods
-    expression: >-
-      !(request.resource.group == '' && request.resource.resource == 'pods' && request.namespace
-      == '{{ .Release.Namespace }}' && has(object.metadata.labels) && (('app' in object.metadata.labels
-      && object.metadata.labels['app'] == 'vpa-admission-controller') || ('app.kubernetes.io/component'
-      in object.metadata.labels && object.metadata.labels['app.kubernetes.io/component']
-      == 'admission-controller' && 'app.kubernetes.io/name' in object.metadata.labels
-      && object.metadata.labels['app.kubernetes.io/name'] in ['plumbline', 'vertical-pod-autoscaler'])))
-  rules:
-  - operations:
-    - CREATE
-    apiGroups:
-    - ''
-    apiVersions:
-    - v1
-    resources:
-    - pods
-    scope: '*'
-  - operations:
-    - CREATE
-    - UPDATE
-    apiGroups:
-    - autoscaling.k8s.io
-    apiVersions:
-    - '*'
-    resources:
-    - verticalpodautoscalers
-    scope: '*'
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata:
-  name: {{ include "plumbline.fullname" . }}-webhook-config
-  labels:
-    {{- include "plumbline.labels" (list . "admission-controller") | nindent 4 }}
-  {{- if not .Values.admissionController.registerWebhook }}
-  annotations:
-    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/plumbline-webhook
-  {{- end }}
-webhooks:
-- name: validate.vpa.k8s.io
-  admissionReviewVersions:
-  - v1
-  clientConfig:
-    service:
-      namespace: {{ .Release.Namespace }}
-      name: {{ .Values.admissionController.service.name }}
-      path: /validate
-      port: 443
-  sideEffects: None
-  failurePolicy: {{ .Values.admissionController.mutatingWebhookConfiguration.failurePolicy }}
-  timeoutSeconds: {{ .Values.admissionController.mutatingWebhookConfiguration.timeoutSeconds }}
-  matchPolicy: Equivalent
-  namespaceSelector: {}
-  objectSelector: {}
-  matchConditions: []
-  rules:
-  - operations:
-    - CREATE
-    - UPDATE
-    apiGroups:
-    - autoscaling.k8s.io
-    apiVersions:
-    - '*'
-    resources:
-    - verticalpodautoscalers
-    scope: '*'
 {{- end -}}
