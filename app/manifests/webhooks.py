@@ -1,7 +1,15 @@
-"""The two webhook configurations, with every field spelled out.
+"""The two webhook configurations of admission.yaml, as a registration wants them.
 
-Strategy: defaults of the API are written down, so that a comparison with the live object finds
-changes and nothing else. Names, rules and order are upstream's where upstream has them.
+Strategy: the file spells out every field, defaults of the API too, so that a comparison with the
+live object finds changes and nothing else. Names, rules and order are upstream's where upstream
+has them. A pod is reviewed only once (reinvocationPolicy): a second review would take the sizes
+that the first one wrote for the pod's own.
+
+Match conditions keep out mirror pods, which the kubelet made already, and the pods that serve
+admission: these must start while no webhook answers, also under the failure policy Fail. They
+are known by the labels that the Service or upstream's chart selects them by, and only in our own
+namespace, so that no other pods get around their VPA by a label. Recommender and updater stay in:
+they can wait for admission to be back.
 """
 
 from __future__ import annotations
@@ -9,8 +17,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 
+from app.manifests.documents import objects
 from app.model.errors import BadSetting
 from app.ports import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Resource
 
@@ -18,6 +29,7 @@ CONFIGURATION_NAME = "vpa-webhook-config"
 MUTATING_NAME = "vpa.k8s.io"
 VALIDATING_NAME = "validate.vpa.k8s.io"
 
+_NAMESPACE = "kube-system"  # that the file names
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _ADDRESS = re.compile(r"https://[^/?#@\s]+(/[^?#\s]*)?")
 
@@ -28,7 +40,7 @@ class Registration:
 
     name: str = CONFIGURATION_NAME  # of both configurations
     service: str = "vpa-webhook"
-    namespace: str = "kube-system"  # of the service and of our own pods
+    namespace: str = _NAMESPACE  # of the service and of our own pods
     port: int = 443
     url: str = ""  # instead of the service
     fail_closed: bool = False
@@ -40,87 +52,29 @@ class Registration:
 
 def documents(registration: Registration, ca_pem: str) -> tuple[tuple[Resource, Json], ...]:
     """Return both configurations, each with the collection that it belongs to."""
-    return (
-        (MUTATING_WEBHOOKS, mutating(registration, ca_pem)),
-        (VALIDATING_WEBHOOKS, validating(registration, ca_pem)),
-    )
+    mutating, validating = (_registered(one, registration, ca_pem) for one in _shipped())
+    return (MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)
 
 
-def mutating(registration: Registration, ca_pem: str) -> Json:
-    """Return the configuration for new pods and for VPAs."""
-    webhook = {
-        **_webhook(registration, ca_pem, MUTATING_NAME, "/mutate"),
-        # A second call would take the sizes that the first one wrote for the pod's own.
-        "reinvocationPolicy": "Never",
-        "matchConditions": _pod_conditions(registration.namespace),
-        "rules": [_POD_RULE, _VPA_RULE],
-    }
-    return _configuration(MUTATING_WEBHOOKS, registration, webhook)
+@cache
+def _shipped() -> tuple[Json, ...]:
+    return tuple(item for item in objects("admission") if "webhooks" in item)
 
 
-def validating(registration: Registration, ca_pem: str) -> Json:
-    """Return the configuration for VPAs as they are after all mutation."""
-    webhook = {
-        **_webhook(registration, ca_pem, VALIDATING_NAME, "/validate"),
-        "matchConditions": [],
-        "rules": [_VPA_RULE],
-    }
-    return _configuration(VALIDATING_WEBHOOKS, registration, webhook)
-
-
-def webhook_url(address: str, port: str) -> str:
-    """Return the URL of the webhooks' root.
-
-    Raises:
-        BadSetting: an API server would not accept it.
-    """
-    url = f"{address}:{port}" if port else address
-    if not _ADDRESS.fullmatch(url):
-        raise BadSetting(
-            f"--webhook-address: {address!r} does not make a webhook URL; "
-            "it must be like https://host, without user, query or fragment"
-        )
-    return url.rstrip("/")
-
-
-_POD_RULE = {
-    "operations": ["CREATE"],
-    "apiGroups": [""],
-    "apiVersions": ["v1"],
-    "resources": ["pods"],
-    "scope": "*",
-}
-_VPA_RULE = {
-    "operations": ["CREATE", "UPDATE"],
-    "apiGroups": ["autoscaling.k8s.io"],
-    "apiVersions": ["*"],
-    "resources": ["verticalpodautoscalers"],
-    "scope": "*",
-}
-
-
-def _configuration(resource: Resource, registration: Registration, webhook: Json) -> Json:
+def _registered(shipped: Json, registration: Registration, ca_pem: str) -> Json:
     labels = {"labels": dict(registration.labels)} if registration.labels else {}
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": registration.name, **labels},
-        "webhooks": [webhook],
-    }
-
-
-def _webhook(registration: Registration, ca_pem: str, name: str, path: str) -> Json:
-    return {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": _client(registration, ca_pem, path),
-        "sideEffects": "None",
-        "failurePolicy": "Fail" if registration.fail_closed else "Ignore",
-        "timeoutSeconds": registration.timeout_seconds,
-        "matchPolicy": "Equivalent",
-        "namespaceSelector": _namespace_selector(registration),
-        "objectSelector": {},
-    }
+    found = {**deepcopy(shipped), "metadata": {"name": registration.name, **labels}}
+    own = f"request.namespace == '{registration.namespace}'"
+    for webhook in found["webhooks"]:
+        path = webhook["clientConfig"]["service"]["path"]
+        webhook["clientConfig"] = _client(registration, ca_pem, path)
+        webhook["failurePolicy"] = "Fail" if registration.fail_closed else "Ignore"
+        webhook["timeoutSeconds"] = registration.timeout_seconds
+        webhook["namespaceSelector"] = _namespace_selector(registration)
+        for condition in webhook["matchConditions"]:
+            text = condition["expression"]
+            condition["expression"] = text.replace(f"request.namespace == '{_NAMESPACE}'", own)
+    return found
 
 
 def _client(registration: Registration, ca_pem: str, path: str) -> Json:
@@ -149,39 +103,16 @@ def _selector(operator: str, names: list[str]) -> Json:
     return {"matchExpressions": [{"key": _NAMESPACE_LABEL, "operator": operator, "values": names}]}
 
 
-def _pod_conditions(own_namespace: str) -> list[Json]:
-    """Keep out mirror pods, which the kubelet made already, and the pods that serve admission.
+def webhook_url(address: str, port: str) -> str:
+    """Return the URL of the webhooks' root.
 
-    The latter must start while nobody answers, also under the failure policy Fail. They are
-    known by the labels that the Service or upstream's chart selects them by, and only in our
-    own namespace, so that nobody else's pods get around their VPA by a label. Recommender and
-    updater stay in: they can wait for admission to be back.
+    Raises:
+        BadSetting: an API server would not accept it.
     """
-    labels = "object.metadata.labels"
-    component = "app.kubernetes.io/component"
-    served_by_us = (
-        f"(('app' in {labels} && {labels}['app'] == 'vpa-admission-controller') || "
-        f"('{component}' in {labels} && {labels}['{component}'] == 'admission-controller' && "
-        f"'app.kubernetes.io/name' in {labels} && {labels}['app.kubernetes.io/name'] in "
-        "['plumbline', 'vertical-pod-autoscaler']))"
-    )
-    return [
-        {
-            "name": "no-mirror-pods",
-            "expression": _unless_pod(
-                "has(object.metadata.annotations) && "
-                "'kubernetes.io/config.mirror' in object.metadata.annotations"
-            ),
-        },
-        {
-            "name": "no-admission-pods",
-            "expression": _unless_pod(
-                f"request.namespace == '{own_namespace}' && has({labels}) && {served_by_us}"
-            ),
-        },
-    ]
-
-
-def _unless_pod(condition: str) -> str:
-    """Return CEL that is false for pods of this condition, and true for all else."""
-    return f"!(request.resource.group == '' && request.resource.resource == 'pods' && {condition})"
+    url = f"{address}:{port}" if port else address
+    if not _ADDRESS.fullmatch(url):
+        raise BadSetting(
+            f"--webhook-address: {address!r} does not make a webhook URL; "
+            "it must be like https://host, without user, query or fragment"
+        )
+    return url.rstrip("/")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from app.manifests.webhooks import (
+    MUTATING_NAME,
+    VALIDATING_NAME,
     Registration,
     documents,
-    mutating,
-    validating,
     webhook_url,
 )
 from app.model.errors import BadSetting
@@ -20,16 +20,16 @@ from app.model.errors import BadSetting
 CA = "-----BEGIN CERTIFICATE-----\n"
 
 
-def only_webhook(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The one webhook of a configuration."""
-    (webhook,) = document["webhooks"]
-    assert isinstance(webhook, dict)
-    return webhook
+def webhooks(registration: Registration, ca_pem: str = CA) -> Sequence[dict[str, Any]]:
+    """The webhooks of both configurations, one each: the mutating and the validating one."""
+    found = [webhook for _, item in documents(registration, ca_pem) for webhook in item["webhooks"]]
+    assert [webhook["name"] for webhook in found] == [MUTATING_NAME, VALIDATING_NAME]
+    return found
 
 
 def test_mutating() -> None:
     """The configuration for pods and VPAs is upstream's, with all defaults written down."""
-    webhook = only_webhook(mutating(Registration(), CA))
+    webhook, _ = webhooks(Registration())
     del webhook["matchConditions"]
     assert webhook == {
         "name": "vpa.k8s.io",
@@ -71,7 +71,7 @@ def test_mutating() -> None:
 
 def test_validating() -> None:
     """The other configuration asks about VPAs only, without conditions."""
-    webhook = only_webhook(validating(Registration(), CA))
+    _, webhook = webhooks(Registration())
     assert webhook["name"] == "validate.vpa.k8s.io"
     assert webhook["clientConfig"]["service"]["path"] == "/validate"
     assert [rule["resources"] for rule in webhook["rules"]] == [["verticalpodautoscalers"]]
@@ -126,12 +126,12 @@ def test_documents() -> None:
 )
 def test_registration(registration: Registration, path: str, expected: object) -> None:
     """Each setting ends up in its field."""
-    assert only_webhook(validating(registration, ""))[path] == expected
+    assert webhooks(registration, "")[1][path] == expected
 
 
 def test_match_conditions() -> None:
     """Conditions hold pods back, never VPAs, and our own pods only where we live."""
-    mirror, own = only_webhook(mutating(Registration(namespace="vpa"), CA))["matchConditions"]
+    mirror, own = webhooks(Registration(namespace="vpa"))[0]["matchConditions"]
     for condition in (mirror, own):
         assert condition["expression"].startswith(
             "!(request.resource.group == '' && request.resource.resource == 'pods' && "

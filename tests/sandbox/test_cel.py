@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.manifests.webhooks import Registration, mutating
+from app.manifests.webhooks import Registration, documents
 from app.ports import Json
 from app.sandbox.cel import CelError, NotUnderstood, compile_cel
 
@@ -110,7 +110,7 @@ def test_what_is_not_understood(text: str) -> None:
 )
 def test_our_own_conditions(labels: dict[str, str], namespace: str, expected: bool) -> None:
     """The match conditions of our webhooks are understood."""
-    webhook = mutating(Registration(), "")["webhooks"][0]
+    webhook = documents(Registration(), "")[0][1]["webhooks"][0]
     request = {"resource": {"group": "", "resource": "pods"}, "namespace": namespace}
     pod = {"metadata": {"labels": labels}}
     found = [
