@@ -147,13 +147,13 @@ def manifests(words: Arguments, environment: Environment) -> int:
         return 0
     if len(settings.names) != 1 or settings.names[0] not in documents.NAMES:
         raise BadSetting(f"usage: {program_name()} manifests {'|'.join(documents.NAMES)}")
-    text = documents.text(settings.names[0])
+    (name,) = settings.names
     if settings.printing.output is Output.YAML:
-        print(text, end="")
+        print(documents.text(name), end="")
         return 0
     from app.wiring.manifests import report
 
-    return show(report(text), settings.printing.output, environment)
+    return show(report(documents.objects(name)), settings.printing.output, environment)
 
 
 def version(words: Arguments, environment: Environment) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
-
-import yaml
 
 from app.model.kinds import group_of
 from app.output.report import Json, Piece, Report, Table
@@ -12,9 +11,8 @@ from app.output.report import Json, Piece, Report, Table
 _COLUMNS: Final = ("KIND", "NAMESPACE", "NAME")
 
 
-def report(text: str) -> Report:
-    """Return the documents of a text: a row, an object and a name for each."""
-    items: list[Json] = [item for item in yaml.safe_load_all(text) if item]
+def report(items: Sequence[Json]) -> Report:
+    """Return a row, an object and a name for each document."""
     rows = [
         (
             Piece(item["kind"]),
