@@ -26,8 +26,6 @@ from app.model.errors import BadSetting
 from app.ports import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Resource
 
 CONFIGURATION_NAME = "vpa-webhook-config"
-MUTATING_NAME = "vpa.k8s.io"
-VALIDATING_NAME = "validate.vpa.k8s.io"
 
 _NAMESPACE = "kube-system"  # that the file names
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"

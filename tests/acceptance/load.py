@@ -8,8 +8,8 @@ from types import TracebackType
 
 import httpx
 
-from app.manifests.webhooks import MUTATING_NAME
 from tests.acceptance.space import Box, Space, annotation, template
+from tests.acceptance.webhook import MUTATING_NAME
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.numbers import total
 

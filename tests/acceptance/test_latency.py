@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from app.manifests.webhooks import MUTATING_NAME
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.results import FIGURE
 from tests.acceptance.space import APP, Box, Space, workload
-from tests.acceptance.webhook import Webhook
+from tests.acceptance.webhook import MUTATING_NAME, Webhook
 from tests.cluster.api import Api
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.numbers import total

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.manifests.webhooks import MUTATING_NAME
 from app.ports import JOBS, LIMIT_RANGES, REPLICA_SETS, Resource
 from tests.acceptance.definitions import install
 from tests.acceptance.load import owned_pod, reference
@@ -25,7 +24,7 @@ from tests.acceptance.space import (
     workload,
 )
 from tests.acceptance.specs import boost, mode, selecting
-from tests.acceptance.webhook import Webhook
+from tests.acceptance.webhook import MUTATING_NAME, Webhook
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually

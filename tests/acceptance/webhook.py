@@ -26,6 +26,7 @@ from tests.cluster.programs import Program, eventually, free_port
 HEARTBEAT: Final = "vpa-admission-controller"
 ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
+MUTATING_NAME: Final = "vpa.k8s.io"
 _ROOT: Final = Path(__file__).parents[2]
 _LOOKS: Final = 4  # at a number that must stay the same
 

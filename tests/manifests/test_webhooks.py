@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.manifests.webhooks import (
-    MUTATING_NAME,
-    VALIDATING_NAME,
-    Registration,
-    documents,
-    webhook_url,
-)
+from app.manifests.webhooks import Registration, documents, webhook_url
 from app.model.errors import BadSetting
 
 CA = "-----BEGIN CERTIFICATE-----\n"
@@ -23,7 +17,7 @@ CA = "-----BEGIN CERTIFICATE-----\n"
 def webhooks(registration: Registration, ca_pem: str = CA) -> Sequence[dict[str, Any]]:
     """The webhooks of both configurations, one each: the mutating and the validating one."""
     found = [webhook for _, item in documents(registration, ca_pem) for webhook in item["webhooks"]]
-    assert [webhook["name"] for webhook in found] == [MUTATING_NAME, VALIDATING_NAME]
+    assert [webhook["name"] for webhook in found] == ["vpa.k8s.io", "validate.vpa.k8s.io"]
     return found
 
 
