@@ -6,10 +6,10 @@ they are called before its middleware, which would take a fifth of the time of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from app.core.admission.validate import Phase
@@ -45,36 +45,3 @@ def webhook(reviewer: Reviewer) -> Webhook:
         "/": mutate,  # upstream's configuration names no path
     }
     return Webhook(endpoints, "Plumbline admission webhook")
-
-
-Check = Callable[[], str]  # empty: fine, else what is wrong
-
-
-def probes(live: Check, ready: Check, metrics: Callable[[], bytes]) -> FastAPI:
-    """Return the application behind the second port: health and metrics."""
-    app = FastAPI(title="Plumbline health and metrics", openapi_url=None)
-
-    def answer(problem: str) -> Response:
-        return Response(problem or "OK", 500 if problem else 200, media_type="text/plain")
-
-    @app.get("/livez")
-    def livez() -> Response:
-        """Whether the process does its work."""
-        return answer(live())
-
-    @app.get("/readyz")
-    def readyz() -> Response:
-        """Whether reviews are answered with knowledge of the cluster."""
-        return answer(ready())
-
-    @app.get("/health-check")
-    def health_check() -> Response:
-        """The path that the upstream autoscaler's probes ask."""
-        return answer(live())
-
-    @app.get("/metrics")
-    def show_metrics() -> Response:
-        """Numbers for Prometheus."""
-        return Response(metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return app

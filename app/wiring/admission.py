@@ -28,7 +28,7 @@ from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings
 from app.telemetry.exposition import render
 from app.telemetry.process import ProcessMetrics
-from app.web.application import probes
+from app.web.probes import probes
 from app.web.server import Server, bound
 from app.wiring.certification import Certification, in_cluster, local
 from app.wiring.clock import SystemClock

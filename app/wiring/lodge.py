@@ -22,7 +22,8 @@ from app.settings.admission import AdmissionSettings
 from app.telemetry.admission import AdmissionMetrics
 from app.telemetry.exposition import render
 from app.telemetry.process import ProcessMetrics
-from app.web.application import probes, webhook
+from app.web.application import webhook
+from app.web.probes import probes
 from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.wiring.certification import Certification

@@ -26,7 +26,7 @@ from app.telemetry.exposition import new_registry, render
 from app.telemetry.process import ProcessMetrics
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
-from app.web.application import probes
+from app.web.probes import probes
 from app.web.recommended import add_recommended
 from app.web.server import Server, bound
 from app.wiring.companion import election, run_until_signal

@@ -20,8 +20,8 @@ from app.settings.updater import UpdaterSettings
 from app.telemetry.exposition import new_registry, render
 from app.telemetry.process import ProcessMetrics
 from app.telemetry.updater import UpdaterMetrics
-from app.web.application import probes
 from app.web.decisions import add_decisions
+from app.web.probes import probes
 from app.web.server import Server, bound
 from app.wiring.companion import election, run_until_signal
 from app.wiring.place import Outside, Place, Task

@@ -16,7 +16,7 @@ from app.model.gates import parse_gates
 from app.ports import Cluster
 from app.telemetry.quality import QualityMetrics
 from app.web.access import Guard
-from app.web.application import probes
+from app.web.probes import probes
 from app.web.recommendations import Derivations, Recommendations, Sources, recommendations_app
 from app.web.recommendations_pods import Sizer
 from app.workers.recommender import Recommender, RoundRules

@@ -11,7 +11,7 @@ from app.ports import LEASES, Cluster
 from app.sandbox.faults import Fault
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
-from app.web.application import probes
+from app.web.probes import probes
 from app.wiring.recommendation_api import Asked, is_loopback, recommendation_api
 from tests.web.asking import Desk
 

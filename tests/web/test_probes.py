@@ -1,4 +1,4 @@
-"""The second port tells how the process is."""
+"""Probes say how the process is, and a scrape gets its metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from app.web.application import probes
+from app.web.probes import probes
 
 
 def get(path: str, *, live: str = "", ready: str = "", method: str = "GET") -> httpx.Response:

@@ -1,0 +1,41 @@
+"""The port that kubelets and Prometheus ask: whether a process works, and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import FastAPI, Response
+
+from app.telemetry.exposition import CONTENT_TYPE
+
+Check = Callable[[], str]  # empty: fine, else what is wrong
+
+
+def probes(live: Check, ready: Check, metrics: Callable[[], bytes]) -> FastAPI:
+    """Return the application that answers probes and scrapes."""
+    app = FastAPI(title="Plumbline health and metrics", openapi_url=None)
+
+    def answer(problem: str) -> Response:
+        return Response(problem or "OK", 500 if problem else 200, media_type="text/plain")
+
+    @app.get("/livez")
+    def livez() -> Response:
+        """Whether the process does its work."""
+        return answer(live())
+
+    @app.get("/readyz")
+    def readyz() -> Response:
+        """Whether the process knows the cluster, and can answer."""
+        return answer(ready())
+
+    @app.get("/health-check")
+    def health_check() -> Response:
+        """The path that the upstream autoscaler's probes ask."""
+        return answer(live())
+
+    @app.get("/metrics")
+    def show_metrics() -> Response:
+        """Numbers for Prometheus."""
+        return Response(metrics(), media_type=CONTENT_TYPE)
+
+    return app
