@@ -13,7 +13,8 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from app.core.admission.validate import Phase
-from app.web.endpoints import ReviewEndpoint, Write
+from app.web.endpoints import ReviewEndpoint
+from app.web.protocol import Write
 from app.web.reviews import Reviewer
 
 

@@ -9,7 +9,7 @@ leaves the event loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from anyio import CapacityLimiter, to_thread
 
 from app.core.admission.validate import Phase
 from app.telemetry.admission import Step
+from app.web.protocol import Write
 from app.web.reviews import Pending, Reviewer
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ _ALLOW: Final = (b"allow", b"POST")
 _CLOSE: Final = (b"connection", b"close")
 _NOT_JSON: Final = "the content type must be application/json"
 _TOO_LARGE: Final = "the payload is larger than 5 MiB"
-
-Write = Callable[[bytes], None]
 
 
 class ReviewEndpoint:

@@ -1,19 +1,21 @@
-"""Serves an ASGI application on a socket that somebody else has bound."""
+"""Serves an ASGI application on a listening socket."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
 from app.model.errors import BadSetting
-from app.web.patience import PatientProtocol
-from app.web.promptness import PromptProtocol
+from app.web.protocol import REQUEST_SECONDS, AtOnce, Connection, Handling
 
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.types import ASGIApp
 
 # API servers keep idle connections for 90 s; who closes first should be they.
@@ -30,12 +32,16 @@ class Server:
         app: ASGIApp,
         listener: socket.socket,
         tls: ssl.SSLContext | None = None,
-        protocol: type[PatientProtocol] = PromptProtocol,
+        *,
+        at_once: AtOnce | None = None,
+        request_seconds: float = REQUEST_SECONDS,
         keep_alive_seconds: int = _KEEP_ALIVE_SECONDS,
     ) -> None:
+        self._handling = Handling(at_once, request_seconds)
         config = uvicorn.Config(
             app,
-            http=protocol,
+            # uvicorn calls it as it would call the class.
+            http=cast("type[asyncio.Protocol]", partial(Connection, self._handling)),
             loop="uvloop",
             ws="none",
             lifespan="off",
@@ -63,6 +69,10 @@ class Server:
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
         self._thread.start()
         return self._thread
+
+    def drain(self) -> None:
+        """From now on let every answer be the last one on its connection."""
+        self._handling.is_draining = True
 
     def stop(self) -> None:
         """Accept no more connections, answer what is open, and end."""

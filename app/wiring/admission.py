@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 _MOST_WORKERS = 4
 _TEND_SECONDS = 0.2
 _ANSWER_SECONDS = 5.0  # between two looks whether the TLS port answers
-_FAREWELL_SECONDS = 5.0  # until no Service leads here any more
+_DRAIN_SECONDS = 5.0  # until no Service leads here any more
 _LOOP_SECONDS = 0.5  # for each loop to end; one that waits for an answer ends with the process
 _STOP_SECONDS = 12.0
 
@@ -113,8 +113,8 @@ class Keeper:
         Who is in a hurry does not wait for clients to go elsewhere.
         """
         self._stopping = True
-        until = self._clock.monotonic() + _FAREWELL_SECONDS
-        self._crew.take_leave()
+        until = self._clock.monotonic() + _DRAIN_SECONDS
+        self._crew.drain()
         for loop in reversed(self._loops):
             loop.stop(max(until - self._clock.monotonic(), _LOOP_SECONDS))
         hurrying.wait(max(until - self._clock.monotonic(), 0.0))

@@ -34,7 +34,7 @@ _RESTART_SECONDS = 2.0
 class Order(Enum):
     """What a worker is told, beside certificates."""
 
-    FAREWELL = auto()  # answer on, but let every answer be the last on its connection
+    DRAIN = auto()  # answer on, but let every answer be the last on its connection
     STOP = auto()  # answer what is open, and end
 
 
@@ -86,11 +86,11 @@ class Crew:
                 ages[resource] = max(seconds, ages.get(resource, 0.0))
         return ages
 
-    def take_leave(self) -> None:
+    def drain(self) -> None:
         """Let clients know that they should go elsewhere; workers go on answering."""
         with self._lock:
             for seat in self._seats:
-                seat.order(Order.FAREWELL)
+                seat.order(Order.DRAIN)
 
     def stop(self, seconds: float) -> None:
         """Let workers finish what they are at, and end."""

@@ -158,7 +158,8 @@ class Lodge:
             self._tls.swap(certificates.cert_pem, certificates.key_pem)
             return
         self._tls = ServerTls(certificates.cert_pem, certificates.key_pem)
-        server = Server(webhook(self._reviewer), self._listener, self._tls.context)
+        app = webhook(self._reviewer)
+        server = Server(app, self._listener, self._tls.context, at_once=app.at_once)
         server.start("reviews")
         self._server = server
 

@@ -31,7 +31,6 @@ from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.web.telling import FAILED_OPEN
 from app.wiring.crew import REPORT_SECONDS, STOP_SIGNALS, Order, Report
-from app.wiring.farewell import Farewell
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
 from app.wiring.place import Outside
 from app.wiring.rules import review_rules
@@ -74,16 +73,16 @@ def work(
         min_version=given.min_version,
         ciphers=",".join(given.ciphers),
     )
-    farewell = Farewell(webhook(reviewer))
-    server = Server(farewell, listener, tls.context)
+    app = webhook(reviewer)
+    server = Server(app, listener, tls.context, at_once=app.at_once)
     threading.Thread(target=_report, args=(keeper, known, metrics), daemon=True).start()
     serving = server.start("reviews")  # in the main thread it would listen to signals
-    _obey(keeper, tls, farewell)
+    _obey(keeper, tls, server)
     server.stop()
     serving.join()
 
 
-def _obey(keeper: Connection, tls: ServerTls, farewell: Farewell) -> None:
+def _obey(keeper: Connection, tls: ServerTls, server: Server) -> None:
     """Take certificates and orders, until told to stop or the keeper is gone."""
     while True:
         try:
@@ -93,8 +92,8 @@ def _obey(keeper: Connection, tls: ServerTls, farewell: Farewell) -> None:
         match message:
             case Order.STOP:
                 return
-            case Order.FAREWELL:
-                farewell.begin()
+            case Order.DRAIN:
+                server.drain()
             case CertificateSet():
                 tls.swap(message.cert_pem, message.key_pem)
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from app.web.patience import PatientProtocol
-from app.web.promptness import PromptProtocol
+from app.web.protocol import REQUEST_SECONDS
 from app.web.server import Server, bound
 
 if TYPE_CHECKING:
@@ -59,13 +58,17 @@ def read_all(connection: socket.socket) -> bytes:
 
 @contextmanager
 def serving(
-    app: ASGIApp,
-    protocol: type[PatientProtocol] = PromptProtocol,
-    keep_alive_seconds: int = 120,
+    app: ASGIApp, *, request_seconds: float = REQUEST_SECONDS, keep_alive_seconds: int = 120
 ) -> Iterator[Served]:
-    """Serve an application until the block ends."""
+    """Serve an application until the block ends; ask it for answers at once if it has any."""
     listener = bound("127.0.0.1", 0, "--port")
-    server = Server(app, listener, protocol=protocol, keep_alive_seconds=keep_alive_seconds)
+    server = Server(
+        app,
+        listener,
+        at_once=getattr(app, "at_once", None),
+        request_seconds=request_seconds,
+        keep_alive_seconds=keep_alive_seconds,
+    )
     served = Served(server, server.start("test"), listener.getsockname()[1])
     try:
         yield served

@@ -1,0 +1,400 @@
+"""A connection answers at once where it can, cuts off who never finishes, and drains."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from app.model.lookups import Found, Lookup
+from app.web.application import Webhook, webhook
+from app.web.endpoints import MOST_BYTES
+from app.web.protocol import Write
+from tests import make
+from tests.waiting import eventually
+from tests.web.reviewing import UNREADABLE, WEB, Desk, desk
+from tests.web.serving import HEAD, WAIT_SECONDS, Served, read_all, serving
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+POD = orjson.dumps(make.review_json(make.pod_json(cpu="100m")))
+LARGE = orjson.dumps(make.review_json(make.pod_json(annotations={"a": "x" * 100_000})))
+UNKNOWN = orjson.dumps(make.review_json(make.pod_json(cpu="100m", owner="StatefulSet/new")))
+OTHER = HEAD.replace(b"/mutate", b"/other")
+
+
+class Noted:
+    """An application that notes which way a request took."""
+
+    def __init__(self, app: Webhook) -> None:
+        self._app = app
+        self.ways: list[str] = []
+
+    def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
+        """Answer, or do not."""
+
+        def noted(answer: bytes) -> None:
+            self.ways.append("at once")
+            write(answer)
+
+        self._app.at_once(scope, body, began, noted)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        self.ways.append("later")
+        await self._app(scope, receive, send)
+
+
+class Broken(Noted):
+    """An application that fails before it answers at once."""
+
+    def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
+        """Fail."""
+        raise ZeroDivisionError(scope, body, began, write)
+
+
+def request(body: bytes = POD, head: bytes = HEAD, *more: bytes) -> bytes:
+    """Return a request with its length."""
+    return b"".join((head, *more, b"Content-Length: %d\r\n\r\n" % len(body), body))
+
+
+LAST = request(b"{", HEAD, b"Connection: close\r\n")
+
+
+@pytest.fixture
+def app() -> Noted:
+    """Return an application with a VPA."""
+    return Noted(webhook(desk(*WEB).reviewer))
+
+
+@pytest.fixture
+def at(app: Noted) -> Iterator[Served]:
+    """Serve it."""
+    with serving(app) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("parts", "ways", "starts"),
+    [
+        pytest.param([request()], ["at once"], [b"200"], id="a review"),
+        pytest.param([request()[:700], request()[700:]], ["at once"], [b"200"], id="in pieces"),
+        pytest.param([request() * 3], ["at once", "later", "later"], [b"200"] * 3, id="in a row"),
+        pytest.param([request(b"{")], ["at once"], [b"200"], id="no review"),
+        pytest.param([request(LARGE)], ["later"], [b"200"], id="large"),
+        pytest.param([request(UNKNOWN)], ["later"], [b"200"], id="a look-up"),
+        pytest.param([request(head=OTHER)], ["later"], [b"404"], id="another path"),
+        pytest.param([request().replace(b"POST", b"PUT")], ["later"], [b"405"], id="a PUT"),
+        pytest.param([request().replace(b"n/js", b"n/x")], ["later"], [b"415"], id="no JSON"),
+        pytest.param(
+            [request(POD, HEAD, b"Expect: 100-continue\r\n")],
+            ["later"],
+            [b"100", b"200"],
+            id="asked whether to send",
+        ),
+        pytest.param(
+            [HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"0\r\n\r\n"],
+            ["at once"],
+            [b"200"],
+            id="chunks",
+        ),
+    ],
+)
+def test_ways(
+    app: Noted, at: Served, parts: list[bytes], ways: list[str], starts: list[bytes]
+) -> None:
+    """What waits for nothing is answered at once; each request has one answer, in its order."""
+    found = at.exchange(*parts, LAST)
+    assert app.ways[:-1] == ways
+    heads = [line for line in found.split(b"\r\n") if b"HTTP/1.1 " in line]
+    assert [line.rpartition(b"HTTP/1.1 ")[2][:3] for line in heads] == [*starts, b"200"]
+    assert found.endswith(UNREADABLE)
+
+
+def test_both_ways_have_the_same_answer(app: Noted, at: Served) -> None:
+    """Which way an answer took cannot be seen from it."""
+    last = request(POD, HEAD, b"Connection: close\r\n")
+    prompt, late = at.exchange(last), at.exchange(request(b"{") + last)
+    assert app.ways == ["at once", "at once", "later"]
+    assert late.endswith(prompt)
+
+
+def test_old_clients(app: Noted, at: Served) -> None:
+    """A client that cannot keep a connection gets its answer, and the end."""
+    found = at.exchange(request().replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert b"\r\nconnection: close\r\n" in found
+    assert app.ways == ["at once"]
+
+
+def test_what_fails_at_once_is_tried_again() -> None:
+    """A fault before the answer is the application's to tell."""
+    app = Broken(webhook(desk(*WEB).reviewer))
+    with serving(app) as at:
+        assert at.exchange(LAST).endswith(UNREADABLE)
+    assert app.ways == ["later"]
+
+
+# --- limits and time-outs
+
+
+def test_reviews_over_one_connection(at: Served) -> None:
+    """A connection is kept for the next review, whatever the one before was."""
+    with at.client() as client:
+        for body in (POD, b"{", POD):
+            answer = client.post("/mutate?timeout=5s", content=body)
+            assert answer.status_code == 200
+            assert "connection" not in answer.headers
+        assert answer.headers.keys() == {"content-type", "content-length"}
+
+
+def test_pipelined_reviews(at: Served) -> None:
+    """Reviews that are sent without waiting are answered in their order."""
+    length = b"Content-Length: %d\r\n" % len(POD)
+    one = HEAD + length + b"\r\n" + POD
+    last = HEAD + b"Content-Length: 1\r\nConnection: close\r\n\r\n{"
+    found = at.exchange(one * 20 + last)
+    assert found.count(b"HTTP/1.1 200 OK") == 21
+    assert found.endswith(UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(b"Content-Length: %d\r\n\r\n" % (MOST_BYTES + 1), id="declared"),
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n", id="streamed"),
+    ],
+)
+def test_too_large(at: Served, rest: bytes) -> None:
+    """Who sends too much is told so and cut off; nothing piles up."""
+    chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+    found = at.exchange(HEAD + rest, *([chunk] * 200))
+    assert found.startswith(b"HTTP/1.1 413 ") or not found  # a reset may overtake the answer
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param(
+            [b"POST /mutate HTTP/1.1\r\n", b"A: " + b"x" * 65_536, *([b"x" * 65_536] * 200)],
+            id="a header without end",
+        ),
+        pytest.param(
+            [b"POST /mutate HTTP/1.1\r\n", *([b"A: b\r\n" * 10_000] * 200)],
+            id="headers without end",
+        ),
+        pytest.param([b"POST /", *([b"x" * 65_536] * 200)], id="a path without end"),
+        pytest.param(
+            [HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", *([b"A: b\r\n" * 10_000] * 200)],
+            id="trailers without end",
+        ),
+        pytest.param(
+            [
+                HEAD + b"Transfer-Encoding: chunked\r\n\r\n",
+                *([b"1;" + b"x" * 65_536 + b"\r\n \r\n"] * 200),
+            ],
+            id="chunks full of nothing",
+        ),
+    ],
+)
+def test_requests_without_end(at: Served, parts: list[bytes]) -> None:
+    """What belongs to a request beside its body has an end as well."""
+    found = at.exchange(*parts)
+    assert not found or found.startswith(b"HTTP/1.1 400 ")
+    with at.client() as client:
+        assert client.post("/mutate", content=POD).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\r\n", id="an empty line"),
+        pytest.param(b"POST /mut", id="half a line"),
+        pytest.param(HEAD, id="half a head"),
+        pytest.param(HEAD + b"Content-Length: 5\r\n\r\n{", id="half a body"),
+        pytest.param(HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", id="half the chunks"),
+        pytest.param(HEAD + b"Content-Length: 1\r\n\r\n{" + HEAD, id="half the second one"),
+    ],
+)
+def test_requests_that_stop(sent: bytes) -> None:
+    """Who does not finish a request within its time is cut off."""
+    with serving(webhook(desk(*WEB).reviewer), request_seconds=0.2) as at:
+        found = at.exchange(sent)
+    assert found.count(b"HTTP/1.1 200 ") == sent.count(b"Length: 1\r\n")
+
+
+def test_empty_lines_keep_no_connection() -> None:
+    """What is sent between two requests and belongs to none begins the time of the next."""
+    with (
+        serving(webhook(desk(*WEB).reviewer), request_seconds=0.2) as at,
+        closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain,
+    ):
+        plain.sendall(HEAD + b"Content-Length: 1\r\n\r\n{")
+        while not plain.recv(65_536).endswith(UNREADABLE[-10:]):
+            pass
+        plain.sendall(b"\r\n")
+        assert read_all(plain) == b""
+
+
+async def talkative(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer with more than any buffer between two sockets holds."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    size = 50_000_000 if scope["path"] == "/long" else 1
+    await send({"type": "http.response.body", "body": b"x" * size})
+
+
+@pytest.mark.parametrize("path", ["/long", "/short"])
+def test_answers_that_nobody_reads(path: str) -> None:
+    """Who does not read his answer is cut off like one who sends nothing any more."""
+    with serving(talkative, keep_alive_seconds=1) as at:
+        connections = at.server._server.server_state.connections
+        with closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain:
+            plain.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert eventually(lambda: bool(connections))
+            assert eventually(lambda: not connections)
+            found = read_all(plain)
+    assert len(found) < 50_000_000
+    assert (path == "/short") is found.endswith(b"\r\n0\r\n\r\n")
+
+
+def test_idle_connections_are_closed(app: Noted) -> None:
+    """Who asks nothing more for long is let go."""
+    with (
+        serving(app, request_seconds=0.2, keep_alive_seconds=1) as at,
+        closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain,
+    ):
+        plain.sendall(request())
+        assert b"200 OK" in read_all(plain)
+    assert app.ways == ["at once"]
+
+
+def flood(port: int) -> socket.socket:
+    """Send reviews without reading an answer, until nobody takes them any more."""
+    plain = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
+    plain.settimeout(0.5)
+    with suppress(OSError):
+        while True:
+            plain.sendall(request() * 100)
+    return plain
+
+
+def test_who_never_reads_is_cut_off(app: Noted) -> None:
+    """Who sends review after review and takes no answer is not kept for ever."""
+    with serving(app, request_seconds=0.2, keep_alive_seconds=1) as at, closing(flood(at.port)):
+        connections = at.server._server.server_state.connections
+        assert eventually(lambda: not connections)
+
+
+class Held:
+    """Owners that answer when they are told to."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.told = threading.Event()
+
+    def find(self, lookup: Lookup, _deadline_seconds: float, /) -> Found:
+        """Wait."""
+        self.asked.set()
+        assert self.told.wait(WAIT_SECONDS)
+        return make.workload(str(lookup.key))
+
+
+def held(owners: Held) -> Desk:
+    """Return a desk that waits for these owners."""
+    return desk(make.vpa_json(cpu="1"), owners=owners)
+
+
+def test_a_slow_answer_is_no_slow_request() -> None:
+    """The time of a request is over when it is there; its answer has another."""
+    owners, answers = Held(), []
+    with serving(webhook(held(owners).reviewer), request_seconds=0.2) as at, at.client() as client:
+
+        def ask() -> None:
+            answers.append(client.post("/mutate", content=POD))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert owners.asked.wait(WAIT_SECONDS)
+        assert at.exchange(b"") == b""  # which takes as long as a request may
+        owners.told.set()
+        asking.join(WAIT_SECONDS)
+    assert answers[0].status_code == 200
+
+
+# --- the end
+
+
+def test_a_server_that_drains_sends_clients_elsewhere(app: Noted, at: Served) -> None:
+    """The next answer on each connection is the last one there, and says so."""
+    with at.client() as client:
+        plain = client.post("/mutate", content=POD)
+        at.server.drain()
+        last = [client.post("/mutate", content=POD), client.get("/other")]
+    assert "connection" not in plain.headers
+    assert [answer.headers["connection"] for answer in last] == ["close", "close"]
+    assert last[0].content == plain.content
+    assert app.ways == ["at once", "later", "later"]
+
+
+def test_a_review_that_arrives_while_draining_begins_is_the_last(app: Noted, at: Served) -> None:
+    """A request that began before is answered, and its connection is closed after that."""
+    with closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain:
+        plain.sendall(request() + request()[:700])
+        while not plain.recv(65_536).endswith(b"}"):
+            pass
+        at.server.drain()
+        plain.sendall(request()[700:])
+        found = read_all(plain)
+    assert b"\r\nconnection: close\r\n" in found
+    assert b'"patch"' in found
+    assert app.ways == ["at once", "later"]
+
+
+def is_closed(port: int) -> bool:
+    """Whether nobody listens on a port any more."""
+    try:
+        socket.create_connection(("127.0.0.1", port), WAIT_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_half_a_review_is_awaited_at_the_end(app: Noted, at: Served) -> None:
+    """A server that is to stop answers whose review is on its way."""
+    with closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain:
+        plain.sendall(request() + request()[:700])
+        while not plain.recv(65_536).endswith(b"}"):
+            pass
+        at.server.stop()
+        assert eventually(lambda: is_closed(at.port))
+        plain.sendall(request()[700:])
+        found = read_all(plain)
+    assert b"\r\nconnection: close\r\n" in found
+    assert b'"patch"' in found
+    assert app.ways == ["at once", "at once"]
+
+
+def test_reviews_under_way_are_answered_before_the_end() -> None:
+    """A server that is to stop finishes what it has begun, and takes nothing new."""
+    owners, answers = Held(), []
+    with serving(webhook(held(owners).reviewer)) as at, at.client() as client:
+
+        def ask() -> None:
+            answers.append(client.post("/mutate", content=POD))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert owners.asked.wait(WAIT_SECONDS)
+        at.server.stop()
+        owners.told.set()
+        asking.join(WAIT_SECONDS)
+        at.thread.join(WAIT_SECONDS)
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)
+    assert b'"patch"' in answers[0].content
