@@ -12,8 +12,7 @@ import orjson
 import pytest
 
 from app.model.lookups import Found, Lookup
-from app.web.application import Webhook, webhook
-from app.web.endpoints import MOST_BYTES
+from app.web.application import MOST_BYTES, Webhook, webhook
 from app.web.protocol import Write
 from tests import make
 from tests.waiting import eventually

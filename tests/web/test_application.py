@@ -18,8 +18,7 @@ from starlette.types import Message
 from app.core.admission.validate import Phase
 from app.model.lookups import Absent, Failed, Found, Lookup
 from app.model.snapshot import Snapshot
-from app.web.application import webhook
-from app.web.endpoints import MOST_BYTES, ReviewEndpoint
+from app.web.application import MOST_BYTES, ReviewEndpoint, webhook
 from tests import make
 from tests.junk import ANYTHING, objects_like
 from tests.make import Json
