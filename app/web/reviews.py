@@ -29,8 +29,8 @@ from app.model.review import Answer, Request, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.telemetry.admission import Step
+from app.web.target_locks import TargetLocks
 from app.web.telling import FAILED_OPEN, INTERNAL_ERROR, named, pod_answer, pod_named, written
-from app.web.turns import Turns
 
 if TYPE_CHECKING:
     from app.ports import Clock, Owners, Siblings
@@ -121,7 +121,7 @@ class Reviewer:
         self._numbers = numbers
         self._tell = tell
         self._memory = pod_memory(rules.pods)
-        self._turns = Turns()
+        self._locks = TargetLocks()
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
@@ -232,13 +232,15 @@ class Reviewer:
     def _vpa_beside_siblings(self, pending: Pending, wants: SiblingsWanted, until: float) -> bytes:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
         request, now = pending.request, self._sources.clock.now()
-        with self._turns.of(wants, now, until - self.now()) as turn:
-            stored = None if turn is None else self._listed(wants.namespace, until)
+        with self._locks.held(wants, now, until - self.now()) as target:
+            stored = None if target is None else self._listed(wants.namespace, until)
             now = self._sources.clock.now()
-            siblings = None if turn is None or stored is None else (*stored, *turn.claims.held(now))
+            siblings = None
+            if target is not None and stored is not None:
+                siblings = (*stored, *target.claims.held(now))
             verdict = self._vpa_verdict(request, pending.phase, siblings)
-            if turn is not None and verdict.claim is not None and self._sources.is_live:
-                turn.claims = turn.claims.adding(verdict.claim, now)
+            if target is not None and verdict.claim is not None and self._sources.is_live:
+                target.claims = target.claims.adding(verdict.claim, now)
         return self._vpa_answer(request, verdict, pending.began)
 
     def _listed(self, namespace: str, until: float) -> tuple[Vpa, ...] | None:
