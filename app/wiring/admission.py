@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import ssl
 import threading
@@ -32,7 +31,8 @@ from app.web.probes import probes
 from app.web.server import Server, bound
 from app.wiring.certification import Certification, in_cluster, local
 from app.wiring.clock import SystemClock
-from app.wiring.crew import STOP_SIGNALS, Crew
+from app.wiring.crew import Crew
+from app.wiring.lifecycle import stop_events
 from app.wiring.worker import work
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
 from app.workers.loop import Loop, Tick
@@ -51,13 +51,7 @@ _STOP_SECONDS = 12.0
 def serve(settings: AdmissionSettings) -> int:
     """Serve until a signal; return the exit code."""
     start_logging(settings.logging.verbosity)
-    stopping, hurrying = threading.Event(), threading.Event()
-
-    def stop(_number: int, _frame: object) -> None:
-        (hurrying if stopping.is_set() else stopping).set()
-
-    for number in STOP_SIGNALS:
-        signal.signal(number, stop)
+    stopping, hurrying = stop_events()
     keeper = Keeper(settings)
     keeper.start()
     stopping.wait()

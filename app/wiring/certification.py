@@ -20,7 +20,7 @@ from app.manifests import webhooks
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster
 from app.settings.admission import AdmissionSettings
-from app.wiring.companion import candidate
+from app.wiring.candidacy import candidate
 from app.workers.election import Campaign, Election, ElectionRules
 from app.workers.loop import Loop
 from app.workers.registrar import Registrar

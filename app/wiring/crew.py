@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from multiprocessing import resource_tracker
@@ -22,11 +20,11 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 
 from app.model.certificates import CertificateSet
+from app.wiring.lifecycle import stop_signals_blocked
 
 log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 1.0
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SILENCE_SECONDS = 10.0
 _RESTART_SECONDS = 2.0
 
@@ -104,20 +102,6 @@ class Crew:
                 seat.end(max(until - monotonic(), 0.1))
 
 
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep signals from what is started now, for a terminal sends them to all of us.
-
-    A worker tells itself to ignore them, but only when it has come so far.
-    """
-    resource_tracker.ensure_running()  # which would let them through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class _Seat:
     """The place of one worker."""
 
@@ -160,7 +144,8 @@ class _Seat:
             name=f"worker-{self._index}",
             daemon=True,
         )
-        with _undisturbed():
+        resource_tracker.ensure_running()  # which would let signals through again
+        with stop_signals_blocked():  # until the worker ignores them itself
             self._process.start()
         theirs.close()
         self._pipe, self._started_at, self._heard_at = ours, monotonic(), monotonic()

@@ -29,7 +29,8 @@ from app.telemetry.recommender import RecommenderMetrics
 from app.web.probes import probes
 from app.web.recommended import add_recommended
 from app.web.server import Server, bound
-from app.wiring.companion import election, run_until_signal
+from app.wiring.candidacy import election
+from app.wiring.lifecycle import run_until_signal
 from app.wiring.place import Connection, Outside, Place
 from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
 from app.wiring.recommender_rules import recommender_rules

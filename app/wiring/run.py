@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from app.settings.run import Pace, RunSettings, Serving
 from app.web.server import bound
 from app.wiring.brought import manifests, shop
 from app.wiring.commands import Commands, Doors
+from app.wiring.lifecycle import stopped_from_terminal
 from app.wiring.onlooker import Onlooker
 from app.wiring.scenes import InMemory, Listeners, Observed, Scene
 from app.wiring.screen.picture import summary
@@ -45,7 +45,7 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     """
     settings = replace(settings, serving=_settled(settings.serving))
     stopping = threading.Event()
-    with TemporaryDirectory(prefix="pl-") as name, _signals(stopping):
+    with TemporaryDirectory(prefix="pl-") as name, stopped_from_terminal(stopping):
         scene = _scene(settings, Path(name))
         commands = Commands(Path(name), _doors(settings.serving))
         show = _show(settings, stream, environment)
@@ -139,18 +139,6 @@ class _Pacer:
 
 def _left(onlooker: Onlooker, lasts: timedelta | None) -> float:
     return math.inf if lasts is None else (lasts - onlooker.lasted).total_seconds()
-
-
-@contextmanager
-def _signals(stopping: threading.Event) -> Iterator[None]:
-    """Let signals end it; the former handlers come back."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: stopping.set()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

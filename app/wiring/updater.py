@@ -23,7 +23,8 @@ from app.telemetry.updater import UpdaterMetrics
 from app.web.decisions import add_decisions
 from app.web.probes import probes
 from app.web.server import Server, bound
-from app.wiring.companion import election, run_until_signal
+from app.wiring.candidacy import election
+from app.wiring.lifecycle import run_until_signal
 from app.wiring.place import Outside, Place, Task
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Archive, Surroundings, team

@@ -7,7 +7,6 @@ sends certificates and the wish to stop; it reports every second how it stands.
 from __future__ import annotations
 
 import gc
-import signal
 import socket
 import threading
 from contextlib import suppress
@@ -30,8 +29,9 @@ from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.web.telling import FAILED_OPEN
-from app.wiring.crew import REPORT_SECONDS, STOP_SIGNALS, Order, Report
+from app.wiring.crew import REPORT_SECONDS, Order, Report
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
+from app.wiring.lifecycle import ignore_stop_signals
 from app.wiring.place import Outside
 from app.wiring.rules import review_rules
 
@@ -57,8 +57,7 @@ def work(
     keeper: Connection,
 ) -> None:
     """Serve until the keeper says so, or is gone."""
-    for number in STOP_SIGNALS:  # sent to all of us: the keeper tells when
-        signal.signal(number, signal.SIG_IGN)
+    ignore_stop_signals()  # the keeper tells when
     start_logging(settings.logging.verbosity)
     give_back()
     gc.disable()  # what is read now stays; `_tidy` turns it on again

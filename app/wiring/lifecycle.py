@@ -1,0 +1,84 @@
+"""The life of a process: what it begins with, and the signals that end it.
+
+Strategy: nearly all that is read stays, and nearly all that goes is in no circle; so circles are
+looked for seldom, because each look goes through much that stays.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Final
+
+from app.adapters.allocator import give_back
+from app.adapters.logs import start_logging
+from app.wiring.place import Running
+
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_TERMINAL_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)  # the last when its window is closed
+_NEW_OBJECTS: Final = 50_000  # the usage of some 6,000 pods is so many, for a moment
+_LOOKS: Final = 10  # at what is new until one goes further, and further again
+
+
+def run_until_signal(process: Callable[[], Running], verbosity: int, log: logging.Logger) -> int:
+    """Make a process, let it go on until a signal, end it, and return the exit code."""
+    start_logging(verbosity)
+    give_back()
+    collect_seldom()
+    stopping, _ = stop_events()
+    running = process()
+    running.start()
+    stopping.wait()
+    log.info("stopping")
+    running.stop()
+    return 0
+
+
+def collect_seldom() -> None:
+    """Let garbage collection cost little."""
+    gc.set_threshold(_NEW_OBJECTS, _LOOKS, _LOOKS)
+
+
+def stop_events() -> tuple[Event, Event]:
+    """Return the event that the first signal to stop sets, and the one that the next one sets."""
+    stopping, hurrying = Event(), Event()
+
+    def stop(_number: int, _frame: object) -> None:
+        (hurrying if stopping.is_set() else stopping).set()
+
+    for number in _STOP_SIGNALS:
+        signal.signal(number, stop)
+    return stopping, hurrying
+
+
+def ignore_stop_signals() -> None:
+    """Let another process say when this one stops, though a terminal tells both of them."""
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def stop_signals_blocked() -> Iterator[None]:
+    """Keep signals to stop from this thread, and from processes that it starts meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def stopped_from_terminal(stopping: Event) -> Iterator[None]:
+    """Let signals to stop, and the end of the terminal, set an event as long as the block lasts."""
+    before = {
+        number: signal.signal(number, lambda *_: stopping.set()) for number in _TERMINAL_SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

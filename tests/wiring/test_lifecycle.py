@@ -1,0 +1,69 @@
+"""A process ends with a signal, and its garbage collection costs little."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+
+from app.wiring.lifecycle import (
+    collect_seldom,
+    ignore_stop_signals,
+    stop_events,
+    stopped_from_terminal,
+)
+
+
+def test_what_is_kept_is_not_looked_through_again_and_again() -> None:
+    """Ten thousand new objects that stay are no reason to collect garbage."""
+    before = gc.get_threshold()
+    try:
+        collect_seldom()
+        gc.collect()
+        looks = [each["collections"] for each in gc.get_stats()]
+        kept = [[number] for number in range(10_000)]
+        assert [each["collections"] for each in gc.get_stats()] == looks
+        assert len(kept) == 10_000
+    finally:
+        gc.set_threshold(*before)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Bring back what signals did before."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_second_signal_hurries() -> None:
+    """The first signal to stop stops, whichever it is, and the next one says that it hurries."""
+    stopping, hurrying = stop_events()
+    seen = [(stopping.is_set(), hurrying.is_set())]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.raise_signal(number)
+        seen.append((stopping.is_set(), hurrying.is_set()))
+    assert seen == [(False, False), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_stops(number: signal.Signals) -> None:
+    """A signal of the terminal sets the event, and what signals did before comes back."""
+    before, stopping = signal.getsignal(number), Event()
+    with stopped_from_terminal(stopping):
+        signal.raise_signal(number)
+    assert stopping.is_set()
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("handlers")
+def test_signals_that_another_process_handles() -> None:
+    """They do nothing here."""
+    ignore_stop_signals()
+    signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
