@@ -63,10 +63,11 @@ def _streamed(lines: Iterable[bytes]) -> int:
 
 def recommender(words: Arguments, environment: Environment) -> int:
     """Recommend."""
-    from app.wiring.recommender import serve  # the other verbs start faster without it
+    from app.wiring.pod_preview import PodPreviewer  # the other verbs start faster without it
+    from app.wiring.recommender import serve
 
     settings = settings_of(RecommenderSettings, "recommender", words, environment)
-    return 0 if settings is None else serve(settings)
+    return 0 if settings is None else serve(settings, PodPreviewer)
 
 
 def replay(words: Arguments, environment: Environment) -> int:

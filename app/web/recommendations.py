@@ -26,12 +26,12 @@ from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.telling import Teller
+from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.ports import VPAS, Json
+from app.ports import PODS, VPAS, Json
 from app.web.access import Guard
 from app.web.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
-from app.web.recommendations_pods import Sizer
 from app.web.recommendations_shapes import Page, PodAnswer, Recommendation
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ _THREADS: Final = 4
 _MOST_WAITING: Final = 100
 _MOST_ITEMS: Final = 100_000
 _LATER: Final = {"retry-after": "1"}
+_UNREAD: Final = {"retry-after": "5"}  # the cluster may be away for longer
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
@@ -51,6 +52,45 @@ Explain = Annotated[bool, Query(description="tell every step from usage to the a
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerPreview:
+    """What a container of a running pod has, and what it would get."""
+
+    name: str
+    now: Json  # requests and limits
+    gets: Json
+    notes: Sequence[str]
+    is_boosted: bool
+    story: Json | None  # each resource from what it had to what it gets, if a VPA sizes the pod
+
+    def told(self, recommendation: Json | None, *, explains: bool) -> Json:
+        """Return it as JSON, with what the VPA recommends for the container."""
+        found = {
+            "container": self.name,
+            "now": self.now,
+            "gets": self.gets,
+            "notes": list(self.notes),
+            "isBoosted": self.is_boosted,
+            "recommendation": recommendation,
+        }
+        return found | {"story": self.story} if explains else found
+
+
+@dataclass(frozen=True, slots=True)
+class PodPreview:
+    """What a running pod would get if it were created at this moment."""
+
+    reason: str
+    message: str
+    owner: str  # the topmost controller, empty if there is none
+    vpa: Vpa | None  # that controls it
+    containers: Sequence[ContainerPreview]
+
+
+# Gets namespace, name and what is known; raises NotFound, ClusterError and BadObject.
+Preview = Callable[[str, str, Snapshot], PodPreview]
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """Where answers come from."""
 
@@ -58,6 +98,7 @@ class Sources:
     derivations: Callable[[], Derivations | None]  # None: another replica leads
     leader: Callable[[], str]  # who that is
     problem: Callable[[], str]  # why nothing can be answered yet, empty if it can
+    preview: Preview
     rules: RecommenderRules
     namespace: str = ""  # the only one that is looked at
 
@@ -65,10 +106,9 @@ class Sources:
 class Recommendations:
     """Finds answers; any thread may ask."""
 
-    def __init__(self, sources: Sources, guard: Guard, sizer: Sizer) -> None:
+    def __init__(self, sources: Sources, guard: Guard) -> None:
         self._sources = sources
         self._guard = guard
-        self._sizer = sizer
 
     def page(
         self, authorization: str, namespace: str, *, explains: bool, limit: int, after: str
@@ -100,11 +140,34 @@ class Recommendations:
         """Return what a pod would get."""
         self._guard.admit(authorization, "get", namespace)
         seen = self._seen(namespace, explains=explains)
-        sized = self._sizer.size(namespace, name, seen.snapshot)
-        told = seen.told([sized.vpa])[0] if sized.vpa is not None else {}
+        pod = self._preview(namespace, name, seen.snapshot)
+        told = seen.told([pod.vpa])[0] if pod.vpa is not None else {}
         entries = {entry["container"]: entry for entry in told.get("containers", ())}
-        answer = sized.told(entries, explains=explains)
-        return {**answer, "computedAt": told.get("computedAt")}
+        return {
+            "namespace": namespace,
+            "name": name,
+            "reason": pod.reason,
+            "message": pod.message,
+            "owner": pod.owner,
+            "vpa": pod.vpa.name if pod.vpa is not None else "",
+            "containers": [
+                one.told(entries.get(one.name), explains=explains) for one in pod.containers
+            ],
+            "computedAt": told.get("computedAt"),
+        }
+
+    def _preview(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
+        subject = f"{PODS.kind} {namespace}/{name}"
+        try:
+            return self._sources.preview(namespace, name, snapshot)
+        except NotFound:
+            message = f"there is no pod {namespace}/{name}"
+            raise Refusal(404, message, subject=subject, field="path.name") from None
+        except ClusterError as error:
+            message = f"the cluster gives no answer: {error}"
+            raise Refusal(503, message, subject=subject, headers=_UNREAD) from None
+        except BadObject as error:
+            raise Refusal(500, f"{subject}: {error}", subject=subject, field=error.path) from None
 
     def _seen(self, namespace: str, *, explains: bool) -> _Seen:
         """Take what is known at this moment."""

@@ -20,14 +20,13 @@ from app.core.reporting.advice import MATCHES
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, VpaKey, members
 from app.core.reporting.outlook import Turn, outlook
-from app.core.reporting.recreated import created_again
+from app.core.reporting.recreated import created_again, creation_request
 from app.core.reporting.standings import Standing, standings
 from app.core.reporting.telling import standing_json, turn_json, vpa_json
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
 from app.model.lookups import Lookup
 from app.model.pods import Pod
-from app.model.review import GroupVersionWord, Request
 from app.model.vpa import Vpa
 from app.output.report import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, Clock
@@ -39,7 +38,6 @@ from app.wiring.gathering import Gathered, Wanted, gathered, looked_up, namespac
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 
-_POD: Final = GroupVersionWord("", "v1", "pods")
 _NO_SCOPE: Final = Scope("", ())
 
 
@@ -164,18 +162,7 @@ class Story:
         workload = view.workloads.get(owner.key) if owner is not None else None
         template = workload.template if workload is not None else ()
         raw = self._raw[pod.namespace, pod.name]
-        request = Request(
-            uid=pod.uid,
-            kind=GroupVersionWord("", "v1", "Pod"),
-            resource=_POD,
-            subresource="",
-            operation="CREATE",
-            namespace=pod.namespace,
-            name=pod.name,
-            dry_run=True,
-            new=created_again(raw, template),
-            old=None,
-        )
+        request = creation_request(created_again(raw, template))
         found = admit_pod(request, view, known.get(pod.namespace, {}), self._pod_rules)
         return found, [found.lookup] if isinstance(found, Unknown) else []
 

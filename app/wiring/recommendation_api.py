@@ -16,18 +16,20 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from app.adapters.access_review import AccessReviews
-from app.core.admission.mutate import PodRules
 from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import ClusterError
+from app.model.gates import Gates
 from app.model.snapshot import Snapshot
 from app.ports import LEASES, Clock, Cluster, Owners
 from app.settings.recommender import RecommenderSettings
 from app.web.access import Guard
-from app.web.recommendations import Recommendations, Sources, recommendations_app
-from app.web.recommendations_pods import Sizer
+from app.web.recommendations import Preview, Recommendations, Sources, recommendations_app
 from app.workers.showing import Showing
 
 ASKED_SECONDS: Final = 5.0  # after which a call for an answer is given up
+
+
+Previewer = Callable[[Cluster, Owners, Clock, Gates], Preview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Asked:
     is_leading: Callable[[], bool]
     showing: Showing
     rules: RecommenderRules
+    previewer: Previewer
 
 
 def recommendation_api(settings: RecommenderSettings, asked: Asked, others: ASGIApp) -> FastAPI:
@@ -51,13 +54,13 @@ def recommendation_api(settings: RecommenderSettings, asked: Asked, others: ASGI
         derivations=lambda: asked.showing.derivations if asked.is_leading() else None,
         leader=lambda: _leader(settings, asked.cluster),
         problem=asked.unready,
+        preview=asked.previewer(asked.cluster, asked.owners, asked.clock, settings.loop.gates),
         rules=asked.rules,
         namespace=settings.scope.namespace,
     )
     host, _ = settings.loop.address
     access = None if is_loopback(host) else AccessReviews(asked.cluster, asked.clock)
-    sizer = Sizer(asked.cluster, asked.owners, asked.clock, PodRules(settings.loop.gates))
-    return recommendations_app(Recommendations(sources, Guard(access), sizer), others)
+    return recommendations_app(Recommendations(sources, Guard(access)), others)
 
 
 def is_loopback(host: str) -> bool:

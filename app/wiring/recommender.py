@@ -20,7 +20,7 @@ from app.adapters.mirror import Source, Transition
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
-from app.ports import EVENTS, PODS, Clock
+from app.ports import EVENTS, PODS
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.exposition import new_registry, render
 from app.telemetry.process import ProcessMetrics
@@ -32,7 +32,12 @@ from app.web.server import Server, bound
 from app.wiring.candidacy import election
 from app.wiring.lifecycle import run_until_signal
 from app.wiring.place import Connection, Outside, Place
-from app.wiring.recommendation_api import ASKED_SECONDS, Asked, recommendation_api
+from app.wiring.recommendation_api import (
+    ASKED_SECONDS,
+    Asked,
+    Previewer,
+    recommendation_api,
+)
 from app.wiring.recommender_rules import recommender_rules
 from app.wiring.recommender_sources import external_usage, has_past, past_reading
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
@@ -47,19 +52,23 @@ _PATIENCE_INTERVALS: Final = 5
 _LOOP_SECONDS: Final = 25.0  # for the round that is under way, and the last checkpoints
 
 
-def serve(settings: RecommenderSettings) -> int:
+def serve(settings: RecommenderSettings, previewer: Previewer) -> int:
     """Recommend until a signal; return the exit code.
+
+    Its API asks the previewer what the webhook would make of a pod.
 
     Raises:
         BadSetting: something is asked for that cannot be done.
     """
-    return run_until_signal(lambda: Process(settings, Outside()), settings.logging.verbosity, log)
+    return run_until_signal(
+        lambda: Process(settings, Outside(), previewer), settings.logging.verbosity, log
+    )
 
 
 class Process:
     """Starts everything, and ends it."""
 
-    def __init__(self, settings: RecommenderSettings, place: Place) -> None:
+    def __init__(self, settings: RecommenderSettings, place: Place, previewer: Previewer) -> None:
         clock, namespace = place.clock, settings.scope.namespace
         # Watches, writes, the Lease and those who ask do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(4)]
@@ -100,26 +109,27 @@ class Process:
         campaign = Campaign(self._election, lambda: None, lambda: None)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         host, port = settings.loop.address
-        app = self._application(settings, asked, clock, registry)
+        app = self._application(settings, asked, previewer, registry)
         self._health = Server(app, bound(host, port, "--address"))
 
     def _application(
         self,
         settings: RecommenderSettings,
         cluster: Connection,
-        clock: Clock,
+        previewer: Previewer,
         registry: CollectorRegistry,
     ) -> FastAPI:
         """Return what answers behind the port."""
         asked = Asked(
             cluster=cluster.within(ASKED_SECONDS),
             owners=self._owners,
-            clock=clock,
+            clock=self._clock,
             snapshot=self._snapshot,
             unready=self._unready,
             is_leading=self._is_leading,
             showing=self._showing,
             rules=self._rules.model,
+            previewer=previewer,
         )
         health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
         add_recommended(health, self._vpas)

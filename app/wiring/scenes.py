@@ -27,6 +27,7 @@ from app.wiring.drafts import Drafted, Drafts
 from app.wiring.lodge import Lodge
 from app.wiring.onlooker import Onlooker, Sights, recommended
 from app.wiring.place import Connection, Mirrored, Outside
+from app.wiring.pod_preview import PodPreviewer
 from app.wiring.screen.view import What
 from app.wiring.stage import Stage
 from app.wiring.unwritten import Told, Unsent, Unwritten
@@ -145,7 +146,7 @@ class Observed:
         place = Onlooking(self._told, self._drafts)
         self._connection = place.connect(cast.updater.cluster)
         self.cluster: Cluster = self._connection
-        self._recommender = recommender.Process(cast.recommender, place)
+        self._recommender = recommender.Process(cast.recommender, place, PodPreviewer)
         self._updater = updater.Process(cast.updater, place)
         certificates = replace(cast.admission.certificates, own_dir=folder / "certs")
         admission = replace(cast.admission, certificates=certificates)

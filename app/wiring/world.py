@@ -23,6 +23,7 @@ from app.wiring import recommender, updater
 from app.wiring.certification import Certification, in_cluster
 from app.wiring.clock import SystemClock
 from app.wiring.lodge import Lodge
+from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import Stage
 
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
@@ -66,7 +67,7 @@ class World:
             return in_cluster(settings, self.sandbox.cluster, SystemClock(), problem)
 
         self.webhook = Lodge(settings, stage, certify, listeners, beats=True)
-        self.recommender = recommender.Process(cast.recommender, stage)
+        self.recommender = recommender.Process(cast.recommender, stage, PodPreviewer)
         self.updater = updater.Process(cast.updater, stage)
         self._forget()
 

@@ -25,6 +25,7 @@ from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
+from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process
 from app.wiring.stage import Stage
 from tests import make
@@ -88,7 +89,7 @@ def running(sandbox: Sandbox, *flags: str) -> Iterator[Running]:
     faults = Faults()
     port = free_port()
     settings = parse(RecommenderSettings, [f"--address=127.0.0.1:{port}", *flags], {})
-    process = Process(settings, Stage(sandbox, faults.before(sandbox.cluster)))
+    process = Process(settings, Stage(sandbox, faults.before(sandbox.cluster)), PodPreviewer)
     process.start()
     found = Running(sandbox, faults, process, f"http://127.0.0.1:{port}")
     try:

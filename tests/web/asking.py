@@ -10,7 +10,6 @@ import httpx
 from fastapi import FastAPI
 
 from app.adapters.access_review import AccessReviews
-from app.core.admission.mutate import PodRules
 from app.core.recommendation.rules import RecommenderRules
 from app.model.gates import parse_gates
 from app.ports import Cluster
@@ -18,7 +17,7 @@ from app.telemetry.quality import QualityMetrics
 from app.web.access import Guard
 from app.web.probes import probes
 from app.web.recommendations import Derivations, Recommendations, Sources, recommendations_app
-from app.web.recommendations_pods import Sizer
+from app.wiring.pod_preview import PodPreviewer
 from app.workers.recommender import Recommender, RoundRules
 from app.workers.showing import Showing
 from tests.web.authorities import Authorities
@@ -53,19 +52,19 @@ class Desk(Scene):
     def _application(self) -> FastAPI:
         cluster = cast("Cluster", self.authorities)
         clock = self.sandbox.clock
+        gates = parse_gates(["CPUStartupBoost=true"])
         sources = Sources(
             snapshot=self.sandbox.snapshot,
             derivations=self._derivations,
             leader=lambda: self.leader,
             problem=lambda: self.problem,
+            preview=PodPreviewer(cluster, self.around.owners, clock, gates),
             rules=RecommenderRules(),
             namespace=self.namespace,
         )
         guard = Guard(AccessReviews(cluster, clock) if self.is_guarded else None)
-        rules = PodRules(parse_gates(["CPUStartupBoost=true"]))
-        sizer = Sizer(cluster, self.around.owners, clock, rules)
         others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
-        return recommendations_app(Recommendations(sources, guard, sizer), others)
+        return recommendations_app(Recommendations(sources, guard), others)
 
     def ask(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
         """Ask a question; underscores in headers stand for dashes."""

@@ -12,6 +12,7 @@ from app.sandbox.faults import Fault
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.web.probes import probes
+from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommendation_api import Asked, is_loopback, recommendation_api
 from tests.web.asking import Desk
 
@@ -61,6 +62,7 @@ def listening(desk: Desk, *flags: str, is_leading: bool = True) -> Desk:
         is_leading=lambda: is_leading,
         showing=desk.showing,
         rules=desk.recommender.model.rules,
+        previewer=PodPreviewer,
     )
     others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
     desk.app = recommendation_api(parse(RecommenderSettings, flags, {}), asked, others)

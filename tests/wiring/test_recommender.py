@@ -17,6 +17,7 @@ from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.shared import Cluster as Reach
 from app.wiring.place import Connection, Outside
+from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.stage import Reached, Stage
 from tests.adapters.api_server import serving
@@ -56,7 +57,7 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
         server.fail("/pods", 403, times=3)
         path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
         process = Process(
-            settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"), Outside()
+            settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"), Outside(), PodPreviewer
         )
         process.start()
         try:
@@ -77,7 +78,7 @@ def test_an_elected_process_hands_over(tmp_path: Path) -> None:
     with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
         path = write(tmp_path / "config", kubeconfig(server.url))
         flags = ("--leader-elect=true", f"--kubeconfig={path}", "--address=127.0.0.1:0")
-        process = Process(settings(*flags), Outside())
+        process = Process(settings(*flags), Outside(), PodPreviewer)
         cluster = connect(str(path), "", 50, 100)
 
         def holder() -> str:
@@ -130,7 +131,7 @@ def test_calls_for_the_lease_end_with_leadership() -> None:
     assert sandbox.apply(*crd.documents()) == []
     place = Hurried(sandbox, Timed(sandbox.cluster, noted))
     flags = ("--leader-elect=true", "--leader-elect-renew-deadline=4s", "--address=127.0.0.1:0")
-    process = Process(settings(*flags), place)
+    process = Process(settings(*flags), place, PodPreviewer)
     process.start()
     sandbox.advance(3)
     process.stop()

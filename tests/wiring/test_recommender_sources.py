@@ -19,6 +19,7 @@ from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.place import Outside
+from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.recommender_sources import external_usage, past_reading, past_rules
 from tests.adapters.api_server import serving
@@ -139,7 +140,7 @@ def test_nobody_waits_for_the_past(tmp_path: Path) -> None:
             "--storage=prometheus",
             f"--prometheus-address={silent.url}",
         )
-        process = Process(told, Outside())
+        process = Process(told, Outside(), PodPreviewer)
         process.start()
         try:
             url = f"http://127.0.0.1:{port}"

@@ -18,7 +18,10 @@ from app.model.pods import (
     Container,
     Resources,
 )
+from app.model.review import GroupVersionWord, Request
 
+_KIND: Final = GroupVersionWord("", "v1", "Pod")
+_RESOURCE: Final = GroupVersionWord("", "v1", "pods")
 _OURS: Final = (OBSERVED_ANNOTATION, UPDATES_ANNOTATION, IN_PLACE_ANNOTATION)
 
 
@@ -44,6 +47,27 @@ def created_again(pod: Object, template: Sequence[Container]) -> Json:
         "metadata": {**metadata, "annotations": annotations},
         "spec": {**spec, "containers": containers},
     }
+
+
+def creation_request(pod: Object) -> Request:
+    """Return what an API server would ask about a pod that is created, without creating it.
+
+    Raises:
+        BadObject: the pod cannot be read.
+    """
+    metadata = object_at(pod, "metadata", "")
+    return Request(
+        uid="",
+        kind=_KIND,
+        resource=_RESOURCE,
+        subresource="",
+        operation="CREATE",
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        dry_run=True,
+        new=pod,
+        old=None,
+    )
 
 
 def _written(resources: Resources) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.core.reporting.recreated import created_again
+from app.core.reporting.recreated import created_again, creation_request
 from app.model.pods import read_pod
 from app.model.workloads import read_workload
 from tests import make
@@ -32,3 +32,12 @@ def test_without_a_template_it_stays_as_it_is() -> None:
     """What nobody knows better is taken from the pod."""
     pod = read_pod(created_again(make.pod_json(cpu="2"), ()))
     assert pod.containers[0].resources.requests == make.quantities(cpu="2")
+
+
+def test_its_creation_is_only_asked_about() -> None:
+    """The request is that of an API server for a dry run."""
+    pod = make.pod_json(name="web-0")
+    request = creation_request(pod)
+    assert (request.operation, request.resource.word, request.dry_run) == ("CREATE", "pods", True)
+    assert (request.namespace, request.name) == ("default", "web-0")
+    assert request.new is pod

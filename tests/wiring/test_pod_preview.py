@@ -8,8 +8,8 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from app.core.admission.mutate import PodRules
 from app.model.errors import ClusterError, NotFound, Refused, Unavailable
+from app.model.gates import Gates
 from app.model.pods import BOOST_ANNOTATION
 from app.ports import (
     DEPLOYMENTS,
@@ -22,8 +22,7 @@ from app.ports import (
     Resource,
 )
 from app.sandbox.faults import Fault
-from app.web.problems import Refusal
-from app.web.recommendations_pods import Sizer
+from app.wiring.pod_preview import PodPreviewer
 from tests import make
 from tests.sandbox.worlds import deployment
 from tests.web.asking import Desk
@@ -225,31 +224,31 @@ def test_a_broken_limit_range_is_left_out(desk: Desk) -> None:
     """As the webhook leaves it out; the others hold, on whichever page they are."""
     around = desk.around
     cluster = cast("Cluster", Odd(around.cluster))
-    sizer = Sizer(cluster, around.owners, around.clock, PodRules())
+    preview = PodPreviewer(cluster, around.owners, around.clock, Gates())
     name = desk.sandbox.pods()[0]["metadata"]["name"]
-    (container,) = sizer.size("default", name, desk.sandbox.snapshot()).verdict.containers
-    assert str(container.sizes.limits["cpu"]) == "200m"
+    (container,) = preview("default", name, desk.sandbox.snapshot()).containers
+    assert container.gets["limits"]["cpu"] == "200m"
 
 
-def test_an_unreadable_pod_is_named(desk: Desk) -> None:
+class Broken(Odd):
+    """A cluster with a pod that cannot be."""
+
+    def get(self, *_: object, **__: object) -> Json:
+        """Return it."""
+        found = make.pod_json(name="web-0")
+        found["spec"]["containers"] = "none"
+        return found
+
+
+def test_an_unreadable_pod_is_named() -> None:
     """With the field that cannot be read."""
-
-    class Broken(Odd):
-        def get(self, *_: object, **__: object) -> Json:
-            """Return a pod that cannot be."""
-            found = make.pod_json(name="web-0")
-            found["spec"]["containers"] = "none"
-            return found
-
-    sizer = Sizer(
-        cast("Cluster", Broken(desk.around.cluster)),
-        desk.around.owners,
-        desk.around.clock,
-        PodRules(),
-    )
-    with pytest.raises(Refusal, match=r"spec\.containers") as caught:
-        sizer.size("default", "web-0", desk.sandbox.snapshot())
-    assert (caught.value.status, caught.value.field) == (500, "spec.containers")
+    desk = Desk()
+    desk.authorities._cluster = cast("Cluster", Broken(desk.around.cluster))
+    answer = desk.ask("/v1/namespaces/default/pods/web-0")
+    assert answer.status_code == 500
+    assert answer.json()["object"] == "Pod default/web-0"
+    assert answer.json()["field"] == "spec.containers"
+    assert answer.json()["detail"].startswith("Pod default/web-0: spec.containers")
 
 
 @pytest.mark.parametrize(
@@ -280,14 +279,14 @@ def test_the_next_pod_gets_it(spec: Json, limits: Json | None, recommendation: s
     stage.recommend(recommendation)
     stage.run(90)
     cluster, clock = stage.sandbox.cluster, stage.clock
-    sizer = Sizer(cluster, NoOwners(), clock, PodRules(stage.settings.deciding.gates))
+    preview = PodPreviewer(cluster, NoOwners(), clock, stage.settings.deciding.gates)
     (before,) = stage.pods()
     name = before["metadata"]["name"]
-    told = sizer.size("default", name, stage.sandbox.snapshot()).told({}, explains=False)
+    (told,) = preview("default", name, stage.sandbox.snapshot()).containers
     cluster.delete(PODS, "default", name)
     stage.run(5)
 
     (after,) = stage.pods()
     resources = after["spec"]["containers"][0]["resources"]
-    assert told["containers"][0]["gets"] == resources
-    assert told["containers"][0]["now"] != resources
+    assert told.gets == resources
+    assert told.now != resources
