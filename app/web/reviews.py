@@ -29,8 +29,15 @@ from app.model.review import Answer, Request, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.telemetry.admission import Step
+from app.web.answers import (
+    FAILED_OPEN,
+    INTERNAL_ERROR,
+    log_keys,
+    pod_log_keys,
+    pod_review_json,
+    review_json,
+)
 from app.web.target_locks import TargetLocks
-from app.web.telling import FAILED_OPEN, INTERNAL_ERROR, named, pod_answer, pod_named, written
 
 if TYPE_CHECKING:
     from app.ports import Clock, Owners, Siblings
@@ -155,7 +162,7 @@ class Reviewer:
             return self._vpa_beside_siblings(pending, pending.wants, until)
         except Exception:
             with suppress(Exception):
-                log.exception("review failed", extra=named(request))
+                log.exception("review failed", extra=log_keys(request))
             return self._broken(request, pending.began)
 
     def judge_pod(self, request: Request, deadline_seconds: float) -> PodVerdict:
@@ -180,7 +187,7 @@ class Reviewer:
             return self._begun(request, phase, began)
         except Exception:
             with suppress(Exception):  # whatever else is broken, there will be an answer
-                log.exception("review failed", extra=named(request))
+                log.exception("review failed", extra=log_keys(request))
             return self._broken(request, began)
 
     def _begun(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
@@ -190,12 +197,12 @@ class Reviewer:
         if group == VPA_GROUP and word == "verticalpodautoscalers":
             return self._vpa(request, phase, began)
         self._numbers.review("error", "unknown", self.now() - began)
-        return written(request.uid, Answer())
+        return review_json(request.uid, Answer())
 
     def _pod(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
         if phase is Phase.VALIDATING:  # pods are changed, never judged
             self._numbers.review("skipped", "Pod", self.now() - began)
-            return written(request.uid, Answer())
+            return review_json(request.uid, Answer())
         verdict = self._pod_verdict(request, {})
         if isinstance(verdict, Unknown):
             return Pending(request, phase, verdict, began)
@@ -211,13 +218,13 @@ class Reviewer:
         decided, is_applied = self.now(), verdict.sizes is not None
         self._numbers.pod(applied=is_applied)
         if is_applied:
-            self._tell("pod sized", pod_named(request, verdict))
+            self._tell("pod sized", pod_log_keys(request, verdict))
         elif verdict.reason in FAILED_OPEN:
             self._numbers.pod_failed_open(verdict.reason)
-            log.warning("pod let pass unchanged", extra=pod_named(request, verdict))
+            log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict))
         else:
             self._numbers.pod_skipped(verdict.reason)
-        body = pod_answer(request.uid, verdict)
+        body = pod_review_json(request.uid, verdict)
         self._time("applied" if is_applied else "skipped", "Pod", began, decided)
         return body
 
@@ -264,8 +271,8 @@ class Reviewer:
         if not answer.allowed:
             self._numbers.vpa_refused(verdict.reason)
             message = answer.status["message"] if answer.status else ""
-            log.info("VPA refused", extra=named(request) | {"problems": message})
-        body = written(request.uid, answer)
+            log.info("VPA refused", extra=log_keys(request) | {"problems": message})
+        body = review_json(request.uid, answer)
         self._time("applied" if answer.patch else "skipped", "VPA", began, decided)
         return body
 
@@ -279,7 +286,7 @@ class Reviewer:
         with suppress(Exception):
             log.warning("review not readable", extra={"error": message[:_LONGEST_LOGGED]})
             self._numbers.review("error", "unknown", self.now() - began)
-        return written("", Answer())
+        return review_json("", Answer())
 
     def _broken(self, request: Request, began: float) -> bytes:
         """Let pass what could not be decided, though counting it may fail as well."""
@@ -287,4 +294,4 @@ class Reviewer:
             if request.resource.word == "pods":
                 self._numbers.pod_failed_open(INTERNAL_ERROR)
             self._numbers.review("error", "unknown", self.now() - began)
-        return written(request.uid, Answer(audit={"reason": INTERNAL_ERROR}))
+        return review_json(request.uid, Answer(audit={"reason": INTERNAL_ERROR}))

@@ -22,8 +22,8 @@ from app.model.errors import BadObject, BadSetting
 from app.model.review import Request, read_review
 from app.output.report import Report, Table
 from app.settings.admission import AdmitSettings, Answering
+from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer
-from app.web.telling import INTERNAL_ERROR
 from app.wiring.admit_table import COLUMNS, called, row
 from app.wiring.knowledge import recorded_sources
 from app.wiring.rules import review_rules

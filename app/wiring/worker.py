@@ -25,10 +25,10 @@ from app.settings.admission import AdmissionSettings
 from app.settings.shared import Cluster as Reach
 from app.telemetry.admission import AdmissionMetrics
 from app.web import reviews
+from app.web.answers import FAILED_OPEN
 from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
-from app.web.telling import FAILED_OPEN
 from app.wiring.crew import REPORT_SECONDS, Order, Report
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
 from app.wiring.lifecycle import ignore_stop_signals

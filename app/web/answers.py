@@ -1,4 +1,4 @@
-"""What is told of a decision: in the answer, in the audit log of the API server, in our log."""
+"""A decision as JSON for the API server and its audit log, and as the keys of a log line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILED_OPEN: Final = frozenset(
 _LONGEST_AUDITED: Final = 200  # characters
 
 
-def written(uid: str, answer: Answer) -> bytes:
+def review_json(uid: str, answer: Answer) -> bytes:
     """Return an answer as the JSON of an AdmissionReview."""
     response: dict[str, Any] = {"uid": uid, "allowed": answer.allowed}
     if answer.status is not None:
@@ -40,7 +40,7 @@ def written(uid: str, answer: Answer) -> bytes:
     return _enveloped(response)
 
 
-def pod_answer(uid: str, verdict: PodVerdict) -> bytes:
+def pod_review_json(uid: str, verdict: PodVerdict) -> bytes:
     """Return the answer about a pod; its patch was written when it was worked out."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if verdict.sizes is not None:
@@ -66,7 +66,7 @@ def pod_audit(verdict: PodVerdict) -> dict[str, str]:
     return {"reason": verdict.reason}
 
 
-def named(request: Request) -> dict[str, object]:
+def log_keys(request: Request) -> dict[str, object]:
     """Return the keys of a log line about any review."""
     return {
         "uid": request.uid,
@@ -75,7 +75,7 @@ def named(request: Request) -> dict[str, object]:
     }
 
 
-def pod_named(request: Request, verdict: PodVerdict) -> dict[str, object]:
+def pod_log_keys(request: Request, verdict: PodVerdict) -> dict[str, object]:
     """Return the keys of a log line about a pod."""
     applicant, sizes = verdict.applicant, verdict.sizes
     found: dict[str, object] = {

@@ -8,7 +8,7 @@ from app.core.admission.applicant import Applicant, read_applicant
 from app.core.admission.mutate import PodVerdict
 from app.core.matching import Match, MatchReason
 from app.model.review import Answer
-from app.web.telling import pod_audit, pod_named, written
+from app.web.answers import pod_audit, pod_log_keys, review_json
 from tests import make
 from tests.web.reviewing import UNREADABLE
 
@@ -42,11 +42,11 @@ def applicant(**metadata: str) -> Applicant:
         ),
     ],
 )
-def test_written(uid: str, answer: Answer, response: bytes) -> None:
+def test_reviews(uid: str, answer: Answer, response: bytes) -> None:
     """What is empty is left out."""
     head = UNREADABLE[: UNREADABLE.index(b'{"uid"')]
-    assert written(uid, answer) == head + response + b"}"
-    assert written("", Answer()) == UNREADABLE
+    assert review_json(uid, answer) == head + response + b"}"
+    assert review_json("", Answer()) == UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_the_audit_log(verdict: PodVerdict, told: dict[str, str]) -> None:
 )
 def test_pods_are_named(verdict: PodVerdict, name: str) -> None:
     """A pod is called as people will find it."""
-    told = pod_named(make.review(name="asked-for"), verdict)
+    told = pod_log_keys(make.review(name="asked-for"), verdict)
     assert told == {"namespace": "default", "pod": name, "reason": "r", "why": "m"}
