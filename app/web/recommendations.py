@@ -9,7 +9,7 @@ threads of their own, so that they never keep probes from being answered.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -30,6 +30,8 @@ from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import PODS, VPAS, Json
+from app.telemetry.exposition import CONTENT_TYPE
+from app.telemetry.recommendations import exposition
 from app.web.access import Guard
 from app.web.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 from app.web.recommendations_shapes import Page, PodAnswer, Recommendation
@@ -254,6 +256,15 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
     app.include_router(_routes(found, _Desk()))
     app.mount("/", others)
     return app
+
+
+def add_recommendation_metrics(app: FastAPI, vpas: Callable[[], Iterable[Vpa]]) -> None:
+    """Let an application show the recommendations of these VPAs as metrics."""
+
+    @app.get("/metrics/recommendations")
+    def recommendation_metrics() -> Response:
+        """Recommendations for Prometheus."""
+        return Response(exposition(vpas()), media_type=CONTENT_TYPE)
 
 
 _ABOUT: Final = """\

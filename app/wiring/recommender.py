@@ -27,7 +27,7 @@ from app.telemetry.process import ProcessMetrics
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
 from app.web.probes import probes
-from app.web.recommended import add_recommended
+from app.web.recommendations import add_recommendation_metrics
 from app.web.server import Server, bound
 from app.wiring.candidacy import election
 from app.wiring.lifecycle import run_until_signal
@@ -132,7 +132,7 @@ class Process:
             previewer=previewer,
         )
         health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
-        add_recommended(health, self._vpas)
+        add_recommendation_metrics(health, self._vpas)
         return recommendation_api(settings, asked, health)
 
     def _page(self, registry: CollectorRegistry) -> bytes:

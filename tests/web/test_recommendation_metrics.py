@@ -10,14 +10,14 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.model.vpa import Vpa, read_vpa
-from app.web.recommended import add_recommended
+from app.web.recommendations import add_recommendation_metrics
 from tests import make
 
 
 def scraped(*vpas: Vpa) -> dict[tuple[str, ...], float]:
     """Return the values of a scrape by their labels."""
     app = FastAPI()
-    add_recommended(app, lambda: vpas)
+    add_recommendation_metrics(app, lambda: vpas)
 
     async def exchange() -> httpx.Response:
         transport = httpx.ASGITransport(app)
