@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
 
@@ -122,6 +125,47 @@ def test_model_and_core_are_pure() -> None:
         for node in ast.walk(tree(path))
         if (found := offence(node))
     )
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and top-level name of what a module imports."""
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.Import():
+                yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+            case ast.ImportFrom(module=str(name)):
+                yield node.lineno, name.partition(".")[0]
+
+
+def canonical(name: str) -> str:
+    """Return a package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared() -> set[str]:
+    """Return the packages that the project asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return {canonical(re.split(r"[^\w.-]", text)[0]) for text in project["dependencies"]}
+
+
+def test_what_is_imported_is_declared() -> None:
+    """A package that is imported is asked for, not just brought along by another one."""
+    packages, asked = packages_distributions(), declared()
+    nothing(
+        f"{shown(path, line)} imports {name}, which pyproject.toml does not ask for"
+        for path in MODULES
+        for line, name in imported(path)
+        if name != "app" and name not in sys.stdlib_module_names
+        if asked.isdisjoint(map(canonical, packages.get(name, ())))
+    )
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_what_is_declared_is_locked(lock: str) -> None:
+    """Lock files name every package that is asked for."""
+    lines = (ROOT / lock).read_text("utf-8").splitlines()
+    locked = {canonical(line.partition("==")[0]) for line in lines if "==" in line}
+    nothing(f"{lock} does not name {name}" for name in sorted(declared() - locked))
 
 
 def does_something(path: Path) -> bool:
