@@ -56,8 +56,8 @@ class TargetLocks:
         with self._lock:
             if len(self._targets) > _MOST_IDLE:
                 self._targets = {
-                    key: target
-                    for key, target in self._targets.items()
+                    one: target
+                    for one, target in self._targets.items()
                     if target.users or target.claims.held(now)
                 }
             target = self._targets.setdefault(key, TargetLock())
