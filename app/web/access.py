@@ -1,7 +1,8 @@
 """Who may ask: a bearer token that an API server knows, and a right that its owner has.
 
 Strategy: 401 means that we do not know who asks, 403 that we do and that it may not, 503 that
-nobody could tell. Nothing is answered before that is settled, not even that something is missing.
+this could not be checked. Nothing is answered before that is settled, not even that something is
+missing.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ class Access(Protocol):
     """Who knows."""
 
     def who(self, token: str, /) -> Identity | None:
-        """Return whose token this is, None if it is nobody's; raises `ClusterError`."""
+        """Return whose token this is, None if it is not valid; raises `ClusterError`."""
         ...
 
     def may(
         self, identity: Identity, verb: str, resource: Resource, namespace: str, name: str = ""
     ) -> bool:
-        """Return whether somebody may do something; raises `ClusterError`."""
+        """Return whether an identity may do something; raises `ClusterError`."""
         ...
 
 
 class Guard:
-    """Lets in who may see VPAs; without anybody to ask it lets everybody in."""
+    """Lets in who may see VPAs; without an API server to ask it lets all in."""
 
     def __init__(self, access: Access | None = None) -> None:
         self._access = access

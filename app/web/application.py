@@ -103,7 +103,7 @@ class ReviewEndpoint:
             self._reviewer.turned_away(_TOO_LARGE, began)
             await _answer(send, 413, _TOO_LARGE.encode() + b"\n", _TEXT, _CLOSE)
         except _Gone:
-            pass  # nobody waits for an answer
+            pass  # the client waits for no answer
         else:
             read = self._reviewer.now()
             answer = await self._reviewed(body, scope["query_string"])

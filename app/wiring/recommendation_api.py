@@ -1,8 +1,8 @@
 """The recommender's answers about recommendations: from what, and who may ask.
 
-Strategy: nobody is asked for a token where only this machine can reach the port. Reading for
-answers and asking about tokens have a connection of their own, so that no question, however
-often it is put, takes from what rounds may ask of the API server.
+Strategy: no token is needed where only this machine can reach the port. Reading for answers and
+asking about tokens have a connection of their own, so that no question, however often it is put,
+takes from what rounds may ask of the API server.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _leader(settings: RecommenderSettings, cluster: Cluster) -> str:
-    """Return who holds the Lease, empty if nobody does or nobody can tell."""
+    """Return who holds the Lease, empty if it is free or cannot be read."""
     told = settings.election
     try:
         lease = cluster.get(LEASES, told.resource_namespace, told.resource_name)
