@@ -10,7 +10,7 @@ from typing import Final
 from app.adapters.kube import connect
 from app.adapters.kube_transport import Deadlines
 from app.core.checkup.checkup import checkup
-from app.core.checkup.findings import Finding, Level
+from app.core.checkup.facts import Finding, Level
 from app.output.report import Json, Line, Piece, Report, Text, Tone
 from app.ports import Clock
 from app.settings.doctor import DoctorSettings

@@ -17,8 +17,7 @@ from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
 from app.core.checkup.components import ADMISSION, command_line, flag, ours
-from app.core.checkup.facts import OWN_SECRET, Facts, Pods, Trial, Tried
-from app.core.checkup.findings import Unasked
+from app.core.checkup.facts import OWN_SECRET, Facts, Pods, Trial, Tried, Unasked
 from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd

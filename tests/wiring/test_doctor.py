@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.adapters.certificates import issue, serving_names
-from app.core.checkup.findings import Check, Finding, Level
+from app.core.checkup.facts import Check, Finding, Level
 from app.manifests import crd
 from app.model.errors import ClusterError
 from app.output.formats import Output, shown

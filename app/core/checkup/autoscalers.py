@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.core.checkup.facts import Facts, Pods
-from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.core.checkup.facts import Check, Facts, Finding, Level, Pods, Unasked, unknown
 from app.core.matching import Match, match_pod
 from app.core.reporting.members import VpaKey, members
 from app.core.reporting.standings import why_none

@@ -8,13 +8,10 @@ from typing import Final
 
 from app.core.checkup.autoscalers import of_vpas
 from app.core.checkup.components import of_components
-from app.core.checkup.definitions import of_definitions
-from app.core.checkup.facts import Facts
-from app.core.checkup.findings import Finding, Level, Unasked
+from app.core.checkup.facts import Facts, Finding, Level, Unasked
 from app.core.checkup.liveness import of_certificate, of_leases, of_metrics
 from app.core.checkup.registrations import of_webhook
-from app.core.checkup.rights import of_rights
-from app.core.checkup.server import of_clock, of_server
+from app.core.checkup.server import of_clock, of_definitions, of_rights, of_server
 
 _CHECKS: Final[Sequence[Callable[[Facts], Iterator[Finding]]]] = (
     of_server,

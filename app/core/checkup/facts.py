@@ -1,4 +1,4 @@
-"""All that is known of an installation at one moment; objects are kept as they came."""
+"""Facts about an installation, and findings: how serious one is, and the command that mends it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,63 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from app.core.checkup.findings import Unasked
 from app.core.reporting.members import FoundByNamespace
 from app.model.certificates import Generation
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 
+
+class Level(StrEnum):
+    """How serious a finding is."""
+
+    FINE = "fine"
+    NOTE = "note"  # worth knowing
+    WARNING = "warning"  # something works less well than it could
+    SERIOUS = "serious"  # something does not work
+    UNKNOWN = "unknown"  # nobody could look
+
+
+class Check(StrEnum):
+    """What is looked at."""
+
+    SERVER = "Server"
+    CLOCK = "Clock"
+    DEFINITIONS = "Definitions"
+    WEBHOOK = "Webhook"
+    CERTIFICATE = "Certificate"
+    LEASES = "Leases"
+    METRICS = "Metrics"
+    COMPONENTS = "Components"
+    RIGHTS = "Rights"
+    VPAS = "VPAs"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence about one object."""
+
+    check: Check
+    level: Level
+    about: str  # the object, as kubectl calls it
+    message: str
+    fix: str = ""  # a command to be pasted
+    is_absence: bool = False  # what an installation will bring
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A fact that could not be had, and why."""
+
+    why: str
+    is_refused: bool = False  # whoever asked may not know it
+
+
+def unknown(check: Check, about: str, fact: Unasked) -> Finding:
+    """Return the finding for a fact that could not be had."""
+    return Finding(check, Level.UNKNOWN, about, f"could not be looked at: {fact.why}")
+
+
 Objects = Sequence[Json] | Unasked
-
-
 OWN_SECRET: Final = "vpa-tls-certs"
 _NOT_ASKED = Unasked("nobody asked")
 

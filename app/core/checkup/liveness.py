@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.core.checkup.components import ADMISSION, flag, logs_of, only_recommends, ours, place_of
-from app.core.checkup.facts import Facts
-from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
+from app.core.checkup.facts import Check, Facts, Finding, Level, Unasked, unknown
 from app.core.rotation import defect
 from app.model.amounts import span
 from app.model.errors import BadObject

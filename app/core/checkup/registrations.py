@@ -8,10 +8,15 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.core.checkup.components import ADMISSION, logs_of, only_recommends, ours, place_of
-from app.core.checkup.facts import Facts, Trial, Tried
-from app.core.checkup.findings import Check, Finding, Level, Unasked, unknown
-from app.core.checkup.mending import with_flag
+from app.core.checkup.components import (
+    ADMISSION,
+    logs_of,
+    only_recommends,
+    ours,
+    place_of,
+    with_flag,
+)
+from app.core.checkup.facts import Check, Facts, Finding, Level, Trial, Tried, Unasked, unknown
 from app.core.checkup.scopes import are_apart, is_asked, named
 from app.model.certificates import Generation, fingerprints
 from app.model.fields import Json

@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from app.core.checkup.facts import Access, Facts, Pods, Trial, Tried
-from app.core.checkup.findings import Finding, Level, Unasked
+from app.core.checkup.facts import Access, Facts, Finding, Level, Pods, Trial, Tried, Unasked
 from app.manifests import crd
 from app.model.certificates import Generation, fingerprints
 from tests import make

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.checkup.autoscalers import of_vpas, targets
-from app.core.checkup.facts import Pods
-from app.core.checkup.findings import Level, Unasked
+from app.core.checkup.facts import Level, Pods, Unasked
 from app.model.kinds import ObjectKey
 from app.model.lookups import Failed
 from tests import make

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.checkup.checkup import checkup
-from app.core.checkup.facts import Facts, Pods, Trial, Tried
-from app.core.checkup.findings import Check, Level, Unasked
+from app.core.checkup.facts import Check, Facts, Level, Pods, Trial, Tried, Unasked
 from tests import make
 from tests.core.checkup.healthy import (
     FACTS,

@@ -7,14 +7,26 @@ from typing import Any
 
 import pytest
 
-from app.core.checkup.components import ADMISSION, logs_of, of_components, place_of
-from app.core.checkup.facts import Facts
-from app.core.checkup.findings import Level, Unasked
-from tests.core.checkup.healthy import FACTS, deployment, flaws, with_one
+from app.core.checkup.components import (
+    ADMISSION,
+    logs_of,
+    of_components,
+    place_of,
+    with_flag,
+    with_rights,
+)
+from app.core.checkup.facts import Facts, Level, Unasked
+from tests.core.checkup.healthy import FACTS, charted, deployment, flaws, with_one
 
 Json = dict[str, Any]
 UPSTREAM = "registry.k8s.io/autoscaling/vpa-{}:1.8.1"
 DOUBLED = "upstream's {} still runs, and does the same as ours"
+CHARTED = replace(
+    FACTS,
+    namespace="vpa",
+    deployments=[charted(deployment("updater")), charted(deployment(ADMISSION))],
+)
+ADDED = '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--a=1"}]'
 
 
 def theirs(component: str, *args: str, replicas: int = 1) -> Json:
@@ -157,3 +169,56 @@ def test_names(deployments: list[Json] | Unasked, place: tuple[str, str], comman
     facts = replace(FACTS, deployments=deployments)
     assert place_of(ADMISSION, facts) == place
     assert logs_of(ADMISSION, facts) == command
+
+
+@pytest.mark.parametrize(
+    ("facts", "namespace", "command"),
+    [
+        pytest.param(
+            FACTS,
+            "kube-system",
+            "(plumbline manifests updater; plumbline manifests trials) "
+            "| kubectl auth reconcile -f -",
+            id="manifests",
+        ),
+        pytest.param(
+            FACTS,
+            "vpa",
+            "(plumbline manifests updater; plumbline manifests trials) "
+            "| sed 's/namespace: kube-system/namespace: vpa/' | kubectl auth reconcile -f -",
+            id="manifests elsewhere",
+        ),
+        pytest.param(
+            CHARTED,
+            "vpa",
+            "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values",
+            id="chart",
+        ),
+    ],
+)
+def test_what_grants_rights(facts: Facts, namespace: str, command: str) -> None:
+    """Only rights are granted, by whoever granted the others."""
+    assert with_rights("updater", namespace, ["updater", "trials"], facts) == command
+
+
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        pytest.param(
+            FACTS,
+            "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
+            f"-p '{ADDED}'",
+            id="manifests",
+        ),
+        pytest.param(
+            CHARTED,
+            "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values "
+            "--set admissionController.a=1",
+            id="chart",
+        ),
+        pytest.param(replace(FACTS, deployments=[]), "plumbline admission --a=1", id="by hand"),
+    ],
+)
+def test_what_tells_a_flag(facts: Facts, command: str) -> None:
+    """A flag is told where the others are: of several the last one counts."""
+    assert with_flag("--a=1", "a=1", facts) == command

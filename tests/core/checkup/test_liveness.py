@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.core.checkup.facts import Facts
-from app.core.checkup.findings import Level, Unasked
+from app.core.checkup.facts import Facts, Level, Unasked
 from app.core.checkup.liveness import of_certificate, of_leases, of_metrics
 from app.model.certificates import Generation
 from tests import make

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.checkup.components import ADMISSION
-from app.core.checkup.facts import Facts, Trial, Tried
-from app.core.checkup.findings import Level, Unasked
+from app.core.checkup.facts import Facts, Level, Trial, Tried, Unasked
 from app.core.checkup.registrations import of_webhook, trial_namespace
 from tests.core.checkup.healthy import (
     CA,

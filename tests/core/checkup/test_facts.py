@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.core.checkup.findings import Check, Level, Unasked, unknown
+from app.core.checkup.facts import Check, Level, Unasked, unknown
 
 
 def test_what_nobody_could_look_at() -> None:
