@@ -19,10 +19,9 @@ from app.core.matching import MatchReason, Unknown
 from app.core.reporting.advice import MATCHES
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, VpaKey, members
-from app.core.reporting.outlook import Turn, outlook
+from app.core.reporting.outlook import Turn, outlook, turn_json
 from app.core.reporting.recreated import created_again, creation_request
-from app.core.reporting.standings import Standing, standings
-from app.core.reporting.telling import standing_json, turn_json, vpa_json
+from app.core.reporting.standings import Standing, standing_json, standings, vpa_json
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
 from app.model.lookups import Lookup

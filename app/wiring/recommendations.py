@@ -13,8 +13,7 @@ from app.adapters.recorded import RecordedCluster
 from app.core.reporting.answers import answered_histories
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
-from app.core.reporting.standings import Standing, standings
-from app.core.reporting.telling import standing_json
+from app.core.reporting.standings import Standing, standing_json, standings
 from app.model.amounts import amount, percent, span
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at

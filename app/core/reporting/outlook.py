@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from app.core.reporting.advice import UPDATES
+from app.core.reporting.standings import without_gaps
 from app.core.updating.decisions import Action, Decision
 from app.core.updating.plan import Plan
+from app.core.updating.telling import decision_json
+from app.model.fields import Json
 from app.model.pods import Pod
 
 _MOST_TURNS: Final = 5
@@ -53,3 +57,14 @@ def _turn(plan: Plan, pod: Pod, at: datetime) -> Turn | None:
     lasting = found.lasting.get(pod.uid)
     until = lasting.until if lasting is not None else None
     return Turn(at, decision, until if until is not None and until > at else None)
+
+
+def turn_json(turn: Turn) -> Json:
+    """Return a decision with its time and with what helps."""
+    told = decision_json(turn.decision)
+    words = {word: told[word] for word in ("action", "reason", "message")}
+    advice = UPDATES[turn.decision.reason]
+    until = turn.until.isoformat() if turn.until else None
+    return without_gaps(
+        {"at": turn.at.isoformat(), **words, "advice": advice or None, "until": until}
+    )

@@ -14,6 +14,8 @@ from datetime import datetime
 from app.core.reporting.history import ContainerKey, History
 from app.core.reporting.members import VpaKey
 from app.core.scaling import in_order
+from app.model.conditions import Condition
+from app.model.fields import Json
 from app.model.pods import Container, Pod
 from app.model.quantity import ZERO, Quantity
 from app.model.snapshot import Snapshot
@@ -192,3 +194,66 @@ def why_none(vpa: Vpa) -> str:
     return (
         "no recommender has looked at it yet" if not vpa.conditions else "nothing was learned yet"
     )
+
+
+# --- as JSON: exact amounts, and nothing for what is not there
+
+
+def standing_json(one: Standing) -> Json:
+    """Return a standing."""
+    gap = one.gap
+    word = "shortage" if one.is_short else "saving"
+    told: Json = {
+        "namespace": one.namespace,
+        "vpa": one.vpa,
+        "mode": one.mode,
+        "workload": one.workload,
+        "pods": one.pods,
+        "container": one.container or None,
+        "resource": one.resource or None,
+        "lowestRequest": _exact(one.lowest),
+        "highestRequest": _exact(one.highest),
+        "target": _exact(one.target),
+        "lowerBound": _exact(one.lower),
+        "upperBound": _exact(one.upper),
+        "uncappedTarget": _exact(one.uncapped),
+        "cappedBy": one.capped_by or None,
+        word: _exact(gap.size) if gap is not None else None,
+        "share": None if gap is None or gap.share is None else round(abs(gap.share), 6),
+        "confidence": None if one.confidence is None else round(one.confidence, 6),
+        "samples": one.samples,
+        "asOf": one.as_of and one.as_of.isoformat(),
+        "problem": one.problem or None,
+    }
+    return without_gaps(told)
+
+
+def _exact(quantity: Quantity | None) -> str | None:
+    return None if quantity is None else str(quantity)
+
+
+def vpa_json(vpa: Vpa) -> Json:
+    """Return what a VPA asks for, and what its conditions say."""
+    return without_gaps(
+        {
+            "kind": "VerticalPodAutoscaler",
+            "namespace": vpa.namespace,
+            "name": vpa.name,
+            "mode": vpa.mode,
+            "workload": str(vpa.target.key) if vpa.target is not None else None,
+            "selector": str(vpa.selector) if vpa.selector is not None else None,
+            "created": vpa.created.isoformat() if vpa.created is not None else None,
+            "recommenders": list(vpa.recommenders) or None,
+            "conditions": [_condition_json(one) for one in vpa.conditions],
+        }
+    )
+
+
+def _condition_json(one: Condition) -> Json:
+    words = {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message}
+    return {key: value for key, value in words.items() if value}
+
+
+def without_gaps(told: Json) -> Json:
+    """Return a JSON object without the members that have no value."""
+    return {key: value for key, value in told.items() if value is not None}

@@ -9,7 +9,8 @@ import pytest
 
 from app.core.reporting.history import History
 from app.core.reporting.members import members
-from app.core.reporting.standings import Standing, standings
+from app.core.reporting.standings import Gap, Standing, standing_json, standings, vpa_json
+from app.model.vpa import read_vpa
 from tests import make
 from tests.make import quantity
 
@@ -161,3 +162,45 @@ def test_why_nothing_is_recommended(conditions: list[tuple[str, str, str]], prob
     ]
     (found,) = told(make.vpa_json(target=None, status={"conditions": told_conditions}))
     assert (found.container, found.workload, found.problem) == ("", "", problem)
+
+
+def test_a_standing_as_json() -> None:
+    """Amounts are exact and without sign; what is not known is left out."""
+    plain = Standing("default", "web", "Off", "StatefulSet/web", 0)
+    short = Standing(
+        "default",
+        "web",
+        "Off",
+        "StatefulSet/web",
+        2,
+        "app",
+        "cpu",
+        gap=Gap(make.quantity("-250m"), -2.5),
+        confidence=0.5,
+        as_of=make.NOW,
+    )
+    assert standing_json(plain) == {
+        "namespace": "default",
+        "vpa": "web",
+        "mode": "Off",
+        "workload": "StatefulSet/web",
+        "pods": 0,
+    }
+    told = standing_json(short)
+    assert (told["shortage"], told["share"], told["confidence"]) == ("250m", 2.5, 0.5)
+    assert told["asOf"] == "2026-01-05T10:00:00+00:00"
+
+
+def test_a_vpa_as_json() -> None:
+    """What it asks for and what its conditions say, whole or bare."""
+    conditions = [{"type": "NoPodsMatched", "status": "True", "reason": "NoPodsMatched"}]
+    whole = make.vpa_json(
+        selector={"matchLabels": {"role": "leader"}},
+        spec={"recommenders": [{"name": "mine"}]},
+        status={"conditions": conditions},
+    )
+    told = vpa_json(read_vpa(whole))
+    assert (told["selector"], told["recommenders"]) == ("role=leader", ["mine"])
+    assert (told["workload"], told["conditions"]) == ("StatefulSet/web", conditions)
+    bare = vpa_json(read_vpa(make.vpa_json(target=None, created=None)))
+    assert bare.keys() == {"kind", "namespace", "name", "mode", "conditions"}
