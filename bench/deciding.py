@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import orjson
 
 from app.web.reviews import Reviewer, ReviewRules, Sources
-from app.wiring.admit import Uncounted
+from app.wiring.admit import NoMetrics
 from app.wiring.clock import SystemClock
 from bench.reviews import review
 from bench.seeds import controllers, vpa
@@ -24,7 +24,7 @@ def reviewer(vpas: int) -> Reviewer:
     items = [item for name in names for item in (*controllers(WHERE, name), vpa(WHERE, name, "2"))]
     known = make.snapshot(*items)
     sources = Sources(lambda: known, NoOwners(), Stored(), SystemClock())
-    return Reviewer(sources, ReviewRules(), Uncounted(), lambda *_: None)
+    return Reviewer(sources, ReviewRules(), NoMetrics(), lambda *_: None)
 
 
 def bodies(vpas: int, count: int) -> list[bytes]:

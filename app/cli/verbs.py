@@ -43,15 +43,18 @@ def settings_of(
 
 def admit(words: Arguments, environment: Environment) -> int:
     """Answer reviews from files."""
-    from app.wiring.admit import answered, answers  # the other verbs start faster without it
+    from app.wiring.admit import (  # the other verbs start faster without it
+        answer_lines,
+        answer_report,
+    )
 
     settings = settings_of(AdmitSettings, "admit", words, environment)
     if settings is None:
         return 0
     output = settings.answering.output
     if output is Output.JSON:
-        return _streamed(answers(settings))
-    return show(answered(settings), output, environment)
+        return _streamed(answer_lines(settings))
+    return show(answer_report(settings), output, environment)
 
 
 def _streamed(lines: Iterable[bytes]) -> int:

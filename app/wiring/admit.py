@@ -11,33 +11,36 @@ import logging
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from app.adapters.files import Document, Unreadable, documents
 from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
+from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
+from app.model.quantity import Quantity
 from app.model.review import Request, read_review
-from app.output.report import Report, Table
+from app.output.report import Json, Line, Piece, Report, Table, Tone
 from app.settings.admission import AdmitSettings, Answering
 from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer
-from app.wiring.admit_table import COLUMNS, called, row
-from app.wiring.knowledge import recorded_sources
-from app.wiring.rules import review_rules
+from app.wiring.knowledge import recorded_sources, review_rules
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 10.0
 _REVIEW = "AdmissionReview"
 
-Found = Document | Unreadable
+_COLUMNS: Final = ("REVIEW", "NAMESPACE", "OBJECT", "ANSWER", "REQUESTS", "WHY")
+_UNNAMED: Final = "-"
+
+ReviewDocument = Document | Unreadable
 
 
-class Uncounted:
-    """Numbers that nobody reads."""
+class NoMetrics:
+    """Metrics of reviews that nothing collects."""
 
     def review(self, status: str, resource: str, seconds: float) -> None:
         """Count nothing."""
@@ -59,27 +62,27 @@ class Uncounted:
         return bool
 
 
-def answers(settings: AdmitSettings) -> Iterator[bytes]:
+def answer_lines(settings: AdmitSettings) -> Iterator[bytes]:
     """Yield the answer to each review as a line of JSON, those among the objects first."""
-    reviewer, reviews = _opened(settings)
+    reviewer, reviews = _prepare(settings)
     for review in reviews:
         yield _line(reviewer, review, settings.answering)
 
 
-def answered(settings: AdmitSettings) -> Report:
+def answer_report(settings: AdmitSettings) -> Report:
     """Return the answers as a report: a row for each review, and its line as an object."""
-    reviewer, reviews = _opened(settings)
+    reviewer, reviews = _prepare(settings)
     items = [orjson.loads(_line(reviewer, one, settings.answering)) for one in reviews]
     requests = list(map(_request, reviews))
     rows = [
-        row(request, _explanation(reviewer, request), item)
+        review_row(request, _explanation(reviewer, request), item)
         for request, item in zip(requests, items, strict=True)
     ]
-    return Report(Table(COLUMNS, rows), items, list(map(called, requests)))
+    return Report(Table(_COLUMNS, rows), items, list(map(_object_name, requests)))
 
 
-def _opened(settings: AdmitSettings) -> tuple[Reviewer, list[Found]]:
-    """Return who answers, and the reviews, those among the objects first.
+def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
+    """Return the reviewer, and the reviews, those among the objects first.
 
     Raises:
         BadSetting: there is no review.
@@ -87,25 +90,25 @@ def _opened(settings: AdmitSettings) -> tuple[Reviewer, list[Found]]:
     start_logging(settings.logging.verbosity)
     logging.getLogger("app.web").setLevel(logging.ERROR)  # the answers tell what was decided
     named = list(chain.from_iterable(map(documents, settings.reviews)))
-    reviews: list[Found] = []
+    reviews: list[ReviewDocument] = []
     paths = [str(path) for path in settings.offline.objects]
     sources = recorded_sources(_without_reviews(paths, reviews, are_all=not named))
     reviews += named
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
-    return Reviewer(sources, review_rules(settings.decisions), Uncounted()), reviews
+    return Reviewer(sources, review_rules(settings.decisions), NoMetrics()), reviews
 
 
 def _without_reviews(
-    paths: Sequence[str], reviews: list[Found], *, are_all: bool
-) -> Iterator[Found]:
+    paths: Sequence[str], reviews: list[ReviewDocument], *, are_all: bool
+) -> Iterator[ReviewDocument]:
     """Yield the objects of files, and put the reviews among them into a list.
 
     What cannot be read, or does not say what it is, was meant as a review from the first file on
     that holds one, or in the last of several files if otherwise there would be no review at all.
     """
     for index, path in enumerate(paths):
-        kept: list[Found] = []
+        kept: list[ReviewDocument] = []
         for found in documents(path):
             if isinstance(found, Unreadable) or _may_be_review(found):
                 kept.append(found)
@@ -122,13 +125,13 @@ def _may_be_review(found: Document) -> bool:
     return found.item.get("kind") in (_REVIEW, None, "")
 
 
-def _is_review(found: Found) -> bool:
+def _is_review(found: ReviewDocument) -> bool:
     if isinstance(found, Unreadable):
         return False
     return found.item.get("kind") == _REVIEW or "request" in found.item
 
 
-def _line(reviewer: Reviewer, review: Found, shown: Answering) -> bytes:
+def _line(reviewer: Reviewer, review: ReviewDocument, shown: Answering) -> bytes:
     body = _answer(reviewer, review)
     if not shown.decode and not shown.explain:
         return body + b"\n"
@@ -140,7 +143,7 @@ def _line(reviewer: Reviewer, review: Found, shown: Answering) -> bytes:
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _answer(reviewer: Reviewer, review: Found) -> bytes:
+def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
     request = _request(review)
     if isinstance(review, Unreadable) or isinstance(request, str):
         log.warning("review not readable", extra={"place": review.place, "problem": request})
@@ -149,7 +152,7 @@ def _answer(reviewer: Reviewer, review: Found) -> bytes:
     return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
 
 
-def _request(review: Found) -> Request | str:
+def _request(review: ReviewDocument) -> Request | str:
     """Return what a review asks, or why it cannot be read."""
     if isinstance(review, Unreadable):
         return review.message
@@ -169,3 +172,66 @@ def _explanation(reviewer: Reviewer, request: Request | str) -> dict[str, Any]:
     except Exception:
         log.exception("review not explained")
         return {"reason": INTERNAL_ERROR, "message": "the log tells what went wrong"}
+
+
+# --- rows that people read
+
+
+def _object_name(request: Request | str) -> str:
+    """Return what other commands call the object that a review is about."""
+    if isinstance(request, str):
+        return f"review/{_UNNAMED}"
+    found = request.new if isinstance(request.new, dict) else request.old
+    metadata = found.get("metadata") if isinstance(found, dict) else None
+    known = metadata if isinstance(metadata, dict) else {}
+    name = request.name or known.get("name") or known.get("generateName") or _UNNAMED
+    return f"{request.kind.word.lower() or _UNNAMED}/{name}"
+
+
+def review_row(request: Request | str, explanation: Json, answer: Json) -> Line:
+    """Return what became of a review."""
+    response = answer["response"]
+    namespace = "" if isinstance(request, str) else request.namespace
+    return (
+        Piece(response["uid"] or "-"),
+        Piece(namespace or "-"),
+        Piece(_object_name(request)),
+        _outcome(request, response),
+        Piece(", ".join(_changes(explanation)) or "-"),
+        Piece(_why(request, explanation, response)),
+    )
+
+
+def _outcome(request: Request | str, response: Json) -> Piece:
+    if isinstance(request, str):
+        return Piece("unreadable", Tone.BAD)
+    if not response["allowed"]:
+        return Piece("refused", Tone.BAD)
+    return Piece("patched", Tone.GOOD) if "patch" in response else Piece("allowed")
+
+
+def _changes(explanation: Json) -> Iterator[str]:
+    """Yield what containers request, and what they get."""
+    containers = explanation.get("containers", ())
+    for container in containers:
+        for resource, told in container.items():
+            if not isinstance(told, dict) or "request" not in told.get("gets", {}):
+                continue
+            had, gets = (told.get(word, {}).get("request") for word in ("had", "gets"))
+            if had != gets:
+                changed = f"{resource} {_shown(resource, had)} -> {_shown(resource, gets)}"
+                yield f"{container['name']} {changed}" if len(containers) > 1 else changed
+
+
+def _shown(resource: str, text: str | None) -> str:
+    return "none" if text is None else amount(resource, Quantity.parse(text))
+
+
+def _why(request: Request | str, explanation: Json, response: Json) -> str:
+    if isinstance(request, str):
+        return request
+    if message := response.get("status", {}).get("message"):
+        return " ".join(message.split())
+    if request.resource.word == "pods":
+        return f"{explanation['reason']}: {explanation['message']}"
+    return "; ".join(response.get("warnings", ())) or "-"

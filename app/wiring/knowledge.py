@@ -15,14 +15,18 @@ from typing import Protocol
 from app.adapters.files import Document, Unreadable, documents
 from app.adapters.mirror import Source
 from app.adapters.recorded import RecordedCluster
+from app.core.admission.mutate import PodRules
+from app.core.admission.overlap import Disjointness
+from app.core.admission.validate import ValidationRules
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
+from app.settings.admission import Decisions
 from app.settings.shared import Scope
-from app.web.reviews import Sources
+from app.web.reviews import ReviewRules, Sources
 from app.wiring.clock import SystemClock
 from app.wiring.place import Connection, Place
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
@@ -181,3 +185,11 @@ def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
     for item in items:
         with suppress(BadObject):
             yield read_vpa(without_status(item))
+
+
+def review_rules(decisions: Decisions) -> ReviewRules:
+    """Return the rules of reviews."""
+    return ReviewRules(
+        PodRules(decisions.gates, decisions.max_cpu_boost),
+        ValidationRules(Disjointness(decisions.disjointness)),
+    )

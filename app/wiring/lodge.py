@@ -28,9 +28,8 @@ from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.wiring.certification import Certification
 from app.wiring.clock import SystemClock
-from app.wiring.knowledge import LiveKnowledge
+from app.wiring.knowledge import LiveKnowledge, review_rules
 from app.wiring.place import Place, Task
-from app.wiring.rules import review_rules
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
 from app.workers.loop import Loop
 from app.workers.reloader import Reloader, ReloadRules

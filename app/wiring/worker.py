@@ -30,10 +30,9 @@ from app.web.application import webhook
 from app.web.reviews import Reviewer
 from app.web.server import Server
 from app.wiring.crew import REPORT_SECONDS, Order, Report
-from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge
+from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
 from app.wiring.lifecycle import ignore_stop_signals
 from app.wiring.place import Outside
-from app.wiring.rules import review_rules
 
 _LOADING_SECONDS = 120.0  # for what garbage collection stays off at most
 

@@ -22,8 +22,7 @@ from app.settings.admission import AdmitSettings
 from app.settings.command_line import parse
 from app.web.application import webhook
 from app.web.reviews import Reviewer, ReviewRules
-from app.wiring.admit import Uncounted, answered, answers
-from app.wiring.admit_table import row
+from app.wiring.admit import NoMetrics, answer_lines, answer_report, review_row
 from app.wiring.knowledge import RecordedKnowledge, recorded_sources
 from tests import logging_state, make
 from tests.junk import objects_like
@@ -71,12 +70,12 @@ def objects(tmp_path: Path) -> Path:
 
 def admitted(*words: str | Path) -> list[bytes]:
     """Return the lines of `plumbline admit`."""
-    return list(answers(parse(AdmitSettings, list(map(str, words)), {})))
+    return list(answer_lines(parse(AdmitSettings, list(map(str, words)), {})))
 
 
 def served(knowledge: RecordedKnowledge, bodies: list[bytes]) -> list[bytes]:
     """Return what a server answers from files."""
-    reviewer = Reviewer(knowledge.sources, ReviewRules(), Uncounted())
+    reviewer = Reviewer(knowledge.sources, ReviewRules(), NoMetrics())
 
     async def exchange() -> list[bytes]:
         transport = httpx.ASGITransport(webhook(reviewer))
@@ -194,7 +193,7 @@ def test_rows_for_people(objects: Path, tmp_path: Path) -> None:
     """A row says what became of a review, and why; a name is what other commands take."""
     (tmp_path / "reviews.jsonl").write_bytes(b"\n".join(map(orjson.dumps, REVIEWS)))
     words = ["-v=0", "--objects", str(objects), "--", str(tmp_path / "reviews.jsonl")]
-    report = answered(parse(AdmitSettings, words, {}))
+    report = answer_report(parse(AdmitSettings, words, {}))
     assert isinstance(report.body, Table)
     shown = ["  ".join(piece.text for piece in row) for row in report.body.rows]
     assert [shown[index][: len(row)] for index, row in ROWS] == [row for _, row in ROWS]
@@ -213,7 +212,7 @@ def test_several_containers_are_told_apart() -> None:
         ],
     }
     request = read_review(REVIEWS[0])
-    shown = row(request, told, {"response": {"uid": "u", "allowed": True, "patch": "x"}})
+    shown = review_row(request, told, {"response": {"uid": "u", "allowed": True, "patch": "x"}})
     assert [piece.text for piece in shown][3:] == ["patched", "a cpu none -> 1", "Sized: by web"]
 
 
@@ -254,8 +253,8 @@ def broken() -> Iterator[Document | Unreadable]:
 
 def test_numbers_that_nobody_reads() -> None:
     """Counting nothing counts nothing."""
-    reviewer = Reviewer(recorded_sources(broken()), ReviewRules(), Uncounted())
+    reviewer = Reviewer(recorded_sources(broken()), ReviewRules(), NoMetrics())
     assert reviewer.begin(b"") == UNREADABLE
-    counters: list[Callable[..., Any]] = [Uncounted().pod_failed_open, Uncounted().vpa_refused]
+    counters: list[Callable[..., Any]] = [NoMetrics().pod_failed_open, NoMetrics().vpa_refused]
     for count in counters:
         assert count("x") is None

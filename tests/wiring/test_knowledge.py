@@ -14,11 +14,15 @@ import pytest
 from app.adapters.files import Document, Unreadable
 from app.adapters.kube import connect
 from app.adapters.kube_access import Origin
+from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
+from app.model.gates import Gate
 from app.model.kinds import owner_key
 from app.model.lookups import Lookup
 from app.model.workloads import Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
+from app.settings.admission import AdmitSettings
+from app.settings.command_line import parse
 from app.settings.shared import Scope
 from app.wiring.knowledge import (
     ListedSiblings,
@@ -26,6 +30,7 @@ from app.wiring.knowledge import (
     RecordedKnowledge,
     check_files,
     recorded_sources,
+    review_rules,
 )
 from app.wiring.place import Outside
 from tests import make
@@ -165,3 +170,25 @@ def test_siblings_that_cannot_be_read(server: ApiServer) -> None:
     server.fail("verticalpodautoscalers", 500, times=100)
     with connected(server) as cluster:
         assert ListedSiblings(cluster).of("default") is None
+
+
+def test_rules_without_flags() -> None:
+    """By default gates are closed, boosts have no cap, and overlaps are refused."""
+    rules = review_rules(parse(AdmitSettings, [], {}).decisions)
+    assert not any(gate in rules.pods.gates for gate in Gate)
+    assert rules.pods.max_cpu_boost is None
+    assert rules.vpas.disjointness is Disjointness.ENFORCE
+
+
+@pytest.mark.parametrize("mode", Disjointness)
+def test_rules_of_flags(mode: Disjointness) -> None:
+    """Each flag finds its rule."""
+    words = [
+        "--feature-gates=CPUStartupBoost=true",
+        "--max-allowed-cpu-boost=2",
+        f"--selector-disjointness={mode}",
+    ]
+    rules = review_rules(parse(AdmitSettings, words, {}).decisions)
+    assert [gate for gate in Gate if gate in rules.pods.gates] == [Gate.CPU_STARTUP_BOOST]
+    assert rules.pods.max_cpu_boost == make.quantity("2")
+    assert rules.vpas.disjointness is mode

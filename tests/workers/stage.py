@@ -35,7 +35,7 @@ from app.settings.updater import UpdaterSettings
 from app.telemetry.exposition import render
 from app.telemetry.updater import UpdaterMetrics
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
-from app.wiring.admit import Uncounted
+from app.wiring.admit import NoMetrics
 from app.wiring.updater_team import Surroundings, Team, team
 from app.workers.boosts import Change
 from tests.cluster.numbers import total
@@ -156,7 +156,7 @@ class Stage:
         self.settings = parse(UpdaterSettings, words, {})
         rules = ReviewRules(PodRules(self.settings.deciding.gates))
         sources = Sources(self.sandbox.snapshot, NoOwners(), NoSiblings(), self.clock)
-        self._reviewer = Reviewer(sources, rules, Uncounted())
+        self._reviewer = Reviewer(sources, rules, NoMetrics())
         self._shown, self._version = Snapshot(), -1
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
