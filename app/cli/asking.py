@@ -35,9 +35,9 @@ def explain(words: Arguments, environment: Environment) -> int:
     """Tell what becomes of pods."""
 
     def ask(settings: ExplainSettings, clock: Clock) -> Report:
-        from app.wiring.explain import explained
+        from app.wiring.explain import explain_report
 
-        return explained(settings, clock)
+        return explain_report(settings, clock)
 
     return _asked("explain", ExplainSettings, ask, words, environment)
 

@@ -2,12 +2,15 @@
 
 Strategy: the webhook's core tells what the pod would get, the updater's what is done about it now
 and later, and checkpoints on how much its numbers rest. Nothing is decided here.
+What is asked about is found by name or by labels. Of a whole server only what has the names or
+the labels is asked for, which gives the few namespaces that have to be read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -24,42 +27,55 @@ from app.core.reporting.recreated import created_again, creation_request
 from app.core.reporting.standings import Standing, standing_json, standings, vpa_json
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
+from app.model.errors import BadSetting
 from app.model.lookups import Lookup
 from app.model.pods import Pod
+from app.model.selectors import Selector
+from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
+from app.model.words import nearest
 from app.output.report import Json, Report, Text
-from app.ports import CHECKPOINTS, PODS, Clock
+from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.explain import ExplainSettings
 from app.settings.shared import Scope
-from app.wiring.explain_names import Asked, chosen, named, sought
-from app.wiring.explain_text import told
-from app.wiring.gathering import Gathered, Wanted, gathered, looked_up, namespace_of
+from app.wiring.explain_text import explanation_lines
+from app.wiring.gathering import Gathered, Wanted, gathered, listed, looked_up, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 
 _NO_SCOPE: Final = Scope("", ())
+_POD_WORDS: Final = ("pod", "pods", "po")
+_VPA_WORDS: Final = ("vpa", "vpas", "verticalpodautoscaler", "verticalpodautoscalers")
+_WORDS: Final = (*_POD_WORDS, *_VPA_WORDS)
 
 
-def explained(settings: ExplainSettings, clock: Clock) -> Report:
+def explain_report(settings: ExplainSettings, clock: Clock) -> Report:
     """Explain what was asked about."""
     offline, reach = settings.offline, settings.cluster
     now = settings.asking.at or clock.now()
     namespace = namespace_of(settings.selection, offline, reach)
     rules = lease_rules(settings.admission)
-    asked: list[Asked] = []
+    asked: list[Subject] = []
     items: list[Json] = []
     notes: list[str] = []
     for where, names in _places(settings, namespace).items():
         wanted = Wanted(offline, reach, where, rules, (PODS, CHECKPOINTS))
         with gathered(wanted, clock, now) as seen:
             selector = settings.selection.selector
-            found = named(seen.snapshot, where, names) if names else None
-            here = list(found or chosen(seen.snapshot, where, selector))
-            story = Story(seen, settings, clock, now)
-            items += map(story.of, here)
+            here = list(
+                _named_subjects(seen.snapshot, where, names)
+                if names
+                else _labelled_subjects(seen.snapshot, where, selector)
+            )
+            explainer = Explainer(seen, settings, clock, now)
+            items += map(explainer.explanation, here)
         asked += here
         notes += map(str, seen.problems)
-    lines = [line for item in items for line in ((), *told(item, now, settings.asking.interval))]
+    lines = [
+        line
+        for item in items
+        for line in ((), *explanation_lines(item, now, settings.asking.interval))
+    ]
     return Report(Text(lines[1:]), items, [one.title for one in asked], notes)
 
 
@@ -71,13 +87,156 @@ def _places(settings: ExplainSettings, namespace: str) -> Mapping[str, Sequence[
     reach = settings.cluster
     cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
     try:
-        places = sought(cluster, names, selector)
+        places = _subjects_by_namespace(cluster, names, selector)
     finally:
         cluster.close()
     return places if names else dict.fromkeys(places, ())
 
 
-class Story:
+# --- what is asked about
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something to be explained."""
+
+    kind: str  # Pod or VerticalPodAutoscaler
+    namespace: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """How people call it."""
+        return f"{'pod' if self.kind == PODS.kind else 'vpa'}/{self.name}"
+
+    @property
+    def title(self) -> str:
+        """How other commands call it."""
+        word = "pod" if self.kind == PODS.kind else f"verticalpodautoscaler.{VPAS.group}"
+        return f"{word}/{self.name}"
+
+
+def _labelled_subjects(
+    snapshot: Snapshot, namespace: str, selector: Selector | None
+) -> Iterator[Subject]:
+    """Yield the pods that labels choose.
+
+    Raises:
+        BadSetting: no labels are named, or no pod has them.
+    """
+    selector = _needed(selector)
+    found = [
+        Subject(PODS.kind, where, name)
+        for where, view in _views(snapshot, namespace)
+        for name, pod in sorted(view.pods.items())
+        if selector.matches(pod.labels)
+    ]
+    if not found:
+        raise BadSetting(f"no pod has the labels {selector}")
+    yield from found
+
+
+def _needed(selector: Selector | None) -> Selector:
+    if selector is None:
+        raise BadSetting("say what to explain: the name of a pod or of a VPA, or --selector")
+    return selector
+
+
+def _named_subjects(snapshot: Snapshot, namespace: str, texts: Sequence[str]) -> Iterator[Subject]:
+    """Yield what is called by names: `web-0`, `pod/web-0`, or `pod web-0 web-1`.
+
+    Raises:
+        BadSetting: there is nothing of a name, or more than one thing.
+    """
+    for word, name in _split(texts):
+        yield _single(list(_matches_in_snapshot(snapshot, namespace, word)), namespace, word, name)
+
+
+def _subjects_by_namespace(
+    cluster: Cluster, texts: Sequence[str], selector: Selector | None
+) -> Mapping[str, Sequence[str]]:
+    """Return what of a whole server is called by names, or has labels, by namespace.
+
+    Raises:
+        BadSetting: nothing is named, or there is nothing of a name, or more than one thing.
+        ClusterError: the server cannot be asked.
+    """
+    if texts:
+        found = [
+            _single(list(_matches_in_cluster(cluster, word, name)), "", word, name)
+            for word, name in _split(texts)
+        ]
+    else:
+        labels = str(_needed(selector))
+        found = list(map(_subject, listed(cluster, PODS, labels=labels)))
+    places: dict[str, list[str]] = {}
+    for one in found:
+        places.setdefault(one.namespace, []).append(one.text)
+    if not places:
+        raise BadSetting(f"no pod has the labels {selector}")
+    return places
+
+
+def _matches_in_cluster(cluster: Cluster, word: str, name: str) -> Iterator[Subject]:
+    """Yield all of a name that a word before it allows."""
+    fields = f"metadata.name={name}"
+    if word not in _VPA_WORDS:
+        yield from map(_subject, listed(cluster, PODS, fields=fields))
+    if word not in _POD_WORDS:
+        yield from map(_subject, listed(cluster, VPAS, fields=fields))
+
+
+def _subject(item: Json) -> Subject:
+    metadata = item["metadata"]
+    return Subject(item["kind"], metadata["namespace"], metadata["name"])
+
+
+def _split(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the word and the name of each text; the word is empty where there is none."""
+    word, *others = texts
+    if word in _WORDS:
+        if not others:
+            raise BadSetting(f"say what to explain: {word}/NAME")
+        texts = [f"{word}/{name}" for name in others]
+    for text in texts:
+        word, slash, name = text.rpartition("/")
+        if slash and word not in _WORDS:
+            raise BadSetting(f'"{text}": say pod/{name} or vpa/{name}')
+        yield word, name
+
+
+def _single(candidates: Sequence[Subject], namespace: str, word: str, name: str) -> Subject:
+    found = [one for one in candidates if one.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ways = " or ".join(f"{one.text} -n {one.namespace}" for one in found)
+        raise BadSetting(f'"{name}" is the name of several things; say {ways}')
+    what = "VPA" if word in _VPA_WORDS else "pod" if word else "pod or VPA"
+    where = f"in namespace {namespace}" if namespace else "in any namespace"
+    meant = nearest(name, {one.name for one in candidates})
+    raise BadSetting(f'there is no {what} "{name}" {where}{meant}')
+
+
+def _matches_in_snapshot(snapshot: Snapshot, namespace: str, word: str) -> Iterator[Subject]:
+    """Yield all that a word before a name allows; none allows both kinds."""
+    for where, view in _views(snapshot, namespace):
+        if word not in _VPA_WORDS:
+            yield from (Subject(PODS.kind, where, name) for name in view.pods)
+        if word not in _POD_WORDS:
+            yield from (Subject(VPAS.kind, where, name) for name in view.vpas)
+
+
+def _views(snapshot: Snapshot, namespace: str) -> Iterator[tuple[str, NamespaceView]]:
+    for where, view in sorted(snapshot.namespaces.items()):
+        if namespace in ("", where):
+            yield where, view
+
+
+# --- what becomes of it
+
+
+class Explainer:
     """Tells what becomes of pods, from one look at a cluster."""
 
     def __init__(
@@ -99,7 +258,7 @@ class Story:
         self._members = looked_up(seen.owners, clock, self._belonging)
         self._histories = histories(seen.of(CHECKPOINTS))
 
-    def of(self, asked: Asked) -> Json:
+    def explanation(self, asked: Subject) -> Json:
         """Return all that is known of something."""
         view = self._seen.snapshot.of(asked.namespace)
         if asked.kind == PODS.kind:

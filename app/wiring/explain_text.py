@@ -29,7 +29,7 @@ _NUMBERS: Final = (
 _MOST_PODS: Final = 20
 
 
-def told(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
+def explanation_lines(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
     """Yield an explanation as lines."""
     is_pod = item["kind"] == "Pod"
     word = "Pod" if is_pod else "VPA"

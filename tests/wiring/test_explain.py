@@ -17,7 +17,7 @@ from app.output.report import Report
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.explain import ExplainSettings
-from app.wiring.explain import explained
+from app.wiring.explain import explain_report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
@@ -42,7 +42,7 @@ def found(folder: Path, objects: Sequence[Json], *words: str) -> Report:
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(item) for item in objects))
     settings = parse(ExplainSettings, [*words, f"--objects={path}"], {})
-    return explained(settings, SteppedClock(make.NOW))
+    return explain_report(settings, SteppedClock(make.NOW))
 
 
 def text(report: Report) -> str:
@@ -138,7 +138,7 @@ def test_stories(tmp_path: Path, items: list[Json], words: list[str], line: str)
     "words", [["pod/web-0", "vpa/web"], ["web-0", "web"], ["po/web-0", "vpas/web"]]
 )
 def test_several_things(tmp_path: Path, words: list[str]) -> None:
-    """Each name is explained, in the order in which they were named."""
+    """Each name is explain_report, in the order in which they were named."""
     assert [item["name"] for item in found(tmp_path, cluster(), *words).items] == ["web-0", "web"]
 
 
@@ -149,7 +149,7 @@ def test_words_as_kubectl_has_them(tmp_path: Path) -> None:
 
 
 def test_labels_choose_pods(tmp_path: Path) -> None:
-    """Without names all pods with some labels are explained, of which each is asked once."""
+    """Without names all pods with some labels are explain_report, of which each is asked once."""
     other = make.pod_json(name="other", labels={"app": "other"}, owner=None)
     report = found(tmp_path, cluster(other), "-l", "app=web")
     assert [item["name"] for item in report.items] == ["web-0", "web-1"]
@@ -189,7 +189,7 @@ SAME = make.pod_json(name="web", owner=None)
 def test_wrong_questions(
     tmp_path: Path, items: list[Json], words: list[str], sentence: str
 ) -> None:
-    """What cannot be explained is told in a sentence that says what can."""
+    """What cannot be explain_report is told in a sentence that says what can."""
     with pytest.raises(BadSetting, match=f"^{re.escape(sentence)}"):
         found(tmp_path, cluster(*items), *words)
 
@@ -211,7 +211,7 @@ def test_a_cluster_tells_the_same(server: ApiServer, tmp_path: Path) -> None:
     """A cluster is only read, and tells what files of it tell."""
     path = write(tmp_path / "config", kubeconfig(server.url))
     words = ["web-0", f"--kubeconfig={path}", "--use-admission-controller-status=false"]
-    report = explained(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
+    report = explain_report(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
     assert list(report.items) == list(found(tmp_path, cluster(), "web-0").items)
     assert {request.method for request in server.requests} == {"GET"}
 
@@ -220,7 +220,7 @@ def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
     """Where no Lease tells of a webhook nobody is evicted, and it is told what helps."""
     path = write(tmp_path / "config", kubeconfig(server.url))
     words = ["web-0", f"--kubeconfig={path}"]
-    report = explained(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
+    report = explain_report(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
     assert "What helps: see whether the admission webhook runs" in text(report)
 
 
@@ -238,7 +238,7 @@ def test_of_a_large_cluster_little_is_read(
     """A server is asked where something is, and that namespace alone is read."""
     path = write(tmp_path / "config", kubeconfig(server.url))
     asked = [*words, "-A", f"--kubeconfig={path}", "--use-admission-controller-status=false"]
-    report = explained(parse(ExplainSettings, asked, {}), SteppedClock(make.NOW))
+    report = explain_report(parse(ExplainSettings, asked, {}), SteppedClock(make.NOW))
     plurals = (PODS.plural, VPAS.plural)
     (everywhere,) = (
         one
@@ -254,4 +254,4 @@ def test_a_name_that_is_nowhere(server: ApiServer, tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig(server.url))
     settings = parse(ExplainSettings, ["-A", "none", f"--kubeconfig={path}"], {})
     with pytest.raises(BadSetting, match='there is no pod or VPA "none" in any namespace'):
-        explained(settings, SteppedClock(make.NOW))
+        explain_report(settings, SteppedClock(make.NOW))
