@@ -14,7 +14,7 @@ from app.core.checkup.facts import Finding, Level
 from app.output.report import Json, Line, Piece, Report, Text, Tone
 from app.ports import Clock
 from app.settings.doctor import DoctorSettings
-from app.wiring.doctor_facts import facts_of
+from app.wiring.installation import gather_facts
 
 _TONES: Final = {
     Level.FINE: Tone.GOOD,
@@ -37,7 +37,7 @@ def examined(settings: DoctorSettings, clock: Clock) -> Report:
     reach = settings.cluster
     cluster = connect(reach.kubeconfig, reach.context, _BURST, _BURST, deadlines=_DEADLINES)
     try:
-        facts = facts_of(settings, cluster, clock)
+        facts = gather_facts(settings.examining.namespace, reach, cluster, clock)
     finally:
         cluster.close()
     return report(checkup(facts, is_before=settings.examining.is_before))

@@ -7,8 +7,9 @@ with a mistake tells whether the webhook is asked, a Lease tells the server's ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -17,12 +18,13 @@ from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
 from app.core.checkup.components import ADMISSION, command_line, flag, ours
-from app.core.checkup.facts import OWN_SECRET, Facts, Pods, Trial, Tried, Unasked
+from app.core.checkup.facts import OWN_SECRET, Access, Facts, Pods, Trial, Tried, Unasked
 from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
 from app.manifests.needs import needed
-from app.manifests.rights import RIGHTS, Right
+from app.manifests.rights import OPTIONS, RIGHTS, Right
+from app.manifests.rights import Reach as RightReach
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
@@ -35,14 +37,14 @@ from app.ports import (
     MUTATING_WEBHOOKS,
     POD_METRICS,
     PODS,
+    SECRETS,
     VALIDATING_WEBHOOKS,
     VPAS,
     Clock,
     Resource,
 )
-from app.settings.doctor import DoctorSettings
+from app.settings.shared import Cluster as Reach
 from app.settings.shared import Offline
-from app.wiring.doctor_rights import own_rights, reviewed, rights
 from app.wiring.gathering import Gathered, Wanted, gathered, listed, looked_up
 from app.workers.leases import lease
 from app.workers.webhook_lease import LeaseRules
@@ -67,16 +69,26 @@ _READ: Final = (
     POD_METRICS,
 )
 
+_ASKERS: Final = 8  # side by side
+_AUTHORIZATION: Final = "authorization.k8s.io"
+_REVIEWS: Final = Resource(
+    _AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+_SELF_REVIEWS: Final = Resource(
+    _AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+
+
 T = TypeVar("T")
 
 
-def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Facts:
+def gather_facts(home: str, reach: Reach, patient: KubeCluster, clock: Clock) -> Facts:
     """Return all that is known of an installation; only the trial may need a patient cluster.
 
     Raises:
         ClusterError: the API server cannot be reached.
     """
-    home, cluster = settings.examining.namespace, patient.within(_CALL_SECONDS)
+    cluster = patient.within(_CALL_SECONDS)
     version = str(cluster.request("GET", "/version").get("gitVersion"))
     facts = Facts(
         now=clock.now(),
@@ -90,7 +102,7 @@ def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Fa
         leases=_asked(lambda: list(listed(cluster, LEASES, home))),
         metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
         deployments=_asked(lambda: list(listed(cluster, DEPLOYMENTS))),
-        pods=_asked(lambda: _pods(settings, clock)),
+        pods=_asked(lambda: _pods(reach, clock)),
     )
     secret, is_given = _secret(facts)
     facts = replace(
@@ -100,8 +112,8 @@ def facts_of(settings: DoctorSettings, patient: KubeCluster, clock: Clock) -> Fa
         is_given=is_given,
         endpoints={place: _ready(cluster, *place) for place in _services(facts)},
         certificate=_asked(lambda: _certificate(cluster, facts, secret)),
-        rights=_asked(lambda: reviewed(cluster, own_rights(_READ, home))),
-        accounts=_asked(lambda: reviewed(cluster, rights(_accounts(facts)))),
+        rights=_asked(lambda: _reviewed(cluster, _own_rights(_READ, home))),
+        accounts=_asked(lambda: _reviewed(cluster, _rights(_accounts(facts)))),
     )
     server_time = _asked(lambda: _server_time(cluster, home))
     return replace(facts, now=clock.now(), server_time=server_time)
@@ -242,9 +254,9 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
 # --- VPAs and pods
 
 
-def _pods(settings: DoctorSettings, clock: Clock) -> Pods:
+def _pods(reach: Reach, clock: Clock) -> Pods:
     nobody = LeaseRules("", "", timedelta(), is_on=False)
-    reach = replace(settings.cluster, queries_per_second=_BURST, burst=_BURST)
+    reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
     wanted = Wanted(Offline(()), reach, "", nobody)
     with gathered(wanted, clock, clock.now()) as seen:
         found = looked_up(seen.owners, clock, lambda known: _needed(seen, known))
@@ -254,3 +266,87 @@ def _pods(settings: DoctorSettings, clock: Clock) -> Pods:
 def _needed(seen: Gathered, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
     found = Pods(seen.snapshot, known)
     return found, [*members(seen.snapshot, known).lookups, *targets(found)]
+
+
+# --- rights
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Whether an account may do something, as it is asked, and why that matters."""
+
+    reviews: Resource
+    attributes: Json
+    why: str
+    who: Json = field(default_factory=dict)  # nobody is named: whoever asks
+    process: str = ""
+    document: str = ""  # of the manifests, that grants it
+
+
+def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[Access]:
+    """Return the answers in the order of the questions, which are asked side by side."""
+    with ThreadPoolExecutor(_ASKERS) as pool:
+        return list(pool.map(lambda one: _access(cluster, one), questions))
+
+
+def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
+    """Yield whether whoever asks may list resources, and get the Secret at home."""
+    for resource in (*read, SECRETS):
+        attributes = {
+            "verb": "get" if resource is SECRETS else "list",
+            "group": resource.group,
+            "resource": resource.plural,
+            "namespace": home if resource is SECRETS else "",
+        }
+        yield _Question(_SELF_REVIEWS, attributes, "look at it")
+
+
+def _rights(accounts: Iterable[tuple[str, str, Sequence[Right]]]) -> Iterator[_Question]:
+    """Yield whether the accounts of processes have the rights that these need."""
+    documents = {option.right: name for name, option in OPTIONS.items()}
+    for process, account, wanted in accounts:
+        home = account.split(":")[2]
+        who: Json = {
+            "user": account,
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{home}",
+                "system:authenticated",
+            ],
+        }
+        for right in wanted:
+            for attributes in _attributes(right, home):
+                document = documents.get(right, process.partition("-")[0])
+                yield _Question(_REVIEWS, attributes, right.why, who, process, document)
+
+
+def _attributes(right: Right, home: str) -> Iterator[Json]:
+    for resource in right.resources:
+        plural, _, subresource = resource.partition("/")
+        for verb in right.verbs:
+            for name in right.names or ("",):
+                yield {
+                    "verb": verb,
+                    "group": right.group,
+                    "resource": plural,
+                    "subresource": subresource,
+                    "namespace": home if right.reach is RightReach.AT_HOME else "",
+                    "name": name,
+                }
+
+
+def _access(cluster: KubeCluster, asked: _Question) -> Access:
+    reviews, attributes = asked.reviews, asked.attributes
+    body = {
+        "apiVersion": reviews.api_version,
+        "kind": reviews.kind,
+        "spec": {**asked.who, "resourceAttributes": attributes},
+    }
+    status = cluster.create(reviews, "", body).get("status") or {}
+    subresource = attributes.get("subresource")
+    what = attributes["resource"] + (f"/{subresource}" if subresource else "")
+    what += f" of {attributes['group']}" if attributes["group"] else ""
+    account, is_allowed = asked.who.get("user", "you"), bool(status.get("allowed"))
+    return Access(
+        account, attributes["verb"], what, asked.why, is_allowed, asked.process, asked.document
+    )
