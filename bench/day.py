@@ -17,10 +17,9 @@ from pathlib import Path
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
 from app.web.server import bound
-from app.wiring.brought import manifests, shop
-from app.wiring.scenes import InMemory
-from app.wiring.screen.picture import picture, summary, told
-from app.wiring.screen.view import What
+from app.wiring.modes import InMemoryMode
+from app.wiring.screen.picture import ActivityKind, activity_line, picture, summary
+from app.wiring.world import read_manifests, shop_file
 
 _HOURS = 24
 _STEP_SECONDS = 10
@@ -33,30 +32,30 @@ def main() -> int:
     hours = int(sys.argv[1]) if len(sys.argv) > 1 else _HOURS
     sockets = bound("localhost", 0, "--port"), bound("localhost", 0, "--admission-port")
     words = ["--recommender-port=0", "--updater-port=0"]
-    scene = InMemory(parse(RunSettings, words, {}), manifests([shop()]), sockets)
-    scene.start()
+    mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([shop_file()]), sockets)
+    mode.start()
     began, begun = time.process_time(), time.monotonic()
     held: list[float] = []
     for hour in range(1, hours + 1):
-        _play_an_hour(scene)
+        _play_an_hour(mode)
         gc.collect()
         cpu, wall = time.process_time() - began, time.monotonic() - begun
         held.append(_held_mib())
         print(f"hour {hour:2}: {cpu:6.1f} s CPU, {wall:6.1f} s, {held[-1]:6.1f} MiB", flush=True)
-    print(*summary(scene.onlooker.view("", "")), sep="\n")
-    scene.stop()
+    print(*summary(mode.feed.view("", "")), sep="\n")
+    mode.stop()
     growth = held[-1] / held[0] - 1
     print(f"growth after the first hour: {growth:.1%}, of {_SCATTER:.0%} that may be")
     return int(growth > _SCATTER)
 
 
-def _play_an_hour(scene: InMemory) -> None:
+def _play_an_hour(mode: InMemoryMode) -> None:
     for second in range(0, 3600, _STEP_SECONDS):
-        scene.advance(_STEP_SECONDS)
+        mode.advance(_STEP_SECONDS)
         if second % 60 == 0:
-            picture(scene.onlooker.view("", ""), (), 100, 40)
-        troubles = (found for found in scene.onlooker.news() if found.what is What.TROUBLE)
-        print("".join(f"{told(found)}\n" for found in troubles), end="")
+            picture(mode.feed.view("", ""), (), 100, 40)
+        troubles = (found for found in mode.feed.news() if found.kind is ActivityKind.TROUBLE)
+        print("".join(f"{activity_line(found)}\n" for found in troubles), end="")
 
 
 def _held_mib() -> float:

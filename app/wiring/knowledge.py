@@ -28,7 +28,7 @@ from app.settings.admission import Decisions
 from app.settings.shared import Scope
 from app.web.reviews import ReviewRules, Sources
 from app.wiring.clock import SystemClock
-from app.wiring.place import Connection, Place
+from app.wiring.place import Connection, Runtime
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class RecordedKnowledge:
 class LiveKnowledge:
     """A cluster behind an API server, mirrored."""
 
-    def __init__(self, connect: Callable[[], Connection], scope: Scope, place: Place) -> None:
+    def __init__(self, connect: Callable[[], Connection], scope: Scope, place: Runtime) -> None:
         self._clock = clock = place.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.

@@ -1,7 +1,7 @@
 """Where a process works: its time, its way to the cluster, and how its tasks run.
 
 Strategy: a process is put together in the same way on a real cluster and on one in memory. What
-differs is behind `Place`: `Outside` is the real one, with the machine's clock and threads.
+differs is behind `Runtime`: `LiveRuntime` is the real one, with the machine's clock and threads.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LookedUp(Owners, Protocol):
         ...
 
 
-class Place(Protocol):
+class Runtime(Protocol):
     """Where a process works."""
 
     @property
@@ -145,7 +145,7 @@ class Place(Protocol):
         ...
 
 
-class Outside:
+class LiveRuntime:
     """The real world."""
 
     def __init__(self) -> None:

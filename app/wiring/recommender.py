@@ -31,7 +31,7 @@ from app.web.recommendations import add_recommendation_metrics
 from app.web.server import Server, bound
 from app.wiring.candidacy import election
 from app.wiring.lifecycle import run_until_signal
-from app.wiring.place import Connection, Outside, Place
+from app.wiring.place import Connection, LiveRuntime, Runtime
 from app.wiring.recommendation_api import (
     ASKED_SECONDS,
     Asked,
@@ -61,14 +61,14 @@ def serve(settings: RecommenderSettings, previewer: Previewer) -> int:
         BadSetting: something is asked for that cannot be done.
     """
     return run_until_signal(
-        lambda: Process(settings, Outside(), previewer), settings.logging.verbosity, log
+        lambda: Process(settings, LiveRuntime(), previewer), settings.logging.verbosity, log
     )
 
 
 class Process:
     """Starts everything, and ends it."""
 
-    def __init__(self, settings: RecommenderSettings, place: Place, previewer: Previewer) -> None:
+    def __init__(self, settings: RecommenderSettings, place: Runtime, previewer: Previewer) -> None:
         clock, namespace = place.clock, settings.scope.namespace
         # Watches, writes, the Lease and those who ask do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(4)]

@@ -12,7 +12,7 @@ from app.model.errors import BadSetting
 from app.ports import Clock, Cluster
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
-from app.wiring.place import Place
+from app.wiring.place import Runtime
 from app.workers.external_usage import ExternalUsage
 from app.workers.remembering import Remembering
 
@@ -29,7 +29,7 @@ class PastReading:
         self,
         settings: RecommenderSettings,
         departures: Departures,
-        place: Place,
+        place: Runtime,
         metrics: RecommenderMetrics,
     ) -> None:
         from app.wiring.past_server import past_server  # large, and few need it
@@ -53,7 +53,7 @@ class PastReading:
 def past_reading(
     settings: RecommenderSettings,
     departures: Departures,
-    place: Place,
+    place: Runtime,
     metrics: RecommenderMetrics,
 ) -> PastReading | None:
     """Return the past if Prometheus is to tell of it, None if checkpoints are."""

@@ -21,14 +21,14 @@ from typing import Final, TextIO
 
 from app.settings.run import Pace, RunSettings, Serving
 from app.web.server import bound
-from app.wiring.brought import manifests, shop
-from app.wiring.commands import Commands, Doors
+from app.wiring.activity import ActivityFeed
+from app.wiring.curl_commands import CurlCommands, ServedPorts
+from app.wiring.embedded_webhook import Listeners
 from app.wiring.lifecycle import stopped_from_terminal
-from app.wiring.onlooker import Onlooker
-from app.wiring.scenes import InMemory, Listeners, Observed, Scene
-from app.wiring.screen.picture import summary
-from app.wiring.screen.shows import Show, shown_on
-from app.wiring.screen.view import What
+from app.wiring.modes import DryRunMode, InMemoryMode, RunMode
+from app.wiring.screen.picture import ActivityKind, summary
+from app.wiring.screen.terminal import Display, display_on
+from app.wiring.world import read_manifests, shop_file
 
 _FRAME_SECONDS: Final = 0.1
 _DRAWN_SECONDS: Final = 0.25
@@ -46,71 +46,73 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     settings = replace(settings, serving=_settled(settings.serving))
     stopping = threading.Event()
     with TemporaryDirectory(prefix="pl-") as name, stopped_from_terminal(stopping):
-        scene = _scene(settings, Path(name))
-        commands = Commands(Path(name), _doors(settings.serving))
-        show = _show(settings, stream, environment)
-        with _troubles(scene.onlooker), _running(scene):
-            lines = _opened(scene, commands, settings, stopping)
-            with show.entered(lines):
-                _drive(scene, settings.pace, show, stopping)
-            last = scene.onlooker.view(scene.title, "")
-        show.told(summary(last))
+        mode = _run_mode(settings, Path(name))
+        commands = CurlCommands(Path(name), _ports(settings.serving))
+        display = _display(settings, stream, environment)
+        with _errors_shown(mode.feed), _running(mode):
+            lines = _opened(mode, commands, settings, stopping)
+            with display.entered(lines):
+                _drive(mode, settings.pace, display, stopping)
+            last = mode.feed.view(mode.title, "")
+        display.print_lines(summary(last))
     return 0
 
 
 @contextmanager
-def _running(scene: Scene) -> Iterator[None]:
-    """Start a scene, and end it, however the block is left."""
-    scene.start()
+def _running(mode: RunMode) -> Iterator[None]:
+    """Start a mode, and end it, however the block is left."""
+    mode.start()
     try:
         yield
     finally:
-        scene.stop()
+        mode.stop()
 
 
-def _show(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -> Show:
+def _display(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -> Display:
     # A real cluster may be large, and its time does not run faster than ours.
     frame_seconds = _SLOW_SECONDS if settings.real.dry_run else _DRAWN_SECONDS
-    return shown_on(stream, environment, frame_seconds, is_plain=settings.pace.plain)
+    return display_on(stream, environment, frame_seconds, is_plain=settings.pace.plain)
 
 
-def _scene(settings: RunSettings, folder: Path) -> Scene:
+def _run_mode(settings: RunSettings, folder: Path) -> RunMode:
     with ExitStack() as unused:  # what is bound, should there be nothing to run on
         listeners = _listeners(settings.serving)
         for listener in listeners:
             unused.enter_context(listener)
-        scene = (
-            Observed(settings, listeners, folder)
+        mode = (
+            DryRunMode(settings, listeners, folder)
             if settings.real.dry_run
-            else InMemory(settings, manifests(settings.offline.objects or [shop()]), listeners)
+            else InMemoryMode(
+                settings, read_manifests(settings.offline.objects or [shop_file()]), listeners
+            )
         )
         unused.pop_all()
-    return scene
+    return mode
 
 
 def _opened(
-    scene: Scene, commands: Commands, settings: RunSettings, stopping: threading.Event
+    mode: RunMode, commands: CurlCommands, settings: RunSettings, stopping: threading.Event
 ) -> list[str]:
     """Go on until there are pods, and return the commands that can be pasted from then on."""
-    scene.advance(min(_OPENING_SECONDS, _left(scene.onlooker, settings.pace.lasts)))
+    mode.advance(min(_OPENING_SECONDS, _left(mode.feed, settings.pace.lasts)))
     until = monotonic() + _OPENING_SECONDS
-    while not scene.ca_pem() and monotonic() < until and not stopping.is_set():
+    while not mode.ca_pem() and monotonic() < until and not stopping.is_set():
         stopping.wait(_FRAME_SECONDS)
-    commands.prepare(scene.ca_pem())
-    return commands.lines(scene.cluster, settings.real.namespace)
+    commands.prepare(mode.ca_pem())
+    return commands.lines(mode.cluster, settings.real.namespace)
 
 
-def _drive(scene: Scene, pace: Pace, show: Show, stopping: threading.Event) -> None:
-    """Let time pass, and show what happens in it."""
-    pacer = _Pacer(scene, pace.speed)
+def _drive(mode: RunMode, pace: Pace, display: Display, stopping: threading.Event) -> None:
+    """Let time pass, and display what happens in it."""
+    pacer = _Pacer(mode, pace.speed)
     speed = "as fast as can be" if math.isinf(pace.speed) else f"{pace.speed:g}x"
     while not stopping.is_set():
-        show.heed()
-        for happening in scene.onlooker.news():
-            show.happened(happening)
-        if show.wants_view():
-            show.draw(scene.onlooker.view(scene.title, speed))
-        left = _left(scene.onlooker, pace.lasts)
+        display.follow_shell()
+        for activity in mode.feed.news():
+            display.show_activity(activity)
+        if display.wants_view():
+            display.draw(mode.feed.view(mode.title, speed))
+        left = _left(mode.feed, pace.lasts)
         if left <= 0:
             return
         if not pacer.step(left):
@@ -118,10 +120,10 @@ def _drive(scene: Scene, pace: Pace, show: Show, stopping: threading.Event) -> N
 
 
 class _Pacer:
-    """Moves the time of a scene so that it keeps up with ours, times its speed."""
+    """Moves the time of a mode so that it keeps up with ours, times its speed."""
 
-    def __init__(self, scene: Scene, speed: float) -> None:
-        self._scene = scene
+    def __init__(self, mode: RunMode, speed: float) -> None:
+        self._run_mode = mode
         self._speed = speed
         self._moved_at = monotonic()
 
@@ -130,23 +132,23 @@ class _Pacer:
         now = monotonic()
         due = math.inf if math.isinf(self._speed) else (now - self._moved_at) * self._speed
         step = min(due, _STEP_SECONDS, most_seconds)
-        self._scene.advance(step)
+        self._run_mode.advance(step)
         # What could not be caught up within a frame is let go: time goes slower then.
         behind = min((due - step) / self._speed, _FRAME_SECONDS) if math.isfinite(due) else 0.0
         self._moved_at = now - behind
         return math.isinf(due) or behind > 0
 
 
-def _left(onlooker: Onlooker, lasts: timedelta | None) -> float:
-    return math.inf if lasts is None else (lasts - onlooker.lasted).total_seconds()
+def _left(feed: ActivityFeed, lasts: timedelta | None) -> float:
+    return math.inf if lasts is None else (lasts - feed.lasted).total_seconds()
 
 
 @contextmanager
-def _troubles(onlooker: Onlooker) -> Iterator[None]:
+def _errors_shown(feed: ActivityFeed) -> Iterator[None]:
     """Show errors that are logged among what happens; the screen has no place for lines."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    root.handlers[:] = [_Troubles(onlooker)]
+    root.handlers[:] = [_ErrorsToFeed(feed)]
     root.setLevel(logging.ERROR)
     try:
         yield
@@ -155,18 +157,18 @@ def _troubles(onlooker: Onlooker) -> Iterator[None]:
         root.setLevel(level)
 
 
-class _Troubles(logging.Handler):
+class _ErrorsToFeed(logging.Handler):
     """Hands errors on."""
 
-    def __init__(self, onlooker: Onlooker) -> None:
+    def __init__(self, feed: ActivityFeed) -> None:
         super().__init__(logging.ERROR)
-        self._onlooker = onlooker
+        self._feed = feed
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell of one."""
         error = record.exc_info[1] if record.exc_info else ""
         told = f"{record.getMessage()} {error!r}" if error else record.getMessage()
-        self._onlooker.note(What.TROUBLE, record.name, told)
+        self._feed.add(ActivityKind.TROUBLE, record.name, told)
 
 
 def _settled(serving: Serving) -> Serving:
@@ -196,5 +198,5 @@ def _listeners(serving: Serving) -> Listeners:
     )
 
 
-def _doors(serving: Serving) -> Doors:
-    return Doors(serving.host, serving.port, serving.recommender, serving.updater)
+def _ports(serving: Serving) -> ServedPorts:
+    return ServedPorts(serving.host, serving.port, serving.recommender, serving.updater)

@@ -25,7 +25,7 @@ from app.web.probes import probes
 from app.web.server import Server, bound
 from app.wiring.candidacy import election
 from app.wiring.lifecycle import run_until_signal
-from app.wiring.place import Outside, Place, Task
+from app.wiring.place import LiveRuntime, Runtime, Task
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Archive, Surroundings, team
 from app.workers.boosts import Change
@@ -45,13 +45,15 @@ _RETRY_SECONDS: Final = 10.0
 
 def serve(settings: UpdaterSettings) -> int:
     """Update pods until a signal; return the exit code."""
-    return run_until_signal(lambda: Process(settings, Outside()), settings.logging.verbosity, log)
+    return run_until_signal(
+        lambda: Process(settings, LiveRuntime()), settings.logging.verbosity, log
+    )
 
 
 class Process:
     """Starts everything, and ends it."""
 
-    def __init__(self, settings: UpdaterSettings, place: Place) -> None:
+    def __init__(self, settings: UpdaterSettings, place: Runtime) -> None:
         self._settings = settings
         self._place = place
         self._clock = clock = place.clock
@@ -206,7 +208,7 @@ class Process:
         return f"no round ended for {silent:.0f} s"
 
 
-def _telling_loop(name: str, tick: Tick, place: Place) -> Task:
+def _telling_loop(name: str, tick: Tick, place: Runtime) -> Task:
     """Return a loop that tells what is left when it ends."""
 
     def last(now: datetime) -> None:

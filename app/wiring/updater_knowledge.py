@@ -13,7 +13,7 @@ from app.model.nodes import read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS
-from app.wiring.place import Connection, Place
+from app.wiring.place import Connection, Runtime
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 from app.workers.boosts import Change
 
@@ -33,7 +33,7 @@ class UpdaterKnowledge:
     """The cluster, mirrored, and owners that are looked up."""
 
     def __init__(
-        self, watched: Connection, asked: Connection, namespace: str, place: Place
+        self, watched: Connection, asked: Connection, namespace: str, place: Runtime
     ) -> None:
         self._clock = place.clock
         self._mirror = place.mirror(watched, sources(namespace))

@@ -32,7 +32,7 @@ from app.web.server import Server
 from app.wiring.crew import REPORT_SECONDS, Order, Report
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
 from app.wiring.lifecycle import ignore_stop_signals
-from app.wiring.place import Outside
+from app.wiring.place import LiveRuntime
 
 _LOADING_SECONDS = 120.0  # for what garbage collection stays off at most
 
@@ -41,7 +41,7 @@ def knowledge(settings: AdmissionSettings) -> Knowledge:
     """Return what a worker answers from."""
     if settings.offline.objects:
         return RecordedKnowledge(settings.offline.objects)
-    return LiveKnowledge(partial(connected, settings.cluster), settings.scope, Outside())
+    return LiveKnowledge(partial(connected, settings.cluster), settings.scope, LiveRuntime())
 
 
 def connected(reach: Reach) -> KubeCluster:

@@ -1,16 +1,24 @@
-"""A cluster in memory with the whole autoscaler at work in it."""
+"""A cluster in memory with the whole autoscaler at work in it, and what is brought into it."""
 
 from __future__ import annotations
 
-import socket
+import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
 from time import monotonic, sleep
+from typing import Final
 
+from app.adapters.files import Document, documents
 from app.manifests import crd
 from app.model import quantity
-from app.model.errors import BadSetting
+from app.model.errors import BadObject, BadSetting
+from app.model.kinds import BUILT_IN_KINDS
+from app.model.workloads import read_workload
 from app.ports import Json
 from app.sandbox.carriers import Address, Https, Service
 from app.sandbox.clock import START, SteppedClock
@@ -22,19 +30,24 @@ from app.settings.updater import UpdaterSettings
 from app.wiring import recommender, updater
 from app.wiring.certification import Certification, in_cluster
 from app.wiring.clock import SystemClock
-from app.wiring.lodge import Lodge
+from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import Stage
 
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where all addresses are listened on
-_HISTORY = 20  # changes that each collection keeps: nobody watches far behind
+_HISTORY = 20  # changes that each collection keeps: no watch is far behind
 _FORGET_SECONDS = 1800.0  # of the cluster's time; a day of it would remember every amount there was
+_MADE_BY_OTHERS: Final = ("Event", "Node", "Lease", "Namespace", "PodMetrics")
+_LEAST_NODES: Final = 3
+_NODE_CORES: Final = 16
+_NODE_GIB: Final = 64
+_SPARE: Final = 2.0  # times what is asked for at first, for what will be asked for
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class ProcessSettings:
     """How the three are told to work."""
 
     admission: AdmissionSettings
@@ -47,14 +60,14 @@ class World:
 
     def __init__(
         self,
-        cast: Cast,
-        listeners: tuple[socket.socket, socket.socket],  # of reviews, and of the webhook's health
+        processes: ProcessSettings,
+        listeners: Listeners,
         *,
         seed: int = 0,
         start: datetime = START,
         nodes: Sequence[NodeSize] = USUAL_NODES,
     ) -> None:
-        settings = cast.admission
+        settings = processes.admission
         self.clock = SteppedClock(start)
         service = Service(settings.cluster.namespace, settings.registration.service)
         host, self.port = listeners[0].getsockname()[:2]
@@ -66,9 +79,9 @@ class World:
         def certify(problem: Callable[[], str]) -> Certification:
             return in_cluster(settings, self.sandbox.cluster, SystemClock(), problem)
 
-        self.webhook = Lodge(settings, stage, certify, listeners, beats=True)
-        self.recommender = recommender.Process(cast.recommender, stage, PodPreviewer)
-        self.updater = updater.Process(cast.updater, stage)
+        self.webhook = EmbeddedWebhook(settings, stage, certify, listeners, beats=True)
+        self.recommender = recommender.Process(processes.recommender, stage, PodPreviewer)
+        self.updater = updater.Process(processes.updater, stage)
         self._forget()
 
     def start(self) -> None:
@@ -112,3 +125,56 @@ class World:
         self.recommender.stop()
         self.sandbox.close()  # first, so that no connection to the webhook stays open
         self.webhook.stop()
+
+
+# --- what is brought into it
+
+
+def shop_file() -> Path:
+    """Return the file with the built-in shop."""
+    return Path(str(files("app.wiring.demo").joinpath("shop.yaml")))
+
+
+def read_manifests(paths: Sequence[Path]) -> list[Json]:
+    """Return the objects of files and folders that people would apply.
+
+    What controllers made of others is left out, for it will be made again; so is what only a
+    running cluster has.
+
+    Raises:
+        BadSetting: a file cannot be read, or there is nothing in it.
+    """
+    found: list[Json] = []
+    for document in chain.from_iterable(documents(str(path)) for path in paths):
+        if not isinstance(document, Document):
+            raise BadSetting(f"{document.place}: {document.message}")
+        item = document.item
+        metadata = item.get("metadata")
+        owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+        if not owners and item.get("kind") not in _MADE_BY_OTHERS:
+            found.append(item)
+    if not found:
+        shown = ", ".join(map(str, paths))
+        raise BadSetting(f"--objects: there are no objects to apply in {shown}")
+    return found
+
+
+def nodes_for(items: Iterable[Json]) -> tuple[NodeSize, ...]:
+    """Return nodes with room enough for the pods of some objects, and for their growth."""
+    millicores, size_bytes = 0, 0
+    for item in items:
+        with suppress(BadObject):
+            if item.get("kind") not in BUILT_IN_KINDS:
+                continue
+            workload = read_workload(item)
+            for container in workload.template:
+                count = workload.replicas or 1
+                cpu, memory = (container.resources.request(name) for name in ("cpu", "memory"))
+                millicores += count * (cpu.milli if cpu is not None else 0)
+                size_bytes += count * (memory.units if memory is not None else 0)
+    wanted = max(millicores / 1000 / _NODE_CORES, size_bytes / 2**30 / _NODE_GIB) * _SPARE
+    count = max(math.ceil(wanted), _LEAST_NODES)
+    return tuple(
+        NodeSize(f"node-{number}", str(_NODE_CORES), f"{_NODE_GIB}Gi")
+        for number in range(1, count + 1)
+    )

@@ -12,11 +12,9 @@ import pytest
 
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
-from app.wiring.brought import manifests
-from app.wiring.brought import shop as shop_file
-from app.wiring.scenes import InMemory
-from app.wiring.screen.picture import told
-from app.wiring.screen.view import Happening, View, What
+from app.wiring.modes import InMemoryMode
+from app.wiring.screen.picture import Activity, ActivityKind, View, activity_line
+from app.wiring.world import read_manifests, shop_file
 from tests.flows.test_admission_process import free_port
 from tests.flows.whole import listeners
 
@@ -24,102 +22,102 @@ STEP_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Story:
+class PlayedShop:
     """What happened, and how it stood at the end."""
 
-    happenings: list[Happening]
+    activities: list[Activity]
     view: View
     held: list[int]  # pieces of memory after each hour
 
-    def who(self, what: What) -> set[str]:
+    def who(self, what: ActivityKind) -> set[str]:
         """Return whom something happened to, without the endings of pods' names."""
-        return {one.who.split("-")[0] for one in self.happenings if one.what is what}
+        return {one.who.split("-")[0] for one in self.activities if one.kind is what}
 
-    def pods(self, what: What, workload: str) -> list[str]:
+    def pods(self, what: ActivityKind, workload: str) -> list[str]:
         """Return to which pods of a workload something happened, in order."""
-        found = [one.who for one in self.happenings if one.what is what]
+        found = [one.who for one in self.activities if one.kind is what]
         return [who for who in found if who.startswith(f"{workload}-")]
 
 
 @contextmanager
-def shop(seed: int = 0) -> Iterator[InMemory]:
+def shop(seed: int = 0) -> Iterator[InMemoryMode]:
     """Open the shop."""
     words = [f"--seed={seed}"]
     words += [f"--{name}-port={free_port()}" for name in ("recommender", "updater")]
-    scene = InMemory(parse(RunSettings, words, {}), manifests([shop_file()]), listeners())
+    mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([shop_file()]), listeners())
     try:
-        scene.start()
-        yield scene
+        mode.start()
+        yield mode
     finally:
-        scene.stop()
+        mode.stop()
 
 
-def played(minutes: int, seed: int = 0) -> Story:
+def played(minutes: int, seed: int = 0) -> PlayedShop:
     """Let some minutes pass."""
-    with shop(seed) as scene:
-        happenings: list[Happening] = []
+    with shop(seed) as mode:
+        activities: list[Activity] = []
         held: list[int] = []
         for step in range(1, int(minutes * 60 / STEP_SECONDS) + 1):
-            scene.advance(STEP_SECONDS)
-            happenings += scene.onlooker.news()
-            view = scene.onlooker.view("", "")
+            mode.advance(STEP_SECONDS)
+            activities += mode.feed.news()
+            view = mode.feed.view("", "")
             if step * STEP_SECONDS % 3600 == 0:
                 gc.collect()
                 held.append(sys.getallocatedblocks())
-        return Story(happenings, view, held)
+        return PlayedShop(activities, view, held)
 
 
 @pytest.fixture(scope="module")
-def story() -> Story:
+def story() -> PlayedShop:
     """Return two hours."""
     return played(120)
 
 
-def test_nothing_goes_wrong(story: Story) -> None:
+def test_nothing_goes_wrong(story: PlayedShop) -> None:
     """There is no error of ours in it, and no object of the shop is refused."""
     assert story.view.totals.troubles == 0
-    assert story.who(What.REFUSE) == set()
+    assert story.who(ActivityKind.REFUSE) == set()
 
 
-def test_what_is_too_small_grows_where_it_is(story: Story) -> None:
+def test_what_is_too_small_grows_where_it_is(story: PlayedShop) -> None:
     """Three pods are resized, one after the other, and none of them is evicted."""
-    assert len(set(story.pods(What.RESIZE, "web"))) == 3
-    assert story.pods(What.EVICT, "web") == []
+    assert len(set(story.pods(ActivityKind.RESIZE, "web"))) == 3
+    assert story.pods(ActivityKind.EVICT, "web") == []
 
 
-def test_what_is_too_big_comes_back_smaller(story: Story) -> None:
+def test_what_is_too_big_comes_back_smaller(story: PlayedShop) -> None:
     """Both pods are evicted, and created with less."""
-    created = [one for one in story.happenings if one.what is What.CREATE]
+    created = [one for one in story.activities if one.kind is ActivityKind.CREATE]
 
-    assert len(story.pods(What.EVICT, "reports")) == 2
+    assert len(story.pods(ActivityKind.EVICT, "reports")) == 2
     assert sum("cpu 3 → " in one.why for one in created if "reports" in one.who) == 2
 
 
-def test_boosts_come_and_go(story: Story) -> None:
+def test_boosts_come_and_go(story: PlayedShop) -> None:
     """Each pod of the slow starter is boosted once, and brought back once."""
-    boosted = story.pods(What.BOOST, "checkout")
+    boosted = story.pods(ActivityKind.BOOST, "checkout")
 
     assert len(boosted) >= 4
-    assert sorted(story.pods(What.UNBOOST, "checkout")) == sorted(boosted)
+    assert sorted(story.pods(ActivityKind.UNBOOST, "checkout")) == sorted(boosted)
 
 
-def test_kills_for_memory_end(story: Story) -> None:
+def test_kills_for_memory_end(story: PlayedShop) -> None:
     """The cache is killed until its limit fits, and not after the first quarter of an hour."""
-    kills = [one for one in story.happenings if one.what is What.KILL]
+    kills = [one for one in story.activities if one.kind is ActivityKind.KILL]
 
     assert {one.who.split("-")[0] for one in kills} == {"cache"}
     assert max(one.at for one in kills) - kills[0].at < story.view.lasted / 8
 
 
-def test_leaders_and_followers(story: Story) -> None:
+def test_leaders_and_followers(story: PlayedShop) -> None:
     """The first leader is resized, and the one that is promoted later; no other database."""
-    assert story.pods(What.RESIZE, "orders") == ["orders-0", "orders-1"]
-    assert story.pods(What.EVICT, "orders") == []
+    assert story.pods(ActivityKind.RESIZE, "orders") == ["orders-0", "orders-1"]
+    assert story.pods(ActivityKind.EVICT, "orders") == []
 
 
-def test_upscale_only_evicts_to_give_more(story: Story) -> None:
+def test_upscale_only_evicts_to_give_more(story: PlayedShop) -> None:
     """What had too little memory is evicted for it."""
-    assert len(story.pods(What.EVICT, "search")) == 2
+    assert len(story.pods(ActivityKind.EVICT, "search")) == 2
 
 
 @pytest.mark.parametrize(
@@ -129,40 +127,40 @@ def test_upscale_only_evicts_to_give_more(story: Story) -> None:
         pytest.param("gateway", "PDBBlocked", id="a disruption budget"),
     ],
 )
-def test_who_may_not_be_evicted_is_not(story: Story, vpa: str, reason: str) -> None:
+def test_who_may_not_be_evicted_is_not(story: PlayedShop, vpa: str, reason: str) -> None:
     """The screen says why nothing is done although something is wanted."""
     standing = {row.vpa: row.standing for row in story.view.rows}
 
     assert standing[vpa] == reason
-    assert story.pods(What.EVICT, vpa) == []
+    assert story.pods(ActivityKind.EVICT, vpa) == []
     assert story.view.totals.refusals[reason] >= 1
 
 
-def test_the_summary_adds_up(story: Story) -> None:
+def test_the_summary_adds_up(story: PlayedShop) -> None:
     """Less is requested than the templates say, and deeds are those that were told."""
     totals = story.view.totals
 
     assert totals.after.cpu_millicores < totals.before.cpu_millicores * 0.7
     assert totals.after.memory_bytes < totals.before.memory_bytes * 0.7
-    assert totals.evictions == sum(one.what is What.EVICT for one in story.happenings)
+    assert totals.evictions == sum(one.kind is ActivityKind.EVICT for one in story.activities)
     assert totals.pods_changed >= totals.evictions
 
 
 def test_at_first_nobody_knows() -> None:
     """Before the updater has looked, the screen does not say that there are no pods."""
-    with shop() as scene:
-        scene.advance(STEP_SECONDS)
-        assert {row.standing for row in scene.onlooker.view("", "").rows} == {"not yet seen"}
+    with shop() as mode:
+        mode.advance(STEP_SECONDS)
+        assert {row.standing for row in mode.feed.view("", "").rows} == {"not yet seen"}
 
 
-def test_memory_does_not_grow(story: Story) -> None:
+def test_memory_does_not_grow(story: PlayedShop) -> None:
     """What is held after the second hour is what was held after the first."""
     assert story.held[1] < story.held[0] * 1.004
 
 
 def test_equal_seeds_make_equal_stories() -> None:
     """Another run with the same seed tells the same, line by line; another seed does not."""
-    first, second, other = ([*map(told, played(4, seed).happenings)] for seed in (0, 0, 1))
+    first, second, other = ([*map(activity_line, played(4, seed).activities)] for seed in (0, 0, 1))
 
     assert first == second
     assert first != other

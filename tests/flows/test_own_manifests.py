@@ -10,9 +10,9 @@ import orjson
 
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
-from app.wiring.brought import manifests
-from app.wiring.scenes import InMemory
-from app.wiring.screen.view import What
+from app.wiring.modes import InMemoryMode
+from app.wiring.screen.picture import ActivityKind
+from app.wiring.world import read_manifests
 from tests.flows.whole import MINUTE, Json, listeners, vpa, workload
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
@@ -20,24 +20,24 @@ WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes")
 
 
 @contextmanager
-def running(folder: Path, *items: Json) -> Iterator[InMemory]:
+def running(folder: Path, *items: Json) -> Iterator[InMemoryMode]:
     """Run with these objects."""
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(map(orjson.dumps, items)))
     words = [f"--objects={path}", "--recommender-port=0", "--updater-port=0"]
-    scene = InMemory(parse(RunSettings, words, {}), manifests([path]), listeners())
+    mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([path]), listeners())
     try:
-        scene.start()
-        yield scene
+        mode.start()
+        yield mode
     finally:
-        scene.stop()
+        mode.stop()
 
 
 def test_they_are_sized(tmp_path: Path) -> None:
     """A workload of one's own is sized by its own VPA; nothing of the shop is there."""
-    with running(tmp_path, workload(load="cpu: constant 400m"), vpa()) as scene:
-        scene.advance(10 * MINUTE)
-        rows = scene.onlooker.view("", "").rows
+    with running(tmp_path, workload(load="cpu: constant 400m"), vpa()) as mode:
+        mode.advance(10 * MINUTE)
+        rows = mode.feed.view("", "").rows
 
         assert [row.vpa for row in rows] == ["web"]
         assert (rows[0].cpu.request or 0) > 400
@@ -45,20 +45,20 @@ def test_they_are_sized(tmp_path: Path) -> None:
 
 def test_what_is_not_taken_is_told(tmp_path: Path) -> None:
     """A kind that no cluster in memory has, and a VPA with mistakes, cost themselves alone."""
-    with running(tmp_path, SERVICE, SERVICE, WRONG, workload(), vpa()) as scene:
-        scene.advance(5)
-        refused = {one.who: one.why for one in scene.onlooker.news() if one.what is What.REFUSE}
+    with running(tmp_path, SERVICE, SERVICE, WRONG, workload(), vpa()) as mode:
+        mode.advance(5)
+        refused = {one.who: one.why for one in mode.feed.news() if one.kind is ActivityKind.REFUSE}
 
         assert refused.pop("other kinds") == "left out: 2 Service"
         assert list(refused) == ["VerticalPodAutoscaler wrong"]
         assert "spec.updatePolicy.updateMode" in refused["VerticalPodAutoscaler wrong"]
-        assert [row.pods for row in scene.onlooker.view("", "").rows] == [0]
+        assert [row.pods for row in mode.feed.view("", "").rows] == [0]
 
 
 def test_a_load_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """A pod whose annotation nobody understands does not start; the screen says why."""
-    with running(tmp_path, workload(load="cpu: dayly 100m 1"), vpa()) as scene:
-        scene.advance(30)
-        refused = {one.why for one in scene.onlooker.news() if one.what is What.REFUSE}
+    with running(tmp_path, workload(load="cpu: dayly 100m 1"), vpa()) as mode:
+        mode.advance(30)
+        refused = {one.why for one in mode.feed.news() if one.kind is ActivityKind.REFUSE}
 
         assert refused == {"'cpu: dayly 100m 1' is no clause of a load"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from app.ports import PODS
 from app.wiring.certification import Certification, in_cluster
 from app.wiring.clock import SystemClock
-from app.wiring.lodge import Lodge
+from app.wiring.embedded_webhook import EmbeddedWebhook
 from app.wiring.stage import Stage
 from tests.flows.whole import MINUTE, NAMESPACE, Whole, cast, listeners, vpa, whole, workload
 
@@ -26,7 +26,7 @@ def come_back(cluster: Whole) -> None:
     def certify(problem: Callable[[], str]) -> Certification:
         return in_cluster(settings, world.sandbox.cluster, SystemClock(), problem)
 
-    world.webhook = Lodge(
+    world.webhook = EmbeddedWebhook(
         settings, Stage(world.sandbox), certify, listeners(world.port), beats=True
     )
     world.await_webhook()

@@ -18,8 +18,8 @@ from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 from app.web.server import bound
-from app.wiring.scenes import Listeners
-from app.wiring.world import Cast, World
+from app.wiring.embedded_webhook import Listeners
+from app.wiring.world import ProcessSettings, World
 
 Json = dict[str, Any]
 
@@ -29,10 +29,10 @@ _GATES = "--feature-gates=AllAlpha=true"
 _ANY_PORT = "--address=127.0.0.1:0"
 
 
-def cast(*updater_flags: str) -> Cast:
+def cast(*updater_flags: str) -> ProcessSettings:
     """Return how the three are told to work; the updater does all in the thread of the test."""
     one_thread = ("--update-concurrency=1", "--concurrent-cpu-startup-boost-syncs=1")
-    return Cast(
+    return ProcessSettings(
         parse(AdmissionSettings, [_GATES], {}),
         parse(RecommenderSettings, [_GATES, _ANY_PORT], {}),
         parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread, *updater_flags], {}),

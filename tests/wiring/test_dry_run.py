@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.model.errors import Refused
+from app.model.snapshot import Snapshot
 from app.ports import (
     CHECKPOINTS,
     EVENTS,
@@ -25,16 +26,19 @@ from app.ports import (
     PatchKind,
 )
 from app.wiring.clock import SystemClock
-from app.wiring.unwritten import Unsent, Unwritten
+from app.wiring.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import connected, kubeconfig, write
 from tests.flows.test_admission_process import free_port
+from tests.make import Json
 
 ROOT = Path(__file__).parents[2]
 READ = (VPAS, CHECKPOINTS, PODS, POD_METRICS, EVENTS, LEASES, LIMIT_RANGES, NODES)
 PORTS = ("port", "admission-port", "recommender-port", "updater-port")
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
+UID = {"uid": "one"}
+STORED = make.vpa_json(cpu="100m", metadata=UID)
 
 
 def fill(server: ApiServer) -> None:
@@ -92,12 +96,12 @@ def told() -> Told:
 def unwritten(server: ApiServer, told: Told, act: object) -> object:
     """Act upon a cluster that is not written, and return what that answers."""
 
-    def tell(unsent: Unsent) -> None:
+    def tell(unsent: UnsentWrite) -> None:
         told.append((unsent.verb, unsent.resource.kind, f"{unsent.namespace}/{unsent.name}"))
 
     assert callable(act)
     with connected(server) as cluster:
-        return act(Unwritten(cluster, tell))
+        return act(ReadOnlyCluster(cluster, tell))
 
 
 BODY: Json = {"metadata": {"name": "web"}, "spec": {}}
@@ -145,3 +149,44 @@ def test_plain_requests_are_reads(told: Told) -> None:
     """Discovery is let through, and nothing else."""
     with serving(VPAS) as server, pytest.raises(Refused, match="sends nothing but reads"):
         unwritten(server, told, lambda to: to.request("POST", "/apis"))
+
+
+def target(snapshot: Snapshot) -> list[str]:
+    """Return what the VPA recommends."""
+    found = snapshot.of("default").vpas["web"].recommendation or ()
+    return [str(one.target["cpu"]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("draft", "shown"),
+    [
+        pytest.param(make.vpa_json(cpu="300m", metadata=UID), "300m", id="its own"),
+        pytest.param(make.vpa_json(cpu="300m", metadata={"uid": "two"}), "100m", id="a former one"),
+        pytest.param(make.vpa_json("other", cpu="300m", metadata=UID), "100m", id="another one"),
+    ],
+)
+def test_a_draft_is_shown_over_its_vpa(draft: Json, shown: str) -> None:
+    """The status that was not sent counts, as long as the object is the one it was for."""
+    drafts = Drafts()
+    drafts.add(draft)
+
+    assert target(drafts.over(make.snapshot(STORED))) == [shown]
+
+
+def test_the_spec_is_the_one_of_the_cluster() -> None:
+    """A VPA that was changed since is shown as it is now, but for its status."""
+    drafts = Drafts()
+    drafts.add(make.vpa_json(cpu="300m", mode="Off", metadata=UID))
+    changed = make.vpa_json(cpu="100m", mode="Recreate", metadata=UID)
+    shown = drafts.over(make.snapshot(changed)).of("default").vpas["web"]
+
+    assert shown.update_policy is not None
+    assert shown.update_policy.mode == "Recreate"
+
+
+def test_what_cannot_be_read_is_no_draft() -> None:
+    """An object that nobody can read changes nothing."""
+    drafts = Drafts()
+
+    assert drafts.add({"metadata": {"name": "web"}, "spec": "nonsense"}) is None
+    assert target(drafts.over(make.snapshot(STORED))) == ["100m"]

@@ -32,7 +32,7 @@ from app.wiring.knowledge import (
     recorded_sources,
     review_rules,
 )
-from app.wiring.place import Outside
+from app.wiring.place import LiveRuntime
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import connected, kubeconfig, write
@@ -92,7 +92,7 @@ def live(server: ApiServer, folder: Path, scope: Scope | None = None) -> Iterato
     """Know the cluster behind a server until the block ends."""
     origin = Origin(write(folder / "config", kubeconfig(server.url)), environ={})
     scope = scope or Scope("", ())
-    known = LiveKnowledge(lambda: connect(qps=0, burst=1, origin=origin), scope, Outside())
+    known = LiveKnowledge(lambda: connect(qps=0, burst=1, origin=origin), scope, LiveRuntime())
     try:
         yield known
     finally:

@@ -16,7 +16,7 @@ from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.shared import Cluster as Reach
-from app.wiring.place import Connection, Outside
+from app.wiring.place import Connection, LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.stage import Reached, Stage
@@ -57,7 +57,9 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
         server.fail("/pods", 403, times=3)
         path, port = write(tmp_path / "config", kubeconfig(server.url)), free_port()
         process = Process(
-            settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"), Outside(), PodPreviewer
+            settings(f"--kubeconfig={path}", f"--address=127.0.0.1:{port}"),
+            LiveRuntime(),
+            PodPreviewer,
         )
         process.start()
         try:
@@ -78,7 +80,7 @@ def test_an_elected_process_hands_over(tmp_path: Path) -> None:
     with serving(VPAS, PODS, EVENTS, LEASES, *WORKLOADS) as server:
         path = write(tmp_path / "config", kubeconfig(server.url))
         flags = ("--leader-elect=true", f"--kubeconfig={path}", "--address=127.0.0.1:0")
-        process = Process(settings(*flags), Outside(), PodPreviewer)
+        process = Process(settings(*flags), LiveRuntime(), PodPreviewer)
         cluster = connect(str(path), "", 50, 100)
 
         def holder() -> str:

@@ -18,7 +18,7 @@ from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
-from app.wiring.place import Outside
+from app.wiring.place import LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.recommender_sources import external_usage, past_reading, past_rules
@@ -94,7 +94,7 @@ def test_storage() -> None:
     metrics = RecommenderMetrics(CollectorRegistry())
     for storage, keeps in (("", True), ("checkpoint", True), ("prometheus", False)):
         told = settings(f"--storage={storage}")
-        found = past_reading(told, OURS, Outside(), metrics)
+        found = past_reading(told, OURS, LiveRuntime(), metrics)
         assert round_rules(told).keeps_checkpoints is (found is None) is keeps
 
 
@@ -115,7 +115,7 @@ def test_reading_in_the_background() -> None:
             "--vpa-object-namespace=shop",
             "--history-length=12h",
         )
-        reading = past_reading(told, OURS, place := Outside(), RecommenderMetrics(registry))
+        reading = past_reading(told, OURS, place := LiveRuntime(), RecommenderMetrics(registry))
         assert reading is not None
         reading.memory.begin(place.clock.now())
         reading.start()
@@ -140,7 +140,7 @@ def test_nobody_waits_for_the_past(tmp_path: Path) -> None:
             "--storage=prometheus",
             f"--prometheus-address={silent.url}",
         )
-        process = Process(told, Outside(), PodPreviewer)
+        process = Process(told, LiveRuntime(), PodPreviewer)
         process.start()
         try:
             url = f"http://127.0.0.1:{port}"

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.model.errors import ClusterError
 from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind
-from app.wiring.place import Place, Task
+from app.wiring.place import Runtime, Task
 
 NAMESPACE: Final = "shop"
 _LOOK_SECONDS: Final = 10.0
@@ -20,16 +20,16 @@ _FALLS: Final = timedelta(hours=4)
 Tell = Callable[[str, str], None]  # who, and what happened
 
 
-class Story:
+class ShopStory:
     """Plays the operator of the database, and the people who ship the checkout."""
 
-    def __init__(self, cluster: Cluster, place: Place, tell: Tell) -> None:
+    def __init__(self, cluster: Cluster, runtime: Runtime, tell: Tell) -> None:
         self._cluster = cluster
         self._tell = tell
-        now = place.clock.now()
+        now = runtime.clock.now()
         self._rollout_due = now + _FIRST_ROLLOUT
         self._fall_due = now + _FIRST_FALL
-        self._task: Task = place.loop("story", self.tick)
+        self._task: Task = runtime.loop("story", self.tick)
 
     def start(self) -> None:
         """Begin."""

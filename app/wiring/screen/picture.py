@@ -1,24 +1,136 @@
-"""Draws a view: as many lines as there is room for, none wider than the terminal.
+"""What is shown while everything runs, as values, and their picture on a screen.
 
-Strategy: a value in, lines out. Columns are as wide as their widest text ever is, so nothing
-jumps; what does not fit is left out from the right, and the latest happenings stay.
+Strategy: a value in, lines out: as many as there is room for, none wider than the terminal.
+Columns are as wide as their widest text ever is, so nothing jumps; what does not fit is left out
+from the right, and the latest activities stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from app.model.amounts import cores, size, span
 from app.output.report import Line, Piece, Tone, line
-from app.wiring.screen.view import TONES, Amounts, Happening, Row, Totals, View
 
 _NAME: Final = 16
-_LEAST_HAPPENINGS: Final = 4
+_LEAST_ACTIVITIES: Final = 4
 _WHO: Final = 26
 _WHAT: Final = 9
 _UNKNOWN: Final = "-"
+
+
+class ActivityKind(StrEnum):
+    """The kind of an activity, in one word."""
+
+    RECOMMEND = "recommend"
+    CREATE = "create"  # a pod that was sized as it was created
+    BOOST = "boost"  # the same, with more CPU for its start
+    RESIZE = "resize"
+    UNBOOST = "unboost"
+    EVICT = "evict"
+    WAIT = "wait"  # something is wanted, and something stands in the way
+    KILL = "kill"  # for memory
+    REFUSE = "refuse"  # an object, by the cluster or by the webhook
+    WRITE = "write"  # something that is told instead of being sent
+    STORY = "story"  # done by the demonstration itself
+    TROUBLE = "trouble"  # something of ours went wrong
+
+
+TONES: Mapping[ActivityKind, Tone] = {
+    ActivityKind.RECOMMEND: Tone.FAINT,
+    ActivityKind.CREATE: Tone.GOOD,
+    ActivityKind.BOOST: Tone.GOOD,
+    ActivityKind.RESIZE: Tone.GOOD,
+    ActivityKind.UNBOOST: Tone.GOOD,
+    ActivityKind.EVICT: Tone.CAREFUL,
+    ActivityKind.WAIT: Tone.CAREFUL,
+    ActivityKind.KILL: Tone.BAD,
+    ActivityKind.REFUSE: Tone.BAD,
+    ActivityKind.WRITE: Tone.FAINT,
+    ActivityKind.STORY: Tone.STRONG,
+    ActivityKind.TROUBLE: Tone.BAD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Something that happened, and why."""
+
+    at: datetime
+    kind: ActivityKind
+    who: str
+    why: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAmounts:
+    """One resource of a pod: millicores, or bytes; None is not known."""
+
+    request: int | None = None
+    usage: int | None = None
+    target: int | None = None
+    lower: int | None = None
+    upper: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VpaRow:
+    """The pods of one VPA; amounts are those of an average pod."""
+
+    namespace: str
+    vpa: str
+    pods: int
+    cpu: ResourceAmounts
+    memory: ResourceAmounts
+    standing: str  # why nothing is done about most of its pods, or what is
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What all pods under VPAs request together."""
+
+    cpu_millicores: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What was done so far."""
+
+    reviews: int = 0
+    pods_changed: int = 0
+    vpas_refused: int = 0
+    evictions: int = 0
+    resizes: int = 0
+    unboosts: int = 0
+    kills: int = 0
+    refusals: Mapping[str, int] = field(default_factory=dict)  # pods that had to wait, by reason
+    troubles: int = 0
+    before: Sums = Sums()  # as the templates have it
+    after: Sums = Sums()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything that is shown at a moment."""
+
+    title: str
+    now: datetime
+    lasted: timedelta
+    speed: str
+    reviews_per_minute: float
+    rows: Sequence[VpaRow]
+    activities: Sequence[Activity]  # the latest last
+    totals: Totals
+    is_dry: bool = False  # what is counted would have been done
+
+
+# --- how it is drawn
 
 
 def picture(view: View, commands: Sequence[str], width: int, height: int) -> list[Line]:
@@ -27,14 +139,14 @@ def picture(view: View, commands: Sequence[str], width: int, height: int) -> lis
     is_wide = len({row.namespace for row in view.rows}) > 1  # so names need their namespace
     table = [_columns(), *(_row(row, is_wide=is_wide) for row in view.rows)]
     below = [line(""), *map(_command, commands)] if _fit(commands, width) else []
-    room = height - len(head) - 2 - _LEAST_HAPPENINGS
+    room = height - len(head) - 2 - _LEAST_ACTIVITIES
     if len(table) + len(below) > room:
         below = []
     if len(table) > room:
         left_out = len(table) - room + 1
         table = [*table[: max(room - 1, 1)], line(f"and {left_out} more", Tone.FAINT)]
     used = len(head) + len(table) + len(below) + 1
-    happened = [_happening(one) for one in view.happenings[-max(height - used, 0) :]]
+    happened = [_activity(one) for one in view.activities[-max(height - used, 0) :]]
     blank = [line("")] * max(height - used - len(happened), 0)
     found = [*head, *table, line(""), *happened, *blank, *below]
     return [_cut(each, width) for each in found[:height]]
@@ -49,10 +161,10 @@ def _head(view: View) -> Iterator[Line]:
             Tone.PLAIN,
         ),
     )
-    yield line(f"{savings(view.totals)} requested   {deeds(view.totals)}")
+    yield line(f"{requests_line(view.totals)} requested   {actions_line(view.totals)}")
 
 
-def savings(totals: Totals) -> str:
+def requests_line(totals: Totals) -> str:
     """Say how much is requested, and how much would be without us."""
     before, after = totals.before, totals.after
     return (
@@ -61,7 +173,7 @@ def savings(totals: Totals) -> str:
     )
 
 
-def deeds(totals: Totals) -> str:
+def actions_line(totals: Totals) -> str:
     """Say what was done."""
     held_back = sum(totals.refusals.values())
     return (
@@ -85,7 +197,7 @@ class _Columns:
             f"{self.word:>{width}} {'used':>{width}} {'target':>6} {'bounds':<{self.bounds_width}}"
         )
 
-    def pieces(self, found: Amounts) -> tuple[Piece, ...]:
+    def pieces(self, found: ResourceAmounts) -> tuple[Piece, ...]:
         width = self.width
         bounds = _UNKNOWN
         if found.lower is not None and found.upper is not None:
@@ -109,7 +221,7 @@ def _columns() -> Line:
     return line(" ".join(cells), Tone.STRONG)
 
 
-def _row(row: Row, *, is_wide: bool) -> Line:
+def _row(row: VpaRow, *, is_wide: bool) -> Line:
     name = f"{row.namespace}/{row.vpa}" if is_wide else row.vpa
     return (
         Piece(f"{_fitted(name, _NAME)} {row.pods:>4} "),
@@ -119,17 +231,17 @@ def _row(row: Row, *, is_wide: bool) -> Line:
     )
 
 
-def _tone(found: Amounts) -> Tone:
+def _tone(found: ResourceAmounts) -> Tone:
     """Tell requests outside of their bounds from others."""
     if found.request is None or found.lower is None or found.upper is None:
         return Tone.PLAIN
     return Tone.GOOD if found.lower <= found.request <= found.upper else Tone.BAD
 
 
-def _happening(found: Happening) -> Line:
+def _activity(found: Activity) -> Line:
     return (
         Piece(f"{found.at:%H:%M:%S} ", Tone.FAINT),
-        Piece(f"{found.what:<{_WHAT}} ", TONES[found.what]),
+        Piece(f"{found.kind:<{_WHAT}} ", TONES[found.kind]),
         Piece(f"{_fitted(found.who, _WHO)} "),
         Piece(found.why),
     )
@@ -144,10 +256,10 @@ def _command(text: str) -> Line:
     return line(text, Tone.FAINT if text.startswith("#") else Tone.PLAIN)
 
 
-def told(found: Happening) -> str:
+def activity_line(found: Activity) -> str:
     """Return a happening as one plain line."""
     who = f"{found.namespace}/{found.who}" if found.namespace else found.who
-    return f"{found.at:%H:%M:%S} {found.what:<{_WHAT}} {who}: {found.why}"
+    return f"{found.at:%H:%M:%S} {found.kind:<{_WHAT}} {who}: {found.why}"
 
 
 def summary(view: View) -> Iterator[str]:
@@ -155,7 +267,7 @@ def summary(view: View) -> Iterator[str]:
     totals = view.totals
     would = ", in which nothing was written; this would have been done" if view.is_dry else ""
     yield f"After {span(view.lasted)} of the cluster's time{would}:"
-    yield f"  requests of all pods under VPAs  {savings(totals)}  ({_saved(totals)})"
+    yield f"  requests of all pods under VPAs  {requests_line(totals)}  ({_saved(totals)})"
     yield f"  reviews answered                 {totals.reviews}, {totals.pods_changed} pods changed"
     if totals.vpas_refused:
         yield f"  VPAs refused                     {totals.vpas_refused}"

@@ -17,7 +17,7 @@ from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.wiring.screen.view import Amounts, Row, Sums
+from app.wiring.screen.picture import ResourceAmounts, Sums, VpaRow
 
 CPU, MEMORY = "cpu", "memory"
 
@@ -34,7 +34,7 @@ Usage = Mapping[tuple[str, str], Used]  # by namespace and name of the pod
 
 def rows(
     snapshot: Snapshot, decisions: Iterable[Decision], decided_at: datetime | None, usage: Usage
-) -> list[Row]:
+) -> list[VpaRow]:
     """Return a row for each VPA, in the order of namespaces and names."""
     found: dict[tuple[str, str], list[Decision]] = defaultdict(list)
     for decision in decisions:
@@ -75,10 +75,10 @@ def _row(
     decisions: Sequence[Decision],
     decided_at: datetime | None,
     usage: Usage,
-) -> Row:
+) -> VpaRow:
     pods = [pod for one in decisions if (pod := view.pods.get(one.pod)) is not None]
     used = [found for pod in pods if (found := usage.get((pod.namespace, pod.name))) is not None]
-    return Row(
+    return VpaRow(
         namespace=vpa.namespace,
         vpa=vpa.name,
         pods=len(pods),
@@ -94,11 +94,11 @@ def _without_pods(vpa: Vpa, decided_at: datetime | None) -> str:
     return "no pods" if is_seen else "not yet seen"
 
 
-def _amounts(vpa: Vpa, resource: str, pods: Sequence[Pod], used: Sequence[int]) -> Amounts:
+def _amounts(vpa: Vpa, resource: str, pods: Sequence[Pod], used: Sequence[int]) -> ResourceAmounts:
     requests = [
         amount for pod in pods if (amount := _requested(pod.containers, resource)) is not None
     ]
-    return Amounts(
+    return ResourceAmounts(
         request=_mean(requests),
         usage=_mean(used),
         target=_recommended(resource, (one.target for one in vpa.recommendation or ())),

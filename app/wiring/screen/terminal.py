@@ -1,20 +1,26 @@
-"""A terminal that is rewritten in place, and given back as it was.
+"""How people see what happens: on a terminal that is rewritten in place, or as lines.
 
 Strategy: on the alternate screen, without cursor, only lines that changed are written, all of them
 at once. What is typed meanwhile is not shown. Leaving the block restores everything, however it is
 left; so does stopping for a while. In the background the terminal is the shell's: nothing is drawn.
+A signal (Ctrl-Z, `fg`) only leaves a mark, because it may come in the middle of a line;
+what it asks for is done between two frames.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final, TextIO
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from time import monotonic
+from typing import Any, Final, Protocol, TextIO
 
 from app.output.formats import Output, shown
 from app.output.report import Line, Report, Text
+from app.wiring.screen.picture import Activity, View, activity_line, picture
 
 try:
     import termios
@@ -26,6 +32,7 @@ _LEAVE: Final = "\033[?7h\033[?25h\033[?1049l"
 _CLEAR: Final = "\033[2J"
 _TO_END: Final = "\033[K"
 _USUAL_SIZE: Final = (100, 30)
+_OPENING: Final = "All three are at work; Ctrl-C ends. To be pasted into another terminal:"
 
 
 def is_terminal(stream: TextIO, environment: Mapping[str, str]) -> bool:
@@ -145,3 +152,162 @@ def _is_ours(stream: TextIO) -> bool:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
     except (OSError, ValueError):  # it is nobody's terminal
         return True
+
+
+class JobControl:
+    """This program, as the shell sees it."""
+
+    def __init__(self) -> None:
+        self._is_to_stop = False
+        self._is_continued = False
+
+    @contextmanager
+    def heeding(self) -> Iterator[None]:
+        """Take note of what the shell asks for; the former handlers come back."""
+        marks = {signal.SIGTSTP: self._asked, signal.SIGCONT: self._continued}
+        before = {number: signal.signal(number, mark) for number, mark in marks.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def is_to_stop(self) -> bool:
+        """Whether the shell has asked for it since this was asked last."""
+        asked, self._is_to_stop = self._is_to_stop, False
+        return asked
+
+    def is_continued(self) -> bool:
+        """Whether we were stopped, by whomever, since this was asked last."""
+        continued, self._is_continued = self._is_continued, False
+        return continued
+
+    def stop(self) -> None:
+        """Stop, until somebody continues us."""
+        mark = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, mark)
+
+    def _asked(self, *_: object) -> None:
+        self._is_to_stop = True
+
+    def _continued(self, *_: object) -> None:
+        self._is_continued = True
+
+
+class Display(Protocol):
+    """What people look at."""
+
+    def entered(self, commands: Sequence[str], /) -> AbstractContextManager[None]:
+        """Begin, with commands that can be pasted; the end of the block ends it."""
+        ...
+
+    def show_activity(self, activity: Activity, /) -> None:
+        """Show something that happened."""
+        ...
+
+    def follow_shell(self) -> None:
+        """Do what the shell asks for, such as to stop for a while."""
+        ...
+
+    def wants_view(self) -> bool:
+        """Whether it is time to draw."""
+        ...
+
+    def draw(self, view: View, /) -> None:
+        """Show everything as it is."""
+        ...
+
+    def print_lines(self, lines: Iterable[str], /) -> None:
+        """Show the last words."""
+        ...
+
+
+def display_on(
+    stream: TextIO, environment: Mapping[str, str], frame_seconds: float, *, is_plain: bool
+) -> Display:
+    """Return what fits a stream; a screen is drawn so often at most."""
+    if is_plain or not is_terminal(stream, environment):
+        return PlainLines(stream)
+    return FullScreen(stream, environment, frame_seconds)
+
+
+class PlainLines:
+    """One plain line an event."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @contextmanager
+    def entered(self, commands: Sequence[str], /) -> Iterator[None]:
+        """Say what can be pasted."""
+        self.print_lines([_OPENING, "", *commands, ""])
+        yield
+
+    def show_activity(self, activity: Activity, /) -> None:
+        """Write a line."""
+        self.print_lines([activity_line(activity)])
+
+    def follow_shell(self) -> None:
+        """Do nothing: there is nothing to be given back."""
+
+    def wants_view(self) -> bool:
+        """Nothing is drawn."""
+        return False
+
+    def draw(self, view: View, /) -> None:
+        """Do nothing."""
+
+    def print_lines(self, lines: Iterable[str], /) -> None:
+        """Write lines."""
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+
+
+class FullScreen:
+    """One screen, rewritten in place."""
+
+    def __init__(
+        self, stream: TextIO, environment: Mapping[str, str], frame_seconds: float
+    ) -> None:
+        self._frame_seconds = frame_seconds
+        self._lines = PlainLines(stream)
+        self._terminal = Terminal(stream, environment)
+        self._job_control = JobControl()
+        self._commands: Sequence[str] = ()
+        self._drawn_at = float("-inf")
+
+    @contextmanager
+    def entered(self, commands: Sequence[str], /) -> Iterator[None]:
+        """Take the terminal; the commands stay readable above, when it is given back."""
+        self._commands = commands
+        with self._lines.entered(commands), self._job_control.heeding(), self._terminal.entered():
+            yield
+
+    def show_activity(self, activity: Activity, /) -> None:
+        """Do nothing: the view has it."""
+
+    def follow_shell(self) -> None:
+        """Stop with the terminal as it was before; draw anew when it is ours again."""
+        if self._job_control.is_to_stop():
+            self._terminal.give_back()
+            self._job_control.stop()
+        elif not self._job_control.is_continued() and self._terminal.is_taken:
+            return
+        self._terminal.take()
+        self._drawn_at = float("-inf")
+
+    def wants_view(self) -> bool:
+        """Whether the last picture is old."""
+        is_old = monotonic() - self._drawn_at >= self._frame_seconds
+        return is_old and self._terminal.is_taken
+
+    def draw(self, view: View, /) -> None:
+        """Draw, with the commands below where there is room."""
+        self._drawn_at = monotonic()
+        columns, rows = self._terminal.size
+        self._terminal.draw(picture(view, self._commands, columns, rows))
+
+    def print_lines(self, lines: Iterable[str], /) -> None:
+        """Write lines below."""
+        self._lines.print_lines(lines)

@@ -9,17 +9,27 @@ from pathlib import Path
 import pytest
 
 from app.output.report import Tone
-from app.wiring.screen.picture import picture, summary, told
-from app.wiring.screen.view import Amounts, Happening, Row, Sums, Totals, View, What
+from app.wiring.screen.picture import (
+    Activity,
+    ActivityKind,
+    ResourceAmounts,
+    Sums,
+    Totals,
+    View,
+    VpaRow,
+    activity_line,
+    picture,
+    summary,
+)
 
 NOW = datetime(2026, 1, 5, 10, 42, 10, tzinfo=UTC)
 MIB = 2**20
-ROW = Row(
+ROW = VpaRow(
     "shop",
     "web",
     3,
-    Amounts(request=50, usage=402, target=627, lower=590, upper=17000),
-    Amounts(400 * MIB, 320 * MIB, 392 * MIB, 373 * MIB, 9953 * MIB),
+    ResourceAmounts(request=50, usage=402, target=627, lower=590, upper=17000),
+    ResourceAmounts(400 * MIB, 320 * MIB, 392 * MIB, 373 * MIB, 9953 * MIB),
     "PDBBlocked",
 )
 TOTALS = Totals(
@@ -41,7 +51,7 @@ VIEW = View(
     "60x",
     1.44,
     [ROW],
-    [Happening(NOW, What.EVICT, "web-1", "outside of its bounds")],
+    [Activity(NOW, ActivityKind.EVICT, "web-1", "outside of its bounds")],
     TOTALS,
 )
 COMMANDS = ["# what was decided", "curl -s 'http://localhost:8943/v1/decisions'"]
@@ -62,7 +72,7 @@ def test_the_whole_picture() -> None:
 @pytest.mark.parametrize("width", [20, 60, 100, 200])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     """What is too wide is cut, and shows that it is."""
-    long = replace(VIEW, happenings=[Happening(NOW, What.WAIT, "w" * 99, "y" * 99)])
+    long = replace(VIEW, activities=[Activity(NOW, ActivityKind.WAIT, "w" * 99, "y" * 99)])
     lines = drawn(long, width)
 
     assert max(map(len, lines)) <= width
@@ -75,7 +85,7 @@ def test_no_more_lines_than_the_screen_has(height: int) -> None:
     many = replace(
         VIEW,
         rows=[replace(ROW, vpa=f"vpa-{number}") for number in range(30)],
-        happenings=[Happening(NOW, What.EVICT, f"pod-{number}", "") for number in range(90)],
+        activities=[Activity(NOW, ActivityKind.EVICT, f"pod-{number}", "") for number in range(90)],
     )
     lines = drawn(many, 100, height)
 
@@ -93,13 +103,13 @@ def test_commands_that_cannot_be_copied_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("amounts", "tone"),
     [
-        pytest.param(Amounts(500, 1, 1, 400, 600), Tone.GOOD, id="within its bounds"),
-        pytest.param(Amounts(300, 1, 1, 400, 600), Tone.BAD, id="outside of them"),
-        pytest.param(Amounts(300), Tone.PLAIN, id="not recommended yet"),
-        pytest.param(Amounts(None, 1, 1, 400, 600), Tone.PLAIN, id="no request"),
+        pytest.param(ResourceAmounts(500, 1, 1, 400, 600), Tone.GOOD, id="within its bounds"),
+        pytest.param(ResourceAmounts(300, 1, 1, 400, 600), Tone.BAD, id="outside of them"),
+        pytest.param(ResourceAmounts(300), Tone.PLAIN, id="not recommended yet"),
+        pytest.param(ResourceAmounts(None, 1, 1, 400, 600), Tone.PLAIN, id="no request"),
     ],
 )
-def test_requests_out_of_bounds_stand_out(amounts: Amounts, tone: Tone) -> None:
+def test_requests_out_of_bounds_stand_out(amounts: ResourceAmounts, tone: Tone) -> None:
     """The tone of a request tells whether something has to be done."""
     lines = picture(replace(VIEW, rows=[replace(ROW, cpu=amounts)]), (), 100, 24)
 
@@ -108,9 +118,9 @@ def test_requests_out_of_bounds_stand_out(amounts: Amounts, tone: Tone) -> None:
 
 def test_a_line_an_event() -> None:
     """Where nothing is drawn, a happening is one line."""
-    happening = replace(VIEW.happenings[0], namespace="shop")
+    happening = replace(VIEW.activities[0], namespace="shop")
 
-    assert told(happening) == "10:42:10 evict     shop/web-1: outside of its bounds"
+    assert activity_line(happening) == "10:42:10 evict     shop/web-1: outside of its bounds"
 
 
 def test_names_of_several_namespaces() -> None:

@@ -1,8 +1,8 @@
 """The webhook inside a process that does other things too.
 
-Strategy: the parts are those of `plumbline admission`, but one server in a thread answers, for
-who asks is in the same process or at its keyboard. Certificates live in real time, as TLS does;
-the heartbeat in the time of the place.
+Strategy: the parts are those of `plumbline admission`, but one server in a thread answers, because
+its callers are in the same process or at its keyboard. Certificates live in real time, as TLS
+does; the heartbeat in the time of the runtime.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from app.web.server import Server
 from app.wiring.certification import Certification
 from app.wiring.clock import SystemClock
 from app.wiring.knowledge import LiveKnowledge, review_rules
-from app.wiring.place import Place, Task
+from app.wiring.place import Runtime, Task
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
 from app.workers.loop import Loop
 from app.workers.reloader import Reloader, ReloadRules
@@ -37,11 +37,12 @@ from app.workers.reloader import Reloader, ReloadRules
 _HOLDER = "plumbline-run"
 _JOIN_SECONDS = 1.0
 
+Listeners = tuple[socket.socket, socket.socket]  # of reviews, and of health and metrics
 Certify = Callable[[Callable[[], str]], Certification]  # gets why reviews are not answered
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewCounts:
     """What was answered so far."""
 
     reviews: int = 0
@@ -49,25 +50,27 @@ class Reviewed:
     vpas_refused: int = 0
 
 
-class Lodge:
+class EmbeddedWebhook:
     """Starts the webhook, and ends it."""
 
     def __init__(
         self,
         settings: AdmissionSettings,
-        place: Place,
+        runtime: Runtime,
         certify: Certify,
-        listeners: tuple[socket.socket, socket.socket],  # of reviews, and of health and metrics
+        listeners: Listeners,
         *,
         beats: bool,
     ) -> None:
         self._settings = settings
         self._listener, health = listeners
-        self._known = LiveKnowledge(partial(place.connect, settings.cluster), settings.scope, place)
+        self._known = LiveKnowledge(
+            partial(runtime.connect, settings.cluster), settings.scope, runtime
+        )
         self._registry = CollectorRegistry()
         self._metrics = AdmissionMetrics(self._registry)
         ProcessMetrics(self._registry, version("plumbline"))
-        # However fast the place's time runs, a review takes real time.
+        # However fast the runtime's time runs, a review takes real time.
         sources = replace(self._known.sources, clock=SystemClock())
         self._reviewer = Reviewer(sources, review_rules(settings.decisions), self._metrics)
         self._tls: ServerTls | None = None
@@ -81,7 +84,7 @@ class Lodge:
             *self._certification.loops,
         ]
         if beats:
-            self._loops.append(self._heartbeat(place))
+            self._loops.append(self._heartbeat(runtime))
         self._health = Server(probes(lambda: "", self.problem, self._scraped), health)
 
     def start(self) -> None:
@@ -119,10 +122,10 @@ class Lodge:
             return "there is no certificate yet"
         return self.problem() or self._certification.trouble(served.certificates)
 
-    def reviewed(self) -> Reviewed:
+    def reviewed(self) -> ReviewCounts:
         """Say what was answered so far."""
         self._metrics.settle()
-        return Reviewed(
+        return ReviewCounts(
             self._count("admission_latency_seconds_count"),
             self._count("admission_pods_total", applied="true"),
             self._count("refused_vpas_total"),
@@ -139,13 +142,13 @@ class Lodge:
             )
         )
 
-    def _heartbeat(self, place: Place) -> Task:
+    def _heartbeat(self, runtime: Runtime) -> Task:
         beat = self._settings.heartbeat
         seconds = beat.interval.total_seconds()
         rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, _HOLDER, seconds)
-        cluster = place.connect(self._settings.cluster)
-        heartbeat = Heartbeat(cluster, rules, self.reachable, place.clock)
-        return place.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
+        cluster = runtime.connect(self._settings.cluster)
+        heartbeat = Heartbeat(cluster, rules, self.reachable, runtime.clock)
+        return runtime.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
 
     def _reload(self, now: object) -> float:
         del now

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from app.adapters.mirror import Source
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.run import RunSettings
-from app.settings.shared import Cluster as Reach
 from app.settings.updater import UpdaterSettings
 from app.wiring import recommender, updater
-from app.wiring.brought import nodes_for
+from app.wiring.activity import ActivityFeed, FeedSources, recommendation_line
 from app.wiring.certification import Certification, local
 from app.wiring.clock import SystemClock
-from app.wiring.demo.story import NAMESPACE, Story
-from app.wiring.drafts import Drafted, Drafts
-from app.wiring.lodge import Lodge
-from app.wiring.onlooker import Onlooker, Sights, recommended
-from app.wiring.place import Connection, Mirrored, Outside
+from app.wiring.demo.story import NAMESPACE, ShopStory
+from app.wiring.dry_run import Drafts, DryRunRuntime, UnsentWrite
+from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
-from app.wiring.screen.view import What
+from app.wiring.screen.picture import ActivityKind
 from app.wiring.stage import Stage
-from app.wiring.unwritten import Told, Unsent, Unwritten
-from app.wiring.world import Cast, World
+from app.wiring.world import ProcessSettings, World, nodes_for
 
 _DRY_INTERVAL: Final = timedelta(seconds=5)  # of the updater, which touches nothing
 
-Listeners = tuple[socket.socket, socket.socket]
 
-
-class Scene(Protocol):
+class RunMode(Protocol):
     """The three, at work on something."""
 
     title: str
-    onlooker: Onlooker
+    feed: ActivityFeed
     cluster: Cluster
 
     def start(self) -> None:
@@ -50,7 +42,7 @@ class Scene(Protocol):
         ...
 
     def advance(self, seconds: float) -> None:
-        """Let so much time of the scene pass, if it does not pass by itself."""
+        """Let so much time of the cluster pass, if it does not pass by itself."""
         ...
 
     def ca_pem(self) -> str:
@@ -62,27 +54,27 @@ class Scene(Protocol):
         ...
 
 
-class InMemory:
-    """On a cluster in memory, with the built-in shop or with somebody's manifests."""
+class InMemoryMode:
+    """On a cluster in memory, with the built-in shop or with the manifests of a user."""
 
     title = "Plumbline on a cluster in memory"
 
     def __init__(
         self, settings: RunSettings, objects: Sequence[Json], listeners: Listeners
     ) -> None:
-        cast = cast_of(settings)
-        acting = replace(cast.updater.acting, concurrency=1, boost_workers=1)
+        processes = process_settings(settings)
+        acting = replace(processes.updater.acting, concurrency=1, boost_workers=1)
         # Everything is done in the thread that moves the time, else it could not move.
-        cast = replace(cast, updater=replace(cast.updater, acting=acting))
+        processes = replace(processes, updater=replace(processes.updater, acting=acting))
         self._is_shop = not settings.offline.objects
         self._objects = objects
         nodes = nodes_for(objects)
-        self._world = World(cast, listeners, seed=settings.pace.seed, nodes=nodes)
+        self._world = World(processes, listeners, seed=settings.pace.seed, nodes=nodes)
         self.cluster: Cluster = self._world.sandbox.cluster
-        place = Stage(self._world.sandbox)
-        self.onlooker = Onlooker(
-            Sights(
-                place,
+        runtime = Stage(self._world.sandbox)
+        self.feed = ActivityFeed(
+            FeedSources(
+                runtime,
                 self.cluster,
                 self._world.updater.archive,
                 self._world.webhook.reviewed,
@@ -90,14 +82,14 @@ class InMemory:
         )
 
         def tell(who: str, why: str) -> None:
-            self.onlooker.note(What.STORY, who, why, NAMESPACE)
+            self.feed.add(ActivityKind.STORY, who, why, NAMESPACE)
 
-        self._story = Story(self.cluster, place, tell)
+        self._story = ShopStory(self.cluster, runtime, tell)
 
     def start(self) -> None:
         """Start the three, and bring the objects in."""
         self._world.start()
-        self.onlooker.start()
+        self.feed.start()
         self._bring_in()
         if self._is_shop:
             self._story.start()
@@ -110,10 +102,10 @@ class InMemory:
                 left_out[str(item.get("kind"))] += 1
                 continue
             for refused in self._world.apply([item]):
-                self.onlooker.note(What.REFUSE, f"{refused.kind} {refused.name}", refused.why)
+                self.feed.add(ActivityKind.REFUSE, f"{refused.kind} {refused.name}", refused.why)
         if left_out:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items()))
-            self.onlooker.note(What.REFUSE, "other kinds", f"left out: {kinds}")
+            self.feed.add(ActivityKind.REFUSE, "other kinds", f"left out: {kinds}")
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -126,38 +118,40 @@ class InMemory:
     def stop(self) -> None:
         """End everything."""
         self._story.stop()
-        self.onlooker.stop()
+        self.feed.stop()
         self._world.stop()
 
 
-class Observed:
+class DryRunMode:
     """On a real cluster, which is only read."""
 
     def __init__(self, settings: RunSettings, listeners: Listeners, folder: Path) -> None:
         real = settings.real
         self.title = f"Plumbline looks at {real.context or real.kubeconfig or 'your cluster'}"
-        cast = cast_of(settings)
+        processes = process_settings(settings)
         # Pods that would be created now would come to our webhook, which answers.
-        webhook = replace(cast.updater.admission, is_on=False)
-        loop = replace(cast.updater.loop, interval=_DRY_INTERVAL)
-        cast = replace(cast, updater=replace(cast.updater, admission=webhook, loop=loop))
+        webhook = replace(processes.updater.admission, is_on=False)
+        loop = replace(processes.updater.loop, interval=_DRY_INTERVAL)
+        processes = replace(
+            processes, updater=replace(processes.updater, admission=webhook, loop=loop)
+        )
         self._drafts = Drafts()
         self._checkpoints: set[tuple[str, str]] = set()
-        place = Onlooking(self._told, self._drafts)
-        self._connection = place.connect(cast.updater.cluster)
+        runtime = DryRunRuntime(self._report_write, self._drafts)
+        self._connection = runtime.connect(processes.updater.cluster)
         self.cluster: Cluster = self._connection
-        self._recommender = recommender.Process(cast.recommender, place, PodPreviewer)
-        self._updater = updater.Process(cast.updater, place)
-        certificates = replace(cast.admission.certificates, own_dir=folder / "certs")
-        admission = replace(cast.admission, certificates=certificates)
+        self._recommender = recommender.Process(processes.recommender, runtime, PodPreviewer)
+        self._updater = updater.Process(processes.updater, runtime)
+        certificates = replace(processes.admission.certificates, own_dir=folder / "certs")
+        admission = replace(processes.admission, certificates=certificates)
 
         def certify(_problem: Callable[[], str]) -> Certification:
             return local(admission, SystemClock())
 
-        self._webhook = Lodge(admission, place, certify, listeners, beats=False)
-        self.onlooker = Onlooker(
-            Sights(
-                place,
+        self._webhook = EmbeddedWebhook(admission, runtime, certify, listeners, beats=False)
+        self.feed = ActivityFeed(
+            FeedSources(
+                runtime,
                 self.cluster,
                 self._updater.archive,
                 self._webhook.reviewed,
@@ -171,7 +165,7 @@ class Observed:
         self._webhook.start()
         self._recommender.start()
         self._updater.start()
-        self.onlooker.start()
+        self.feed.start()
 
     def advance(self, seconds: float) -> None:
         """Do nothing: here time passes by itself."""
@@ -182,44 +176,27 @@ class Observed:
 
     def stop(self) -> None:
         """End everything."""
-        self.onlooker.stop()
+        self.feed.stop()
         self._updater.stop()
         self._recommender.stop()
         self._webhook.stop()
         self._connection.close()
 
-    def _told(self, unsent: Unsent) -> None:
+    def _report_write(self, unsent: UnsentWrite) -> None:
         what = unsent.verb
         if unsent.resource == VPAS and unsent.item is not None:
-            draft = self._drafts.take(unsent.item)
-            what = recommended(draft) if draft is not None else what
+            draft = self._drafts.add(unsent.item)
+            what = recommendation_line(draft) if draft is not None else what
         elif unsent.resource == CHECKPOINTS:
             place = (unsent.namespace, unsent.name)
             if place in self._checkpoints:  # written all the time, so told once
                 return
             self._checkpoints.add(place)
         who = f"{unsent.resource.kind} {unsent.name}"
-        self.onlooker.note(What.WRITE, who, f"not sent: {what}", unsent.namespace)
+        self.feed.add(ActivityKind.WRITE, who, f"not sent: {what}", unsent.namespace)
 
 
-class Onlooking(Outside):
-    """The real world, in which nothing is written; what would be is shown as if it was."""
-
-    def __init__(self, told: Told, drafts: Drafts) -> None:
-        super().__init__()
-        self._told = told
-        self._drafts = drafts
-
-    def connect(self, reach: Reach, /) -> Connection:
-        """Connect to the API server; what would be written is told."""
-        return Unwritten(super().connect(reach), self._told)
-
-    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
-        """Watch, and see what was not sent as well."""
-        return Drafted(super().mirror(cluster, sources), self._drafts)
-
-
-def cast_of(settings: RunSettings) -> Cast:
+def process_settings(settings: RunSettings) -> ProcessSettings:
     """Return how the three are told to work."""
     serving, real, gates = settings.serving, settings.real, settings.features.gates
     admission = parse(AdmissionSettings, [], {})
@@ -229,7 +206,7 @@ def cast_of(settings: RunSettings) -> Cast:
     updating = parse(UpdaterSettings, [f"--address={_address(serving.host, serving.updater)}"], {})
     scope = replace(updating.scope, namespace=real.namespace)
     reach = replace(updating.cluster, kubeconfig=real.kubeconfig, context=real.context)
-    return Cast(
+    return ProcessSettings(
         replace(
             admission,
             decisions=replace(admission.decisions, gates=gates),

@@ -30,7 +30,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class ServedPorts:
     """Where the three answer."""
 
     host: str
@@ -39,12 +39,12 @@ class Doors:
     updater: int
 
 
-class Commands:
+class CurlCommands:
     """Writes the files into a folder, and says what to paste."""
 
-    def __init__(self, folder: Path, doors: Doors) -> None:
+    def __init__(self, folder: Path, ports: ServedPorts) -> None:
         self._folder = folder
-        self._doors = doors
+        self._ports = ports
 
     def prepare(self, ca_pem: str) -> None:
         """Write what is needed from the start."""
@@ -62,9 +62,9 @@ class Commands:
 
         As long as no VPA has pods there is nothing to be created, and nothing to be read of it.
         """
-        doors, folder = self._doors, self._folder
+        ports, folder = self._ports, self._folder
         post = f"curl -s --cacert {_quoted(folder / 'ca.pem')} -H @{_quoted(folder / 'json')}"
-        webhook = f"https://{doors.host}:{doors.webhook}"
+        webhook = f"https://{ports.host}:{ports.webhook}"
         show = f"python3 {_quoted(folder / 'show.py')}"
         found: list[str] = []
         subject = _subject(cluster, namespace)
@@ -78,14 +78,14 @@ class Commands:
                 f"{post} \\",
                 f"  -d @{_quoted(folder / 'pod.json')} {webhook}/mutate | {show}",
                 "# what is recommended, and how that came about",
-                f"curl -s '{_http(doors.host, doors.recommender)}/{path}?explain=true'",
+                f"curl -s '{_http(ports.host, ports.recommender)}/{path}?explain=true'",
             ]
         found += [
             "# what a VPA with mistakes is told",
             f"{post} \\",
             f"  -d @{_quoted(folder / 'vpa.json')} {webhook}/validate | {show}",
             "# what was decided about pods, and why",
-            f"curl -s '{_http(doors.host, doors.updater)}/v1/decisions?limit=3'",
+            f"curl -s '{_http(ports.host, ports.updater)}/v1/decisions?limit=3'",
         ]
         return found
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting
-from app.wiring.brought import manifests, nodes_for, shop
+from app.wiring.world import nodes_for, read_manifests, shop_file
 from tests import make
 from tests.make import Json
 
@@ -27,7 +27,7 @@ def test_what_controllers_made_is_left_out(tmp_path: Path) -> None:
     owned, bare = make.pod_json(name="owned"), make.pod_json(name="bare", owner=None)
     path = written(tmp_path, make.workload_json(), owned, bare, make.node_json(), SERVICE)
 
-    assert [item["metadata"]["name"] for item in manifests([path])] == ["web", "bare", "web"]
+    assert [item["metadata"]["name"] for item in read_manifests([path])] == ["web", "bare", "web"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_nothing_to_apply_is_told(tmp_path: Path, items: list[Json], sentence: s
     """Who names files without objects is told so."""
     path = written(tmp_path, *items)
     with pytest.raises(BadSetting) as caught:
-        manifests([path])
+        read_manifests([path])
 
     assert str(caught.value) == sentence.format(path=path)
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "broken.yaml"
     path.write_text("a: [\n")
     with pytest.raises(BadSetting, match=r"broken\.yaml"):
-        manifests([path])
+        read_manifests([path])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_there_is_room_for_growth(
 
 def test_the_shop_is_complete() -> None:
     """Every VPA of the shop has its workload."""
-    items = manifests([shop()])
+    items = read_manifests([shop_file()])
     names = {(item["kind"], item["metadata"]["name"]) for item in items}
     targets = [item["spec"]["targetRef"] for item in items if "targetRef" in item["spec"]]
 

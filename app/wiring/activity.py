@@ -1,4 +1,4 @@
-"""Watches what the three do, and turns it into what is shown.
+"""The feed of activities: watches what the three processes do, and turns it into what is shown.
 
 Strategy: everything comes from where others could look too: objects, usage, the updater's
 decisions, events. So the same screen serves a cluster in memory and a real one.
@@ -28,55 +28,55 @@ from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster
 from app.web.decisions import Archive
-from app.wiring.lodge import Reviewed
-from app.wiring.place import Place
+from app.wiring.embedded_webhook import ReviewCounts
+from app.wiring.place import Runtime
+from app.wiring.screen.picture import Activity, ActivityKind, Totals, View
 from app.wiring.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
-from app.wiring.screen.view import Happening, Totals, View, What
-from app.wiring.updater_knowledge import sources
+from app.wiring.updater_knowledge import sources as watched_sources
 
 _KEPT: Final = 100  # happenings that may be shown again
 _RATE: Final = timedelta(minutes=10)
 _MEASURED_SECONDS: Final = 15.0
 _NEWS: Final = 0.1  # by so much a target has to change to be told
-_DEEDS: Final = {
-    Action.EVICT: What.EVICT,
-    Action.RESIZE: What.RESIZE,
-    Action.UNBOOST: What.UNBOOST,
+_ACTIONS: Final = {
+    Action.EVICT: ActivityKind.EVICT,
+    Action.RESIZE: ActivityKind.RESIZE,
+    Action.UNBOOST: ActivityKind.UNBOOST,
 }
 _EVENTS: Final = {
-    "EvictedByVPA": What.EVICT,
-    "InPlaceResizedByVPA": What.RESIZE,
-    "BadLoad": What.REFUSE,  # by a kubelet of the cluster in memory
+    "EvictedByVPA": ActivityKind.EVICT,
+    "InPlaceResizedByVPA": ActivityKind.RESIZE,
+    "BadLoad": ActivityKind.REFUSE,  # by a kubelet of the cluster in memory
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Sights:
+class FeedSources:
     """Where to look."""
 
-    place: Place
+    runtime: Runtime
     cluster: Cluster
     archive: Archive
-    reviewed: Callable[[], Reviewed]
+    reviewed: Callable[[], ReviewCounts]
     namespace: str = ""
     is_dry: bool = False  # nothing is done, so what would be is told
 
 
-class Onlooker:
+class ActivityFeed:
     """Gathers what happened since the start."""
 
-    def __init__(self, sights: Sights) -> None:
-        self._sights = sights
-        self._began = sights.place.clock.now()
-        self._mirror = sights.place.mirror(sights.cluster, sources(sights.namespace))
-        self._mirror.listen(self._changed)
-        self._events = sights.place.follow(
-            sights.cluster, EVENTS, sights.namespace, "", self._told_events
+    def __init__(self, sources: FeedSources) -> None:
+        self._sources = sources
+        self._began = sources.runtime.clock.now()
+        self._mirror = sources.runtime.mirror(sources.cluster, watched_sources(sources.namespace))
+        self._mirror.listen(self._objects_changed)
+        self._events = sources.runtime.follow(
+            sources.cluster, EVENTS, sources.namespace, "", self._events_changed
         )
-        self._fresh: deque[Happening] = deque(maxlen=10_000)  # not handed out yet
-        self._kept: deque[Happening] = deque(maxlen=_KEPT)
+        self._fresh: deque[Activity] = deque(maxlen=10_000)  # not handed out yet
+        self._kept: deque[Activity] = deque(maxlen=_KEPT)
         self._lock = Lock()
-        self._counts: Counter[What] = Counter()
+        self._counts: Counter[ActivityKind] = Counter()
         self._refusals: Counter[str] = Counter()
         self._event_counts: dict[tuple[str, str], int] = {}
         self._targets: dict[tuple[str, str, str], Mapping[str, Quantity]] = {}
@@ -89,7 +89,7 @@ class Onlooker:
     def start(self) -> None:
         """Begin to look."""
         self._mirror.start()
-        if not self._sights.is_dry:
+        if not self._sources.is_dry:
             self._events.start()
 
     def stop(self) -> None:
@@ -97,29 +97,29 @@ class Onlooker:
         self._mirror.stop()
         self._events.stop()
 
-    def note(self, what: What, who: str, why: str, namespace: str = "") -> None:
+    def add(self, kind: ActivityKind, who: str, why: str, namespace: str = "") -> None:
         """Take in something that happened."""
         with self._lock:
-            self._counts[what] += 1
-        found = Happening(self._sights.place.clock.now(), what, who, why, namespace)
+            self._counts[kind] += 1
+        found = Activity(self._sources.runtime.clock.now(), kind, who, why, namespace)
         self._kept.append(found)
         self._fresh.append(found)
 
-    def news(self) -> Iterator[Happening]:
+    def news(self) -> Iterator[Activity]:
         """Yield what happened since this was asked last."""
-        self._look_at_decisions()
+        self._compare_decisions()
         while self._fresh:
             yield self._fresh.popleft()
 
     @property
     def lasted(self) -> timedelta:
-        """How long it has looked on, in the time of the place."""
-        return self._sights.place.clock.now() - self._began
+        """How long it has looked on, in the time of the runtime."""
+        return self._sources.runtime.clock.now() - self._began
 
     def view(self, title: str, speed: str) -> View:
         """Return everything as it is now."""
-        now, reviewed = self._sights.place.clock.now(), self._sights.reviewed()
-        decisions = list(self._sights.archive.decisions(self._sights.namespace))
+        now, reviewed = self._sources.runtime.clock.now(), self._sources.reviewed()
+        decisions = list(self._sources.archive.decisions(self._sources.namespace))
         snapshot = self._mirror.snapshot
         before, after = sums(snapshot, decisions)
         return View(
@@ -128,40 +128,40 @@ class Onlooker:
             lasted=self.lasted,
             speed=speed,
             reviews_per_minute=self._rate(now, reviewed.reviews),
-            rows=rows(snapshot, decisions, self._sights.archive.told_at(), self._measured()),
-            happenings=tuple(self._kept),
+            rows=rows(snapshot, decisions, self._sources.archive.told_at(), self._current_usage()),
+            activities=tuple(self._kept),
             totals=Totals(
                 reviews=reviewed.reviews,
                 pods_changed=reviewed.pods_changed,
                 vpas_refused=reviewed.vpas_refused,
-                evictions=self._counts[What.EVICT],
-                resizes=self._counts[What.RESIZE],
-                unboosts=self._counts[What.UNBOOST],
-                kills=self._counts[What.KILL],
+                evictions=self._counts[ActivityKind.EVICT],
+                resizes=self._counts[ActivityKind.RESIZE],
+                unboosts=self._counts[ActivityKind.UNBOOST],
+                kills=self._counts[ActivityKind.KILL],
                 refusals=dict(self._refusals),
-                troubles=self._counts[What.TROUBLE],
+                troubles=self._counts[ActivityKind.TROUBLE],
                 before=before,
                 after=after,
             ),
-            is_dry=self._sights.is_dry,
+            is_dry=self._sources.is_dry,
         )
 
     # --- objects
 
-    def _changed(self, transitions: Sequence[Transition]) -> None:
+    def _objects_changed(self, transitions: Sequence[Transition]) -> None:
         for found in transitions:
             match found.before, found.after:
                 case Vpa() | None as before, Vpa() as after:
-                    self._recommended(before, after)
+                    self._add_recommendation(before, after)
                 case None, Pod() as after:
-                    self._created(after)
+                    self._add_pod(after)
                 case Pod() as before, Pod() as after:
                     for one in kills(before, after):
                         had = size(one.memory_bytes)
                         told = f"{one.container} ran out of {had}"
-                        self.note(What.KILL, after.name, told, after.namespace)
+                        self.add(ActivityKind.KILL, after.name, told, after.namespace)
 
-    def _recommended(self, before: Vpa | None, after: Vpa) -> None:
+    def _add_recommendation(self, before: Vpa | None, after: Vpa) -> None:
         for one in after.recommendation or ():
             key = (after.namespace, after.name, one.container)
             told = self._targets.get(key, {})
@@ -169,9 +169,9 @@ class Onlooker:
                 continue
             self._targets[key] = one.target
             if before is not None:
-                self.note(What.RECOMMEND, after.name, _target(one), after.namespace)
+                self.add(ActivityKind.RECOMMEND, after.name, _target_line(one), after.namespace)
 
-    def _created(self, pod: Pod) -> None:
+    def _add_pod(self, pod: Pod) -> None:
         if pod.created is None or pod.created < self._began - timedelta(seconds=1):
             return
         if pod.annotation(UPDATES_ANNOTATION) is None:
@@ -188,12 +188,12 @@ class Onlooker:
                 if new is not None and new != old:
                     had = amount(name, old) if old is not None else "nothing"
                     changes.append(f"{name} {had} → {amount(name, new)}")
-        what = What.BOOST if boosted_containers(pod) else What.CREATE
-        self.note(what, pod.name, ", ".join(changes) or "as it was", pod.namespace)
+        kind = ActivityKind.BOOST if boosted_containers(pod) else ActivityKind.CREATE
+        self.add(kind, pod.name, ", ".join(changes) or "as it was", pod.namespace)
 
-    # --- deeds and decisions
+    # --- actions and decisions
 
-    def _told_events(self, changes: Sequence[Delta], *, whole: bool) -> None:
+    def _events_changed(self, changes: Sequence[Delta], *, whole: bool) -> None:
         del whole  # each event stands for itself
         for one in changes:
             key = (one.namespace, one.name)
@@ -201,34 +201,34 @@ class Onlooker:
                 self._event_counts.pop(key, None)
                 continue
             with suppress(BadObject):
-                self._event(key, one.object)
+                self._add_event(key, one.object)
 
-    def _event(self, key: tuple[str, str], event: Object) -> None:
-        what = _EVENTS.get(text_at(event, "reason", ""))
+    def _add_event(self, key: tuple[str, str], event: Object) -> None:
+        kind = _EVENTS.get(text_at(event, "reason", ""))
         about = object_at(event, "involvedObject", "")
-        if what is None or text_at(about, "kind", "involvedObject") != "Pod":
+        if kind is None or text_at(about, "kind", "involvedObject") != "Pod":
             return
         count = integer_at(event, "count", "") or 1
         if self._event_counts.get(key) == count:
             return
         self._event_counts[key] = count
-        deed = self._sights.archive.deeds().get(text_at(about, "uid", "involvedObject"))
-        if deed is not None:
-            what = _DEEDS.get(Action(deed.action), what)
+        last_action = self._sources.archive.deeds().get(text_at(about, "uid", "involvedObject"))
+        if last_action is not None:
+            kind = _ACTIONS.get(Action(last_action.action), kind)
         why = text_at(event, "message", "").partition(": ")[2]
-        self.note(what, text_at(about, "name", "involvedObject"), why, key[0])
+        self.add(kind, text_at(about, "name", "involvedObject"), why, key[0])
 
-    def _look_at_decisions(self) -> None:
-        archive = self._sights.archive
+    def _compare_decisions(self) -> None:
+        archive = self._sources.archive
         if archive.told_at() == self._round_at:
             return
         self._round_at = archive.told_at()
         before, self._last = self._last, {}
         known = {(one.vpa, one.reason) for one in before.values()}
-        for one in archive.decisions(self._sights.namespace):
+        for one in archive.decisions(self._sources.namespace):
             self._last[one.uid] = one
             is_waiting = one.action is Action.WAIT and one.reason is not Reason.BOOST_RUNNING
-            is_planned = self._sights.is_dry and one.action in _DEEDS
+            is_planned = self._sources.is_dry and one.action in _ACTIONS
             former = before.get(one.uid)
             if former is not None and former.reason is one.reason and former.action is one.action:
                 continue
@@ -237,10 +237,12 @@ class Onlooker:
                 if (one.vpa, one.reason) not in known:
                     known.add((one.vpa, one.reason))
                     hindrance = one.message.rpartition("; ")[2]
-                    self.note(What.WAIT, one.pod, f"{one.reason}: {hindrance}", one.namespace)
+                    self.add(
+                        ActivityKind.WAIT, one.pod, f"{one.reason}: {hindrance}", one.namespace
+                    )
             elif is_planned:
                 why = f"would be done: {one.message}"
-                self.note(_DEEDS[one.action], one.pod, why, one.namespace)
+                self.add(_ACTIONS[one.action], one.pod, why, one.namespace)
 
     # --- numbers
 
@@ -253,18 +255,18 @@ class Onlooker:
         minutes = max((now - began) / timedelta(minutes=1), 1.0)
         return (reviews - first) / minutes
 
-    def _measured(self) -> Usage:
+    def _current_usage(self) -> Usage:
         """Return what pods use, read again every so often; the old numbers if that fails."""
-        now = self._sights.place.clock.monotonic()
+        now = self._sources.runtime.clock.monotonic()
         if now - self._measured_at >= _MEASURED_SECONDS:
             self._measured_at = now
             with suppress(ClusterError):
-                found = self._sights.cluster.list(POD_METRICS, self._sights.namespace).items
-                self._usage = _used(found)
+                found = self._sources.cluster.list(POD_METRICS, self._sources.namespace).items
+                self._usage = _usage_by_pod(found)
         return self._usage
 
 
-def _used(items: Sequence[Object]) -> Usage:
+def _usage_by_pod(items: Sequence[Object]) -> Usage:
     """Return what pods use; a container of which nothing can be read uses nothing."""
     batch = read_metrics({"items": items}).batch
     found: dict[tuple[str, str], Used] = {}
@@ -277,12 +279,12 @@ def _used(items: Sequence[Object]) -> Usage:
     return found
 
 
-def recommended(vpa: Vpa) -> str:
+def recommendation_line(vpa: Vpa) -> str:
     """Say what a VPA recommends."""
-    return "; ".join(map(_target, vpa.recommendation or ())) or "no recommendation"
+    return "; ".join(map(_target_line, vpa.recommendation or ())) or "no recommendation"
 
 
-def _target(found: ContainerRecommendation) -> str:
+def _target_line(found: ContainerRecommendation) -> str:
     shown = ", ".join(f"{amount(name, found.target[name])} {name}" for name in found.target)
     return f"{shown} for {found.container}"
 
