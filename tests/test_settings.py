@@ -19,20 +19,20 @@ from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
 from app.model.gates import Gate, Gates
 from app.model.quantity import Quantity
-from app.settings.admission import AdmissionSettings, AdmitSettings
+from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse, schema
+from app.settings.commands import AdmitSettings, PlanSettings
 from app.settings.examples import EXAMPLES
 from app.settings.flags import (
     SWITCH,
     TEXT,
-    Address,
     Flag,
+    ListenAddress,
     PrometheusDuration,
     RemovedFlag,
     WebhookLabels,
 )
 from app.settings.pages import PURPOSES, flags_page, help_text
-from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 
@@ -206,7 +206,7 @@ def test_values_are_typed() -> None:
         "--ignored-vpa-object-namespaces=a, b,",
         "--kube-api-qps=7.5",
     )
-    assert found.serving.address == Address("127.0.0.1", 9000)
+    assert found.serving.address == ListenAddress("127.0.0.1", 9000)
     assert found.serving.workers == 2
     assert found.heartbeat.interval == timedelta(seconds=90)
     assert found.decisions.max_cpu_boost == Quantity.parse("1.5")
@@ -227,13 +227,13 @@ def test_prometheus_durations_keep_their_text() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (":8944", Address("", 8944)),
-        ("0.0.0.0:0", Address("0.0.0.0", 0)),
-        ("[::1]:80", Address("::1", 80)),
-        ("localhost:65535", Address("localhost", 65535)),
+        (":8944", ListenAddress("", 8944)),
+        ("0.0.0.0:0", ListenAddress("0.0.0.0", 0)),
+        ("[::1]:80", ListenAddress("::1", 80)),
+        ("localhost:65535", ListenAddress("localhost", 65535)),
     ],
 )
-def test_addresses(text: str, address: Address) -> None:
+def test_addresses(text: str, address: ListenAddress) -> None:
     """An address is a port with or without a host."""
     assert admission(f"--address={text}").serving.address == address
 

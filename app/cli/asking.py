@@ -12,12 +12,10 @@ from app.cli.verbs import Arguments, Environment, settings_of
 from app.model.errors import BadSetting
 from app.output.report import Report
 from app.ports import Clock
+from app.settings.commands import DoctorSettings, ExplainSettings, RecommendationsSettings
 from app.settings.completion import CompletionSettings, Shell, Verb, script
-from app.settings.doctor import DoctorSettings
-from app.settings.explain import ExplainSettings
 from app.settings.pages import PURPOSES, summary
-from app.settings.recommendations import RecommendationsSettings
-from app.settings.shared import Showing
+from app.settings.shared import OutputFormat
 
 
 def recommendations(words: Arguments, environment: Environment) -> int:
@@ -55,7 +53,7 @@ def doctor(words: Arguments, environment: Environment) -> int:
 
 class _Showing(Protocol):
     @property
-    def showing(self) -> Showing: ...
+    def showing(self) -> OutputFormat: ...
 
 
 S = TypeVar("S", bound=_Showing)

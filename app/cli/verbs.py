@@ -14,16 +14,20 @@ from app.cli.showing import show
 from app.model.errors import BadSetting
 from app.output.formats import Output
 from app.output.report import Report, Text, line
-from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
+from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse
-from app.settings.manifests import ManifestsSettings
+from app.settings.commands import (
+    AdmitSettings,
+    CertsSettings,
+    ManifestsSettings,
+    PlanSettings,
+    VersionSettings,
+)
 from app.settings.pages import PURPOSES, help_text
-from app.settings.plan import PlanSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.updater import UpdaterSettings
-from app.settings.version import VersionSettings
 from app.wiring.numbers import shared_numbers
 
 Arguments = Sequence[str]

@@ -20,9 +20,8 @@ from app.settings.flags import (
     SWITCH,
     TEXT,
     WEBHOOK_LABELS,
-    Address,
     Flag,
-    Rest,
+    ListenAddress,
     WebhookLabels,
     chosen,
     empty_means,
@@ -32,13 +31,11 @@ from app.settings.flags import (
 )
 from app.settings.shared import (
     OWN_NAMESPACE,
-    AsJson,
     Cluster,
     Logging,
     Offline,
     Profiling,
     Scope,
-    Showing,
     feature_gates,
 )
 
@@ -52,7 +49,7 @@ class Serving:
     host: Annotated[str, Flag("host", TEXT, "", "address of the HTTPS port; empty for all")]
     port: Annotated[int, Flag("port", PORT, "8000", "HTTPS port of the webhook")]
     address: Annotated[
-        Address, Flag("address", ADDRESS, ":8944", "where metrics and health are served")
+        ListenAddress, Flag("address", ADDRESS, ":8944", "where metrics and health are served")
     ]
     workers: Annotated[
         int | None,
@@ -213,17 +210,6 @@ class Decisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
-    """How answers are shown."""
-
-    explain: Annotated[
-        bool, Flag("explain", SWITCH, "false", "show every decision with its reason")
-    ]
-    decode: Annotated[bool, Flag("decode", SWITCH, "false", "show the patch as JSON, not base64")]
-    output: AsJson
-
-
-@dataclass(frozen=True, slots=True)
 class AdmissionSettings:
     """All that the webhook can be told."""
 
@@ -237,41 +223,3 @@ class AdmissionSettings:
     offline: Offline
     profiling: Profiling
     logging: Logging
-
-
-@dataclass(frozen=True, slots=True)
-class AdmitSettings:
-    """All that answering reviews without a server can be told."""
-
-    answering: Answering
-    decisions: Decisions
-    offline: Offline
-    logging: Logging
-    reviews: Annotated[
-        tuple[str, ...], Rest("REVIEW...", "files with AdmissionReviews; - reads standard input")
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Making:
-    """Certificates to be made."""
-
-    folder: Annotated[
-        Path,
-        Flag("certs-dir", PATH, "certs", "folder for the three files"),
-    ]
-    service: Annotated[
-        str, Flag("webhook-service", TEXT, "vpa-webhook", "service under whose names they are good")
-    ]
-    namespace: Annotated[
-        str, Flag("namespace", TEXT, OWN_NAMESPACE, "namespace of the service", "NAMESPACE")
-    ]
-    days: Annotated[int, Flag("days", whole(1, 3650), "365", "how long they are good")]
-
-
-@dataclass(frozen=True, slots=True)
-class CertsSettings:
-    """All that making certificates can be told."""
-
-    making: Making
-    showing: Showing

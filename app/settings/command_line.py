@@ -25,7 +25,7 @@ _ARGUMENT = re.compile(r"--?([A-Za-z][^=]*)(?:=(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FlagGroup:
     """Flags that belong together: a field of the settings, or (no field) the settings' own."""
 
     field: str
@@ -38,7 +38,7 @@ class Group:
 class Schema:
     """All that a command line may hold."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[FlagGroup, ...]
     removed: Mapping[str, RemovedFlag]  # by name
     rest: tuple[str, Rest] | None  # the field for what is no flag
 
@@ -56,7 +56,7 @@ def schema(settings: type) -> Schema:
     for name, hint in get_type_hints(settings, include_extras=True).items():
         if isinstance(hint, type) and is_dataclass(hint):
             title = (hint.__doc__ or hint.__name__).partition("\n")[0].rstrip(".")
-            groups.append(Group(name, hint, title, _flags(hint)))
+            groups.append(FlagGroup(name, hint, title, _flags(hint)))
             removed |= {flag.name: flag for flag in getattr(hint, "removed", ())}
         else:
             rest = name, get_args(hint)[1]

@@ -29,7 +29,7 @@ W = TypeVar("W", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T_co]):
+class FlagKind(Generic[T_co]):
     """How the texts of a flag become one value; a repeated flag hands in several texts."""
 
     word: str  # stands for the value in the help; empty for a switch
@@ -49,7 +49,7 @@ class Flag:
     """A flag of the command line; without a name it is an environment variable alone."""
 
     name: str
-    kind: Kind[object]
+    kind: FlagKind[object]
     default: str
     meaning: str
     environment: str = ""  # the variable that counts when the flag is absent or empty
@@ -114,7 +114,7 @@ class Rest:
     meaning: str
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where to listen; without a host on all addresses."""
 
     host: str
@@ -139,15 +139,15 @@ def _last(read: Callable[[str], T]) -> Callable[[Sequence[str]], T]:
     return lambda texts: read(texts[-1])
 
 
-def optional(kind: Kind[T]) -> Kind[T | None]:
+def optional(kind: FlagKind[T]) -> FlagKind[T | None]:
     """Return the kind of flag that may be empty, which is None."""
     read = kind.read
-    return Kind(
+    return FlagKind(
         kind.word, f"{kind.wanted}, or nothing", lambda texts: read(texts) if texts[-1] else None
     )
 
 
-def whole(least: int, most: int | None = None) -> Kind[int]:
+def whole(least: int, most: int | None = None) -> FlagKind[int]:
     """Return the kind of whole numbers in a range."""
 
     def read(text: str) -> int:
@@ -159,13 +159,13 @@ def whole(least: int, most: int | None = None) -> Kind[int]:
         return number
 
     if most is not None:
-        return Kind("N", f"a whole number from {least} to {most}", _last(read))
+        return FlagKind("N", f"a whole number from {least} to {most}", _last(read))
     if least < 0:
-        return Kind("N", "a whole number", _last(read))
-    return Kind("N", f"a whole number of at least {least}", _last(read))
+        return FlagKind("N", "a whole number", _last(read))
+    return FlagKind("N", f"a whole number of at least {least}", _last(read))
 
 
-def number(least: float = -math.inf, most: float = math.inf) -> Kind[float]:
+def number(least: float = -math.inf, most: float = math.inf) -> FlagKind[float]:
     """Return the kind of numbers in a range."""
 
     def read(text: str) -> float:
@@ -175,12 +175,12 @@ def number(least: float = -math.inf, most: float = math.inf) -> Kind[float]:
         return found
 
     if math.isfinite(most):
-        return Kind("X", f"a number from {least:g} to {most:g}", _last(read))
+        return FlagKind("X", f"a number from {least:g} to {most:g}", _last(read))
     wanted = f"a number of at least {least:g}" if math.isfinite(least) else "a number"
-    return Kind("X", wanted, _last(read))
+    return FlagKind("X", wanted, _last(read))
 
 
-def one_of(*words: str) -> Kind[str]:
+def one_of(*words: str) -> FlagKind[str]:
     """Return the kind of flag that knows these words alone."""
 
     def read(text: str) -> str:
@@ -190,19 +190,19 @@ def one_of(*words: str) -> Kind[str]:
 
     shown = [word for word in words if word]
     wanted = " or ".join((", ".join(shown[:-1]), shown[-1])) if shown[1:] else shown[0]
-    return Kind("|".join(shown), wanted, _last(read))
+    return FlagKind("|".join(shown), wanted, _last(read))
 
 
-def empty_means(text: str, kind: Kind[T]) -> Kind[T]:
+def empty_means(text: str, kind: FlagKind[T]) -> FlagKind[T]:
     """Return the kind of flag that takes the empty text for another one."""
     read = kind.read
-    return Kind(kind.word, kind.wanted, lambda texts: read([texts[-1] or text]))
+    return FlagKind(kind.word, kind.wanted, lambda texts: read([texts[-1] or text]))
 
 
-def chosen(words: type[W]) -> Kind[W]:
+def chosen(words: type[W]) -> FlagKind[W]:
     """Return the kind of flag that takes a member of an enumeration."""
     texts = one_of(*words)
-    return Kind(texts.word, texts.wanted, lambda given: words(texts.read(given)))
+    return FlagKind(texts.word, texts.wanted, lambda given: words(texts.read(given)))
 
 
 def _switch(text: str) -> bool:
@@ -225,11 +225,11 @@ def _quantity(text: str) -> Quantity:
     return found
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ListenAddress:
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not re.fullmatch(r"\[[^\[\]]+\]", host)):
         raise ValueError(text)
-    return Address(host.strip("[]"), PORT.read([port]))
+    return ListenAddress(host.strip("[]"), PORT.read([port]))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -258,33 +258,33 @@ def _webhook_labels(text: str) -> WebhookLabels:
     return WebhookLabels(tuple(labels.items()), "")
 
 
-TEXT: Final = Kind("TEXT", "a text", _last(str))
-SWITCH: Final = Kind("", "true or false", _last(_switch))
+TEXT: Final = FlagKind("TEXT", "a text", _last(str))
+SWITCH: Final = FlagKind("", "true or false", _last(_switch))
 WHOLE: Final = whole(-(10**18))
 NUMBER: Final = number()
 FRACTION: Final = number(0, 1)
 PORT: Final = whole(0, 65535)
-ADDRESS: Final = Kind("[HOST]:PORT", "[host]:port, such as :8944", _last(_address))
-DURATION: Final = Kind("TIME", "a duration such as 90s or 1h30m", _last(parse_duration))
-DURATION_ABOVE_ZERO: Final = Kind(
+ADDRESS: Final = FlagKind("[HOST]:PORT", "[host]:port, such as :8944", _last(_address))
+DURATION: Final = FlagKind("TIME", "a duration such as 90s or 1h30m", _last(parse_duration))
+DURATION_ABOVE_ZERO: Final = FlagKind(
     "TIME", "a duration above zero, such as 90s or 1h30m", _last(_duration_above_zero)
 )
-PROMETHEUS_DURATION: Final = Kind(
+PROMETHEUS_DURATION: Final = FlagKind(
     "TIME", "a duration above zero, such as 5m, 8d or 1w", _last(_prometheus_duration)
 )
-SELECTOR: Final = Kind(
+SELECTOR: Final = FlagKind(
     "LABELS", "a label selector such as app=web,tier!=test", _last(Selector.parse)
 )
-QUANTITY: Final = Kind("AMOUNT", "a quantity such as 500m or 2Gi", _last(_quantity))
-NAMES: Final = Kind("NAME,...", "names with commas between them", _last(_names))
-CIPHERS: Final = Kind("NAME,...", "names with commas or colons between them", _last(_ciphers))
-WEBHOOK_LABELS: Final = Kind("KEY:VALUE,...", "labels as key:value", _last(_webhook_labels))
-PATH: Final = Kind("PATH", "a path", _last(Path))
-PATHS: Final = Kind(
+QUANTITY: Final = FlagKind("AMOUNT", "a quantity such as 500m or 2Gi", _last(_quantity))
+NAMES: Final = FlagKind("NAME,...", "names with commas between them", _last(_names))
+CIPHERS: Final = FlagKind("NAME,...", "names with commas or colons between them", _last(_ciphers))
+WEBHOOK_LABELS: Final = FlagKind("KEY:VALUE,...", "labels as key:value", _last(_webhook_labels))
+PATH: Final = FlagKind("PATH", "a path", _last(Path))
+PATHS: Final = FlagKind(
     "PATH...",
     "a path",
     lambda texts: tuple(Path(text) for text in texts if text),
     repeats=True,
     takes_many=True,
 )
-GATES: Final = Kind("GATE=true,...", "gates as name=true", parse_gates, repeats=True)
+GATES: Final = FlagKind("GATE=true,...", "gates as name=true", parse_gates, repeats=True)

@@ -6,22 +6,26 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from app.settings.admission import AdmissionSettings, AdmitSettings, CertsSettings
-from app.settings.command_line import Group, Schema, schema
+from app.settings.admission import AdmissionSettings
+from app.settings.command_line import FlagGroup, Schema, schema
+from app.settings.commands import (
+    AdmitSettings,
+    CertsSettings,
+    DoctorSettings,
+    ExplainSettings,
+    ManifestsSettings,
+    PlanSettings,
+    RecommendationsSettings,
+    VersionSettings,
+)
 from app.settings.completion import CompletionSettings
-from app.settings.doctor import DoctorSettings
 from app.settings.examples import EXAMPLES
-from app.settings.explain import ExplainSettings
 from app.settings.flags import Flag
-from app.settings.manifests import ManifestsSettings
-from app.settings.plan import PlanSettings
-from app.settings.recommendations import RecommendationsSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings
-from app.settings.version import VersionSettings
 
 _WIDTH: Final = 80
 _INDENT: Final = 6
@@ -114,7 +118,7 @@ def _examples(command: str, program: str) -> Iterator[str]:
         yield f"  {words.replace('plumbline', program, 1)}"
 
 
-def _effective(group: Group) -> list[Flag]:
+def _effective(group: FlagGroup) -> list[Flag]:
     return [flag for flag in group.flags.values() if flag.meaning != NO_EFFECT]
 
 

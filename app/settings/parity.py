@@ -9,7 +9,7 @@ from typing import Final
 from app.core.recommendation.rules import Departures
 from app.model.errors import BadSetting
 from app.model.words import nearest
-from app.settings.flags import Kind
+from app.settings.flags import FlagKind
 
 _EVERYTHING: Final = "upstream"
 
@@ -39,9 +39,9 @@ def _words(texts: Sequence[str], known: Sequence[str]) -> frozenset[str]:
     return frozenset(words)
 
 
-RECOMMENDER_PARITY: Final = Kind(
+RECOMMENDER_PARITY: Final = FlagKind(
     "NAME,...", "upstream, or names of differences with commas between them", _parity, repeats=True
 )
-EXTRAS: Final = Kind(
+EXTRAS: Final = FlagKind(
     "NAME,...", "names of differences with commas between them", _extras, repeats=True
 )

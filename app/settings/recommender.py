@@ -18,8 +18,8 @@ from app.settings.flags import (
     SWITCH,
     TEXT,
     WHOLE,
-    Address,
     Flag,
+    ListenAddress,
     number,
     optional,
     whole,
@@ -56,7 +56,7 @@ class Loop:
         bool, Flag("memory-saver", SWITCH, "false", "follow only pods that a VPA asks for")
     ]
     address: Annotated[
-        Address, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
+        ListenAddress, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
     ]
     gates: Annotated[Gates, feature_gates()]
 

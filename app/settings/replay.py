@@ -15,7 +15,7 @@ from app.settings.flags import (
     PATH,
     SWITCH,
     Flag,
-    Kind,
+    FlagKind,
     optional,
 )
 from app.settings.recommender import (
@@ -41,8 +41,8 @@ def _time(text: str) -> datetime:
     return found
 
 
-_TIME: Final = Kind("TIME", _WANTED, lambda texts: _time(texts[-1]))
-_TIMES: Final = Kind(
+_TIME: Final = FlagKind("TIME", _WANTED, lambda texts: _time(texts[-1]))
+_TIMES: Final = FlagKind(
     "TIME", _WANTED, lambda texts: tuple(_time(text) for text in texts if text), repeats=True
 )
 

@@ -16,7 +16,7 @@ from app.settings.flags import (
     TEXT,
     WHOLE,
     Flag,
-    Kind,
+    FlagKind,
     number,
     optional,
 )
@@ -35,11 +35,11 @@ def _speed(texts: object) -> float:
     return found
 
 
-SPEED: Final = Kind("X|max", "a number above zero, or max", _speed)
+SPEED: Final = FlagKind("X|max", "a number above zero, or max", _speed)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """How time goes."""
 
     speed: Annotated[
@@ -72,7 +72,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class Ports:
     """Where the three answer."""
 
     host: Annotated[str, Flag("host", TEXT, "localhost", "address of all ports")]
@@ -139,8 +139,8 @@ class Features:
 class RunSettings:
     """All that the whole autoscaler in one process can be told."""
 
-    pace: Pace
-    serving: Serving
+    pace: Timing
+    serving: Ports
     offline: Offline
     real: Real
     features: Features

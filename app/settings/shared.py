@@ -111,7 +111,7 @@ AsYaml = Annotated[Output, Flag("output", chosen(Output), Output.YAML, _HOW, sho
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class OutputFormat:
     """How it is shown."""
 
     output: AsTable

@@ -17,8 +17,8 @@ from app.settings.flags import (
     SWITCH,
     TEXT,
     WHOLE,
-    Address,
     Flag,
+    ListenAddress,
     RemovedFlag,
     chosen,
     whole,
@@ -45,7 +45,7 @@ class Loop:
 
     interval: Interval
     address: Annotated[
-        Address, Flag("address", ADDRESS, ":8943", "where metrics and health are served")
+        ListenAddress, Flag("address", ADDRESS, ":8943", "where metrics and health are served")
     ]
     dry_run: Annotated[bool, Flag("dry-run", SWITCH, "false", "decide and tell, but touch nothing")]
 

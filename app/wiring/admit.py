@@ -23,7 +23,7 @@ from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
 from app.model.review import Request, read_review
 from app.output.report import Json, Line, Piece, Report, Table, Tone
-from app.settings.admission import AdmitSettings, Answering
+from app.settings.commands import AdmitSettings, Answering
 from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer
 from app.wiring.knowledge import recorded_sources, review_rules

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.adapters.certificate_files import made_in
 from app.adapters.certificates import serving_names
-from app.settings.admission import CertsSettings
+from app.settings.commands import CertsSettings
 from app.wiring.clock import SystemClock
 
 

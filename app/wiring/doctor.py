@@ -13,7 +13,7 @@ from app.core.checkup.checkup import checkup
 from app.core.checkup.facts import Finding, Level
 from app.output.report import Json, Line, Piece, Report, Text, Tone
 from app.ports import Clock
-from app.settings.doctor import DoctorSettings
+from app.settings.commands import DoctorSettings
 from app.wiring.installation import gather_facts
 
 _TONES: Final = {

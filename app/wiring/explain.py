@@ -36,7 +36,7 @@ from app.model.vpa import Vpa
 from app.model.words import nearest
 from app.output.report import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
-from app.settings.explain import ExplainSettings
+from app.settings.commands import ExplainSettings
 from app.settings.shared import Scope
 from app.wiring.explain_text import explanation_lines
 from app.wiring.gathering import Gathered, Wanted, gathered, listed, looked_up, namespace_of

@@ -19,7 +19,7 @@ from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
 from app.output.report import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
-from app.settings.plan import PlanSettings
+from app.settings.commands import PlanSettings
 from app.wiring.clock import SystemClock
 from app.wiring.gathering import Gathered, Wanted, gathered, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules

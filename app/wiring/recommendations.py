@@ -25,7 +25,7 @@ from app.model.snapshot import Snapshot
 from app.model.words import nearest
 from app.output.report import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
-from app.settings.recommendations import RecommendationsSettings
+from app.settings.commands import RecommendationsSettings
 from app.wiring.gathering import Gathered, Wanted, gathered, looked_up, namespace_of
 from app.workers.webhook_lease import HEALTHY, LeaseRules
 

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final, TextIO
 
-from app.settings.run import Pace, RunSettings, Serving
+from app.settings.run import Ports, RunSettings, Timing
 from app.web.server import bound
 from app.wiring.activity import ActivityFeed
 from app.wiring.curl_commands import CurlCommands, ServedPorts
@@ -102,7 +102,7 @@ def _opened(
     return commands.lines(mode.cluster, settings.real.namespace)
 
 
-def _drive(mode: RunMode, pace: Pace, display: Display, stopping: threading.Event) -> None:
+def _drive(mode: RunMode, pace: Timing, display: Display, stopping: threading.Event) -> None:
     """Let time pass, and display what happens in it."""
     pacer = _Pacer(mode, pace.speed)
     speed = "as fast as can be" if math.isinf(pace.speed) else f"{pace.speed:g}x"
@@ -171,7 +171,7 @@ class _ErrorsToFeed(logging.Handler):
         self._feed.add(ActivityKind.TROUBLE, record.name, told)
 
 
-def _settled(serving: Serving) -> Serving:
+def _settled(serving: Ports) -> Ports:
     """Return where all answer, for commands to name; 0 stands for any port that is free.
 
     Raises:
@@ -188,15 +188,15 @@ def _settled(serving: Serving) -> Serving:
             held.enter_context(bound(serving.host, port, flag)).getsockname()[1]
             for flag, port in wanted.items()
         )
-    return Serving(serving.host, port, admission, recommender, updater)
+    return Ports(serving.host, port, admission, recommender, updater)
 
 
-def _listeners(serving: Serving) -> Listeners:
+def _listeners(serving: Ports) -> Listeners:
     return (
         bound(serving.host, serving.port, "--port"),
         bound(serving.host, serving.admission, "--admission-port"),
     )
 
 
-def _ports(serving: Serving) -> ServedPorts:
+def _ports(serving: Ports) -> ServedPorts:
     return ServedPorts(serving.host, serving.port, serving.recommender, serving.updater)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from app.adapters.files import Document, Unreadable
 from app.model.review import read_review
 from app.output.report import Table
-from app.settings.admission import AdmitSettings
 from app.settings.command_line import parse
+from app.settings.commands import AdmitSettings
 from app.web.application import webhook
 from app.web.reviews import Reviewer, ReviewRules
 from app.wiring.admit import NoMetrics, answer_lines, answer_report, review_row

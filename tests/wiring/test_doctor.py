@@ -34,7 +34,7 @@ from app.ports import (
     Resource,
 )
 from app.settings.command_line import parse
-from app.settings.doctor import DoctorSettings
+from app.settings.commands import DoctorSettings
 from app.wiring.doctor import examined, report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving

@@ -22,7 +22,6 @@ from app.ports import (
     PODS,
     VPAS,
     WORKLOADS,
-    Json,
     PatchKind,
 )
 from app.wiring.clock import SystemClock

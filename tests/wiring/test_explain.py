@@ -16,7 +16,7 @@ from app.output.formats import Output, shown
 from app.output.report import Report
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
-from app.settings.explain import ExplainSettings
+from app.settings.commands import ExplainSettings
 from app.wiring.explain import explain_report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving

@@ -21,8 +21,8 @@ from app.model.kinds import owner_key
 from app.model.lookups import Lookup
 from app.model.workloads import Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
-from app.settings.admission import AdmitSettings
 from app.settings.command_line import parse
+from app.settings.commands import AdmitSettings
 from app.settings.shared import Scope
 from app.wiring.knowledge import (
     ListedSiblings,

@@ -23,7 +23,7 @@ from app.ports import (
     WORKLOADS,
 )
 from app.settings.command_line import parse
-from app.settings.plan import PlanSettings
+from app.settings.commands import PlanSettings
 from app.wiring.plan import report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving

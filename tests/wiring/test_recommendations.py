@@ -15,7 +15,7 @@ from app.output.formats import Output, shown
 from app.output.report import Report
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
-from app.settings.recommendations import RecommendationsSettings
+from app.settings.commands import RecommendationsSettings
 from app.wiring.recommendations import recommendations
 from tests import make
 from tests.adapters.api_server import ApiServer, serving

@@ -1,0 +1,234 @@
+"""Settings of the commands that ask and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from app.model.fields import time_at
+from app.model.quantity import Quantity
+from app.settings.admission import Decisions
+from app.settings.flags import PATH, QUANTITY, SWITCH, TEXT, Flag, FlagKind, Rest, optional, whole
+from app.settings.shared import (
+    OWN_NAMESPACE,
+    AsJson,
+    AsYaml,
+    Cluster,
+    Logging,
+    Offline,
+    OutputFormat,
+    Scope,
+    Selection,
+)
+from app.settings.updater import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
+
+
+def _moment(texts: Sequence[str]) -> datetime:
+    found = time_at({"time": texts[-1]}, "time", "")
+    if found is None:
+        raise ValueError(texts[-1])
+    return found
+
+
+MOMENT: Final = FlagKind("TIME", "a time such as 2026-01-05T10:00:00Z", _moment)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRound:
+    """What is asked."""
+
+    at: Annotated[
+        datetime | None,
+        Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
+    ]
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """All that asking for the plan can be told."""
+
+    asking: PlannedRound
+    selection: Selection
+    showing: OutputFormat
+    offline: Offline
+    cluster: Cluster
+    deciding: Deciding
+    disruption: Disruption
+    thresholds: Thresholds
+    admission: AdmissionCheck
+    scope: Scope
+    logging: Logging
+    vpas: Annotated[
+        tuple[str, ...], Rest("[VPA...]", "names of VPAs; without any the pods of all are shown")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is asked."""
+
+    at: Annotated[
+        datetime | None,
+        Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
+    ]
+    max_cpu_boost: Annotated[
+        Quantity | None,
+        Flag(
+            "max-allowed-cpu-boost",
+            optional(QUANTITY),
+            "",
+            "most CPU that a container may request while it is boosted, as the webhook is told",
+        ),
+    ]
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainSettings:
+    """All that explaining can be told; how the updater is started should be told alike."""
+
+    asking: Circumstances
+    selection: Selection
+    showing: OutputFormat
+    offline: Offline
+    cluster: Cluster
+    deciding: Deciding
+    disruption: Disruption
+    thresholds: Thresholds
+    admission: AdmissionCheck
+    names: Annotated[
+        tuple[str, ...],
+        Rest(
+            "[POD|VPA...]",
+            "what to explain: names, or pod/NAME or vpa/NAME; without any the pods that --selector "
+            "chooses",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRecommender:
+    """A recommender to be asked instead of a cluster."""
+
+    url: Annotated[
+        str,
+        Flag("from", TEXT, "", "URL of a recommender, such as http://localhost:8942"),
+    ]
+    token_file: Annotated[
+        Path | None,
+        Flag("token-file", optional(PATH), "", "file with a bearer token for it"),
+    ]
+    ca_file: Annotated[
+        Path | None,
+        Flag("ca-file", optional(PATH), "", "file with the CAs that it is trusted by"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationsSettings:
+    """All that listing recommendations can be told."""
+
+    selection: Selection
+    showing: OutputFormat
+    offline: Offline
+    asking: AskedRecommender
+    cluster: Cluster
+    vpas: Annotated[tuple[str, ...], Rest("[VPA...]", "names of VPAs; without any all are shown")]
+
+
+@dataclass(frozen=True, slots=True)
+class Examining:
+    """What is looked at."""
+
+    namespace: Annotated[
+        str,
+        Flag("namespace", TEXT, OWN_NAMESPACE, "namespace that the processes live in", short="n"),
+    ]
+    is_before: Annotated[
+        bool,
+        Flag("before", SWITCH, "false", "before an installation: what it will bring may be absent"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorSettings:
+    """All that the check can be told."""
+
+    examining: Examining
+    showing: OutputFormat
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """How it is printed."""
+
+    output: AsYaml
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestsSettings:
+    """All that printing documents can be told."""
+
+    printing: Printing
+    names: Annotated[tuple[str, ...], Rest("DOCUMENT", "which of them")]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSettings:
+    """All that telling the version can be told."""
+
+    showing: OutputFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How answers are shown."""
+
+    explain: Annotated[
+        bool, Flag("explain", SWITCH, "false", "show every decision with its reason")
+    ]
+    decode: Annotated[bool, Flag("decode", SWITCH, "false", "show the patch as JSON, not base64")]
+    output: AsJson
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitSettings:
+    """All that answering reviews without a server can be told."""
+
+    answering: Answering
+    decisions: Decisions
+    offline: Offline
+    logging: Logging
+    reviews: Annotated[
+        tuple[str, ...], Rest("REVIEW...", "files with AdmissionReviews; - reads standard input")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Certificates to be made."""
+
+    folder: Annotated[
+        Path,
+        Flag("certs-dir", PATH, "certs", "folder for the three files"),
+    ]
+    service: Annotated[
+        str, Flag("webhook-service", TEXT, "vpa-webhook", "service under whose names they are good")
+    ]
+    namespace: Annotated[
+        str, Flag("namespace", TEXT, OWN_NAMESPACE, "namespace of the service", "NAMESPACE")
+    ]
+    days: Annotated[int, Flag("days", whole(1, 3650), "365", "how long they are good")]
+
+
+@dataclass(frozen=True, slots=True)
+class CertsSettings:
+    """All that making certificates can be told."""
+
+    making: Making
+    showing: OutputFormat
