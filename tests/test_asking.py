@@ -20,8 +20,7 @@ import orjson
 import pytest
 
 from app.cli import VERBS, main
-from app.cli.naming import PLUGIN
-from app.cli.showing import show
+from app.cli.verbs import PLUGIN, show
 from app.output.formats import Output
 from app.output.report import Report, Text, line
 from tests import make

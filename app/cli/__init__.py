@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from app.cli import asking, verbs
-from app.cli.naming import program_name
+from app.cli import verbs
+from app.cli.verbs import program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.words import nearest
 from app.settings.pages import overview
@@ -28,15 +28,15 @@ VERBS: Mapping[str, Verb] = {
     "admission": verbs.admission,
     "recommender": verbs.recommender,
     "updater": verbs.updater,
-    "recommendations": asking.recommendations,
-    "explain": asking.explain,
+    "recommendations": verbs.recommendations,
+    "explain": verbs.explain,
     "plan": verbs.plan,
-    "doctor": asking.doctor,
+    "doctor": verbs.doctor,
     "admit": verbs.admit,
     "replay": verbs.replay,
     "certs": verbs.certs,
     "manifests": verbs.manifests,
-    "completion": asking.completion,
+    "completion": verbs.completion,
     "version": verbs.version,
 }
 _PROCESSES = ("admission", "recommender", "updater")
@@ -115,5 +115,5 @@ def _fail(sentence: str, code: int) -> int:
 
 
 def _forget_output() -> None:
-    """Keep Python from writing at its end what nobody reads any more."""
+    """Keep Python from writing at its end to a reader that has left."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

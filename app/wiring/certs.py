@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app.adapters.certificate_files import made_in
 from app.adapters.certificates import serving_names
+from app.output.report import Report, Text, line
+from app.ports import Clock
 from app.settings.commands import CertsSettings
-from app.wiring.clock import SystemClock
 
 
-def made_paths(settings: CertsSettings) -> tuple[Path, ...]:
+def certs_report(settings: CertsSettings, clock: Clock) -> Report:
     """Return where CA, certificate and key lie; they are made unless good ones lie there."""
     making = settings.making
     names = serving_names(making.service, making.namespace)
-    paths = made_in(making.folder, names, SystemClock().now(), making.days)
-    return (paths.ca, paths.cert, paths.key)
+    made = made_in(making.folder, names, clock.now(), making.days)
+    paths = list(map(str, (made.ca, made.cert, made.key)))
+    return Report(Text(list(map(line, paths))), [{"path": path} for path in paths], paths)

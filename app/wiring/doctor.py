@@ -32,7 +32,7 @@ _LEVEL_WIDTH: Final = max(map(len, Level)) + 2
 _CHECK_WIDTH: Final = 13
 
 
-def examined(settings: DoctorSettings, clock: Clock) -> Report:
+def doctor_report(settings: DoctorSettings, clock: Clock) -> Report:
     """Look at an installation, and judge it."""
     reach = settings.cluster
     cluster = connect(reach.kubeconfig, reach.context, _BURST, _BURST, deadlines=_DEADLINES)
@@ -40,10 +40,10 @@ def examined(settings: DoctorSettings, clock: Clock) -> Report:
         facts = gather_facts(settings.examining.namespace, reach, cluster, clock)
     finally:
         cluster.close()
-    return report(checkup(facts, is_before=settings.examining.is_before))
+    return findings_report(checkup(facts, is_before=settings.examining.is_before))
 
 
-def report(found: Sequence[Finding]) -> Report:
+def findings_report(found: Sequence[Finding]) -> Report:
     """Return findings as lines with their commands, and as objects."""
     lines = [line for finding in _few(found) for line in _lines(finding)]
     counts = Counter(finding.level for finding in found)

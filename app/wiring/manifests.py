@@ -11,7 +11,7 @@ from app.output.report import Json, Piece, Report, Table
 _COLUMNS: Final = ("KIND", "NAMESPACE", "NAME")
 
 
-def report(items: Sequence[Json]) -> Report:
+def manifests_report(items: Sequence[Json]) -> Report:
     """Return a row, an object and a name for each document."""
     rows = [
         (

@@ -20,7 +20,6 @@ from app.model.snapshot import Snapshot
 from app.output.report import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.commands import PlanSettings
-from app.wiring.clock import SystemClock
 from app.wiring.gathering import Gathered, Wanted, gathered, namespace_of
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
@@ -38,13 +37,13 @@ _TONES: Final = {
 }
 
 
-def planned(settings: PlanSettings) -> Report:
-    """Return the plan as it is now, and log what is to be logged."""
+def logged_plan_report(settings: PlanSettings, clock: Clock) -> Report:
+    """Return the plan, and log what is to be logged."""
     start_logging(settings.logging.verbosity)
-    return report(settings, SystemClock())
+    return plan_report(settings, clock)
 
 
-def report(settings: PlanSettings, clock: Clock) -> Report:
+def plan_report(settings: PlanSettings, clock: Clock) -> Report:
     """Return the plan."""
     now = settings.asking.at or clock.now()
     reach, offline = settings.cluster, settings.offline

@@ -46,7 +46,7 @@ _NOTHING_SEEN: Final = Gathered(Snapshot(), RecordedCluster(()), HEALTHY)
 _CERTAIN: Final = 1.0  # days of history; with less a target may still move
 
 
-def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
+def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> Report:
     """Return what is recommended for each container, and how far it is from that."""
     now, knows_pods = clock.now(), _knows_pods(settings)
     namespace = settings.selection.namespace
@@ -70,7 +70,9 @@ def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
         and (chosen is None or (one.namespace, one.vpa) in chosen)
     ]
     wanted = _named(all_of_them, settings.vpas, namespace)
-    return report(wanted, now, is_wide=not namespace, notes=_notes(seen, wanted, namespace))
+    return comparisons_report(
+        wanted, now, is_wide=not namespace, notes=_notes(seen, wanted, namespace)
+    )
 
 
 def _knows_pods(settings: RecommendationsSettings) -> bool:
@@ -140,7 +142,7 @@ def _notes(seen: Gathered, found: Sequence[Standing], namespace: str) -> list[st
     return notes
 
 
-def report(
+def comparisons_report(
     found: Sequence[Standing], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
 ) -> Report:
     """Return standings as a table with an object for each line."""

@@ -35,7 +35,7 @@ from app.ports import (
 )
 from app.settings.command_line import parse
 from app.settings.commands import DoctorSettings
-from app.wiring.doctor import examined, report
+from app.wiring.doctor import doctor_report, findings_report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
@@ -120,7 +120,7 @@ def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
     """Return what is found in a cluster."""
     path = write(folder / "config", kubeconfig(server.url))
     settings = parse(DoctorSettings, [f"--kubeconfig={path}", *flags], {})
-    return examined(settings, SteppedClock(make.NOW))
+    return doctor_report(settings, SteppedClock(make.NOW))
 
 
 def levels(found: Report) -> dict[str, set[str]]:
@@ -309,7 +309,7 @@ def test_before_an_installation(tmp_path: Path) -> None:
 
 def test_what_is_shown() -> None:
     """A line for each finding, its command below where something is to be done, and the sum."""
-    found = report(
+    found = findings_report(
         [
             Finding(Check.SERVER, Level.FINE, "API server", "fine", "never shown"),
             Finding(Check.LEASES, Level.NOTE, "lease/a", "odd"),
@@ -336,7 +336,7 @@ def test_what_is_shown() -> None:
 
 def test_many_alike() -> None:
     """Of what a thousand VPAs have in common people see ten, programs all, with the sum."""
-    found = report(
+    found = findings_report(
         [
             Finding(Check.VPAS, level, f"vpa/{number}", "no pods")
             for number in range(1000)

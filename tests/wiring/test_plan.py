@@ -24,7 +24,7 @@ from app.ports import (
 )
 from app.settings.command_line import parse
 from app.settings.commands import PlanSettings
-from app.wiring.plan import report
+from app.wiring.plan import plan_report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
@@ -62,7 +62,7 @@ def about(folder: Path, objects: Sequence[Json], *flags: str) -> Report:
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(item) for item in objects))
     words = [f"--objects={path}", f"--at={NOW}", *flags]
-    return report(parse(PlanSettings, words, {}), SteppedClock())
+    return plan_report(parse(PlanSettings, words, {}), SteppedClock())
 
 
 def lines(
@@ -127,7 +127,7 @@ def test_containers_are_named_where_there_are_several(tmp_path: Path) -> None:
 def test_the_example_fits_a_hundred_columns() -> None:
     """The cluster of the operators' page, in the order of its pods."""
     words = ["--objects=docs/examples/shop.yaml", "--at=2026-01-05T10:00:00Z"]
-    found = report(parse(PlanSettings, words, {}), SteppedClock())
+    found = plan_report(parse(PlanSettings, words, {}), SteppedClock())
     shown_lines = list(shown(found, Output.TABLE))
     assert max(map(len, shown_lines)) <= 100
     assert shown_lines[-1] == "9 pods: Evict 1, Resize 1, Wait 5, None 2"
@@ -330,7 +330,7 @@ def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
     """Return what is told about a cluster."""
     path = write(folder / "config", kubeconfig(server.url))
     words = [f"--kubeconfig={path}", f"--at={NOW}", "-o=json", *flags]
-    return report(parse(PlanSettings, words, {}), SteppedClock())
+    return plan_report(parse(PlanSettings, words, {}), SteppedClock())
 
 
 def test_a_cluster_is_only_read(server: ApiServer, tmp_path: Path) -> None:

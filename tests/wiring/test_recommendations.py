@@ -16,7 +16,7 @@ from app.output.report import Report
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.commands import RecommendationsSettings
-from app.wiring.recommendations import recommendations
+from app.wiring.recommendations import recommendations_report
 from tests import make
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import kubeconfig, write
@@ -80,7 +80,7 @@ def found(folder: Path, *flags: str, objects: Sequence[Json] = OBJECTS) -> Repor
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(item) for item in objects))
     words = [*flags, f"--objects={path}"]
-    return recommendations(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
+    return recommendations_report(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
 
 
 def test_a_table_for_people(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
     """Return what is told about a cluster."""
     path = write(folder / "config", kubeconfig(server.url))
     words = [f"--kubeconfig={path}", *flags]
-    return recommendations(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
+    return recommendations_report(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
 
 
 def test_a_cluster_tells_the_same(server: ApiServer, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_history_may_be_refused(server: ApiServer, tmp_path: Path) -> None:
 def of_recommender(url: str, *flags: str) -> Report:
     """Return what a recommender tells."""
     words = [f"--from={url}", *flags]
-    return recommendations(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
+    return recommendations_report(parse(RecommendationsSettings, words, {}), SteppedClock(make.NOW))
 
 
 def test_a_recommender_alone() -> None:
