@@ -36,7 +36,7 @@ from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.shared import OutputFormat
 from app.settings.updater import UpdaterSettings
-from app.wiring.numbers import shared_numbers
+from app.wiring.metrics_folder import metrics_folder
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names
 PROBLEMS_FOUND: Final = 1
@@ -60,8 +60,8 @@ def admission(words: Arguments, environment: Environment) -> int:
     settings = _settings(AdmissionSettings, "admission", words, environment)
     if settings is None:
         return 0
-    with shared_numbers():
-        from app.wiring.admission import serve  # only now: see shared_numbers
+    with metrics_folder():
+        from app.wiring.admission import serve  # only now: see metrics_folder
         from app.wiring.knowledge import check_files
 
         check_files(settings.offline.objects)

@@ -44,7 +44,7 @@ from app.ports import (
 from app.settings.shared import Cluster as Reach
 from app.settings.shared import Offline, Selection
 from app.telemetry.updater import LeaseTrouble
-from app.wiring.knowledge import uncollected
+from app.wiring.memory import without_collection
 from app.workers.deciding import MOST_LEVELS, found_owners
 from app.workers.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
 
@@ -136,7 +136,7 @@ def gathered(wanted: Wanted, clock: Clock, now: datetime) -> Iterator[Gathered]:
 def _recorded(wanted: Wanted, kept: list[Json], now: datetime) -> Gathered:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
     found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
-    with uncollected():
+    with without_collection():
         recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
     rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +27,7 @@ from app.settings.admission import Decisions
 from app.settings.shared import Scope
 from app.web.reviews import ReviewRules, Sources
 from app.wiring.clock import SystemClock
+from app.wiring.memory import without_collection
 from app.wiring.place import Connection, Runtime
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 
@@ -53,7 +53,7 @@ class Knowledge(Protocol):
 
 def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
     """Return the cluster that files describe, which nothing changes; what is wrong is logged."""
-    with uncollected():
+    with without_collection():
         recorded = RecordedCluster(found)
     for problem in recorded.problems:
         extra = {"place": problem.place, "problem": problem.message}
@@ -74,18 +74,6 @@ def check_files(paths: Iterable[Path]) -> None:
             raise BadSetting(f"{path}: Permission denied")
         if not path.is_dir() and not path.is_file():
             raise BadSetting(f"{path}: several processes have to read it, so it must be a file")
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Hold garbage collection, which would look at everything that is read again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class RecordedKnowledge:

@@ -1,4 +1,4 @@
-"""Processes that belong together share a folder for their numbers."""
+"""Processes that belong together share a folder for their metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.wiring.numbers import shared_numbers
+from app.wiring.metrics_folder import metrics_folder
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -18,7 +18,7 @@ def test_a_folder_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     folders = []
 
     def fail_inside() -> None:
-        with shared_numbers():
+        with metrics_folder():
             folders.append(Path(os.environ[VARIABLE]))
             assert folders[0].is_dir()
             raise ZeroDivisionError
@@ -32,7 +32,7 @@ def test_a_folder_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Somebody who names a folder keeps it."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with shared_numbers():
+    with metrics_folder():
         assert os.environ[VARIABLE] == str(tmp_path)
     assert tmp_path.is_dir()
     assert os.environ[VARIABLE] == str(tmp_path)

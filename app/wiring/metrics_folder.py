@@ -1,4 +1,4 @@
-"""Numbers that several processes share."""
+"""The folder in which several processes add up their metrics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 @contextmanager
-def shared_numbers() -> Iterator[None]:
-    """Let the processes started meanwhile add up their numbers in a folder.
+def metrics_folder() -> Iterator[None]:
+    """Let the processes started meanwhile add up their metrics in a folder.
 
-    prometheus_client decides where numbers live when it is first imported, so this comes before
+    prometheus_client decides where metrics live when it is first imported, so this comes before
     anything that imports it.
     """
     if os.environ.get(_VARIABLE):
