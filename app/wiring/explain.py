@@ -20,11 +20,11 @@ from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import MatchReason, Unknown
 from app.core.reporting.advice import MATCHES
+from app.core.reporting.comparisons import Comparison, comparison_json, comparisons, vpa_json
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, VpaKey, members
-from app.core.reporting.outlook import Turn, outlook, turn_json
+from app.core.reporting.outlook import UpcomingDecision, outlook, upcoming_json
 from app.core.reporting.recreated import created_again, creation_request
-from app.core.reporting.standings import Standing, standing_json, standings, vpa_json
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
 from app.model.errors import BadSetting
@@ -39,7 +39,14 @@ from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.commands import ExplainSettings
 from app.settings.shared import Scope
 from app.wiring.explain_text import explanation_lines
-from app.wiring.gathering import Gathered, Wanted, gathered, listed, looked_up, namespace_of
+from app.wiring.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    chosen_namespace,
+    gather_objects,
+    list_objects,
+)
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 
@@ -53,14 +60,14 @@ def explain_report(settings: ExplainSettings, clock: Clock) -> Report:
     """Explain what was asked about."""
     offline, reach = settings.offline, settings.cluster
     now = settings.asking.at or clock.now()
-    namespace = namespace_of(settings.selection, offline, reach)
+    namespace = chosen_namespace(settings.selection, offline, reach)
     rules = lease_rules(settings.admission)
     asked: list[Subject] = []
     items: list[Json] = []
     notes: list[str] = []
     for where, names in _places(settings, namespace).items():
-        wanted = Wanted(offline, reach, where, rules, (PODS, CHECKPOINTS))
-        with gathered(wanted, clock, now) as seen:
+        wanted = GatherRequest(offline, reach, where, rules, (PODS, CHECKPOINTS))
+        with gather_objects(wanted, clock, now) as seen:
             selector = settings.selection.selector
             here = list(
                 _named_subjects(seen.snapshot, where, names)
@@ -168,7 +175,7 @@ def _subjects_by_namespace(
         ]
     else:
         labels = str(_needed(selector))
-        found = list(map(_subject, listed(cluster, PODS, labels=labels)))
+        found = list(map(_subject, list_objects(cluster, PODS, labels=labels)))
     places: dict[str, list[str]] = {}
     for one in found:
         places.setdefault(one.namespace, []).append(one.text)
@@ -181,9 +188,9 @@ def _matches_in_cluster(cluster: Cluster, word: str, name: str) -> Iterator[Subj
     """Yield all of a name that a word before it allows."""
     fields = f"metadata.name={name}"
     if word not in _VPA_WORDS:
-        yield from map(_subject, listed(cluster, PODS, fields=fields))
+        yield from map(_subject, list_objects(cluster, PODS, fields=fields))
     if word not in _POD_WORDS:
-        yield from map(_subject, listed(cluster, VPAS, fields=fields))
+        yield from map(_subject, list_objects(cluster, VPAS, fields=fields))
 
 
 def _subject(item: Json) -> Subject:
@@ -240,7 +247,7 @@ class Explainer:
     """Tells what becomes of pods, from one look at a cluster."""
 
     def __init__(
-        self, seen: Gathered, settings: ExplainSettings, clock: Clock, now: datetime
+        self, seen: GatheredObjects, settings: ExplainSettings, clock: Clock, now: datetime
     ) -> None:
         self._seen, self._clock, self._now = seen, clock, now
         deciding, asking = settings.deciding, settings.asking
@@ -252,11 +259,11 @@ class Explainer:
         self._plans: dict[datetime, Plan] = {}
         self._raw = {
             (item["metadata"].get("namespace") or "default", item["metadata"].get("name")): item
-            for item in seen.of(PODS)
+            for item in seen.objects_of(PODS)
             if isinstance(item.get("metadata"), dict)
         }
-        self._members = looked_up(seen.owners, clock, self._belonging)
-        self._histories = histories(seen.of(CHECKPOINTS))
+        self._members = ask_with_lookups(seen.owners, clock, self._belonging)
+        self._histories = histories(seen.objects_of(CHECKPOINTS))
 
     def explanation(self, asked: Subject) -> Json:
         """Return all that is known of something."""
@@ -278,34 +285,36 @@ class Explainer:
             "namespace": pod.namespace,
             "name": pod.name,
             "creation": self._creation(pod),
-            "recommendation": [] if key is None else self._standings(key, [pod]),
-            "updater": list(map(turn_json, self._turns(pod))),
+            "recommendation": [] if key is None else self._comparisons(key, [pod]),
+            "updater": list(map(upcoming_json, self._upcoming(pod))),
         }
 
     def _vpa(self, vpa: Vpa) -> Json:
         key = vpa.namespace, vpa.name
         pods = sorted(self._members.get(key, ()), key=lambda pod: pod.name)
-        turns = [(pod.name, turn) for pod in pods for turn in islice(self._turns(pod), 1)]
+        turns = [(pod.name, turn) for pod in pods for turn in islice(self._upcoming(pod), 1)]
         view = self._seen.snapshot.of(vpa.namespace)
         rivals = view.rivals(vpa.target.key) if vpa.target is not None else ()
         counts = Counter(str(turn.decision.reason) for _, turn in turns)
         return {
             **vpa_json(vpa),
             "rivals": [rival.name for rival in rivals if rival.name != vpa.name],
-            "recommendation": self._standings(key, pods),
+            "recommendation": self._comparisons(key, pods),
             "creation": self._creation(pods[0]) if pods else None,
             "reasons": dict(counts.most_common()),
-            "pods": [{"pod": name, **turn_json(turn)} for name, turn in turns],
+            "pods": [{"pod": name, **upcoming_json(turn)} for name, turn in turns],
         }
 
-    def _standings(self, key: VpaKey, pods: Sequence[Pod]) -> list[Json]:
-        found: Iterator[Standing] = standings(self._seen.snapshot, {key: pods}, self._histories)
-        return [standing_json(one) for one in found if (one.namespace, one.vpa) == key]
+    def _comparisons(self, key: VpaKey, pods: Sequence[Pod]) -> list[Json]:
+        found: Iterator[Comparison] = comparisons(self._seen.snapshot, {key: pods}, self._histories)
+        return [comparison_json(one) for one in found if (one.namespace, one.vpa) == key]
 
     # --- what it gets
 
     def _creation(self, pod: Pod) -> Json:
-        verdict = looked_up(self._seen.owners, self._clock, lambda known: self._verdict(pod, known))
+        verdict = ask_with_lookups(
+            self._seen.owners, self._clock, lambda known: self._verdict(pod, known)
+        )
         if isinstance(verdict, Unknown):
             lookup = verdict.lookup
             return {"reason": str(MatchReason.OWNER_UNKNOWN), "message": f"{lookup.key} is unknown"}
@@ -326,7 +335,7 @@ class Explainer:
 
     # --- what the updater does
 
-    def _turns(self, pod: Pod) -> Iterator[Turn]:
+    def _upcoming(self, pod: Pod) -> Iterator[UpcomingDecision]:
         return outlook(self._plan, pod, self._now)
 
     def _plan(self, at: datetime) -> Plan:

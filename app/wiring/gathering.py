@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GatherRequest:
     """What to look at: files, or a cluster; an empty namespace means all."""
 
     offline: Offline
@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredObjects:
     """What is known of a cluster."""
 
     snapshot: Snapshot
@@ -81,7 +81,7 @@ class Gathered:
     kept: Sequence[Json] = ()
     problems: Sequence[Problem] = ()  # what could not be used, or not be read
 
-    def instead(self, answers: Iterable[Json]) -> Gathered:
+    def with_answers(self, answers: Iterable[Json]) -> GatheredObjects:
         """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
         problems = list(self.problems)
         changes = [
@@ -97,12 +97,12 @@ class Gathered:
         snapshot = self.snapshot.changed(filter(None, changes))
         return replace(self, snapshot=snapshot, problems=problems)
 
-    def of(self, resource: Resource) -> Iterator[Json]:
+    def objects_of(self, resource: Resource) -> Iterator[Json]:
         """Yield the kept objects of a resource."""
         return (item for item in self.kept if _is(item, resource))
 
 
-def namespace_of(selection: Selection, offline: Offline, reach: Reach) -> str:
+def chosen_namespace(selection: Selection, offline: Offline, reach: Reach) -> str:
     """Return the namespace to look at, empty for all; files have no usual one.
 
     Raises:
@@ -117,7 +117,7 @@ def namespace_of(selection: Selection, offline: Offline, reach: Reach) -> str:
 
 
 @contextmanager
-def gathered(wanted: Wanted, clock: Clock, now: datetime) -> Iterator[Gathered]:
+def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterator[GatheredObjects]:
     """Look once; what was found can be asked about its owners while this is open."""
     kept: list[Json] = []
     if wanted.offline.objects:
@@ -133,7 +133,7 @@ def gathered(wanted: Wanted, clock: Clock, now: datetime) -> Iterator[Gathered]:
         cluster.close()
 
 
-def _recorded(wanted: Wanted, kept: list[Json], now: datetime) -> Gathered:
+def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> GatheredObjects:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
     found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
     with without_collection():
@@ -141,28 +141,28 @@ def _recorded(wanted: Wanted, kept: list[Json], now: datetime) -> Gathered:
     rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]
     sign = sign_of(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
-    return Gathered(recorded.snapshot, recorded, sign, kept, recorded.problems)
+    return GatheredObjects(recorded.snapshot, recorded, sign, kept, recorded.problems)
 
 
 def _live(
     cluster: KubeCluster,
     owners: LiveOwners,
-    wanted: Wanted,
+    wanted: GatherRequest,
     kept: list[Json],
     now: datetime,
-) -> Gathered:
+) -> GatheredObjects:
     problems: list[Problem] = []
     helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
     needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
     found = (
         Document(resource.plural, item)
         for resource, untold in needs
-        for item in listed(cluster, resource, wanted.namespace, untold)
+        for item in list_objects(cluster, resource, wanted.namespace, untold)
     )
     recorded = RecordedCluster(_keeping(found, kept, wanted))
     problems += recorded.problems
     sign = _sign(cluster.within(_CALL_SECONDS), wanted.lease, now)
-    return Gathered(recorded.snapshot, owners, sign, kept, problems)
+    return GatheredObjects(recorded.snapshot, owners, sign, kept, problems)
 
 
 def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
@@ -176,7 +176,7 @@ def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
 
 
 def _keeping(
-    found: Iterable[Document | Unreadable], kept: list[Json], wanted: Wanted, *more: Resource
+    found: Iterable[Document | Unreadable], kept: list[Json], wanted: GatherRequest, *more: Resource
 ) -> Iterator[Document | Unreadable]:
     """Yield what a snapshot may hold, and put what is wanted as it came into the list."""
     keeps = (*wanted.keeps, *more)
@@ -218,7 +218,7 @@ def _is_lease(item: Object, rules: LeaseRules) -> bool:
     return _is(item, LEASES) and place == (rules.namespace, rules.name)
 
 
-def listed(
+def list_objects(
     cluster: Cluster,
     resource: Resource,
     namespace: str = "",
@@ -255,7 +255,7 @@ def listed(
         problems.append(Problem(resource.plural, f"not taken into account: {error}"))
 
 
-def looked_up(
+def ask_with_lookups(
     owners: Owners,
     clock: Clock,
     ask: Callable[[Mapping[str, Mapping[ObjectKey, Found]]], tuple[T, Iterable[Lookup]]],

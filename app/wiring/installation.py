@@ -18,7 +18,15 @@ from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
 from app.core.checkup.components import ADMISSION, command_line, flag, ours
-from app.core.checkup.facts import OWN_SECRET, Access, Facts, Pods, Trial, Tried, Unasked
+from app.core.checkup.facts import (
+    OWN_SECRET,
+    AccountRight,
+    Facts,
+    Pods,
+    TrialOutcome,
+    TrialResult,
+    Unasked,
+)
 from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
@@ -45,7 +53,13 @@ from app.ports import (
 )
 from app.settings.shared import Cluster as Reach
 from app.settings.shared import Offline
-from app.wiring.gathering import Gathered, Wanted, gathered, listed, looked_up
+from app.wiring.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    gather_objects,
+    list_objects,
+)
 from app.workers.leases import lease
 from app.workers.webhook_lease import LeaseRules
 
@@ -97,11 +111,11 @@ def gather_facts(home: str, reach: Reach, patient: KubeCluster, clock: Clock) ->
         core_resources=_asked(lambda: _core_resources(cluster)),
         definitions=_asked(lambda: list(_definitions(cluster))),
         wanted_definitions=crd.documents(),
-        mutating=_asked(lambda: list(listed(cluster, MUTATING_WEBHOOKS))),
-        validating=_asked(lambda: list(listed(cluster, VALIDATING_WEBHOOKS))),
-        leases=_asked(lambda: list(listed(cluster, LEASES, home))),
+        mutating=_asked(lambda: list(list_objects(cluster, MUTATING_WEBHOOKS))),
+        validating=_asked(lambda: list(list_objects(cluster, VALIDATING_WEBHOOKS))),
+        leases=_asked(lambda: list(list_objects(cluster, LEASES, home))),
         metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
-        deployments=_asked(lambda: list(listed(cluster, DEPLOYMENTS))),
+        deployments=_asked(lambda: list(list_objects(cluster, DEPLOYMENTS))),
         pods=_asked(lambda: _pods(reach, clock)),
     )
     secret, is_given = _secret(facts)
@@ -172,7 +186,7 @@ def _ready(cluster: KubeCluster, namespace: str, name: str) -> int | Unasked:
     )
 
 
-def _tried(cluster: KubeCluster, namespace: str | None) -> Tried | Unasked:
+def _tried(cluster: KubeCluster, namespace: str | None) -> TrialResult | Unasked:
     """Return what becomes of a VPA that asks for more at least than at most."""
     if namespace is None:
         return Unasked("its namespaceSelector leaves out every namespace that is known here")
@@ -191,11 +205,11 @@ def _tried(cluster: KubeCluster, namespace: str | None) -> Tried | Unasked:
         cluster.create(VPAS, namespace, body, dry_run=True)
     except ClusterError as error:
         if "denied the request" in error.message:
-            return Tried(Trial.REFUSED, namespace=namespace)
+            return TrialResult(TrialOutcome.REFUSED, namespace=namespace)
         if "failed calling webhook" in error.message:
-            return Tried(Trial.NOT_CALLED, error.message, namespace)
+            return TrialResult(TrialOutcome.NOT_CALLED, error.message, namespace)
         return Unasked(str(error), isinstance(error, Refused))
-    return Tried(Trial.PASSED, namespace=namespace)
+    return TrialResult(TrialOutcome.PASSED, namespace=namespace)
 
 
 def _secret(facts: Facts) -> tuple[str, bool]:
@@ -257,13 +271,13 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
 def _pods(reach: Reach, clock: Clock) -> Pods:
     nobody = LeaseRules("", "", timedelta(), is_on=False)
     reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
-    wanted = Wanted(Offline(()), reach, "", nobody)
-    with gathered(wanted, clock, clock.now()) as seen:
-        found = looked_up(seen.owners, clock, lambda known: _needed(seen, known))
+    wanted = GatherRequest(Offline(()), reach, "", nobody)
+    with gather_objects(wanted, clock, clock.now()) as seen:
+        found = ask_with_lookups(seen.owners, clock, lambda known: _needed(seen, known))
     return replace(found, problems=list(map(str, seen.problems)))
 
 
-def _needed(seen: Gathered, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
+def _needed(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
     found = Pods(seen.snapshot, known)
     return found, [*members(seen.snapshot, known).lookups, *targets(found)]
 
@@ -283,7 +297,7 @@ class _Question:
     document: str = ""  # of the manifests, that grants it
 
 
-def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[Access]:
+def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[AccountRight]:
     """Return the answers in the order of the questions, which are asked side by side."""
     with ThreadPoolExecutor(_ASKERS) as pool:
         return list(pool.map(lambda one: _access(cluster, one), questions))
@@ -335,7 +349,7 @@ def _attributes(right: Right, home: str) -> Iterator[Json]:
                 }
 
 
-def _access(cluster: KubeCluster, asked: _Question) -> Access:
+def _access(cluster: KubeCluster, asked: _Question) -> AccountRight:
     reviews, attributes = asked.reviews, asked.attributes
     body = {
         "apiVersion": reviews.api_version,
@@ -347,6 +361,6 @@ def _access(cluster: KubeCluster, asked: _Question) -> Access:
     what = attributes["resource"] + (f"/{subresource}" if subresource else "")
     what += f" of {attributes['group']}" if attributes["group"] else ""
     account, is_allowed = asked.who.get("user", "you"), bool(status.get("allowed"))
-    return Access(
+    return AccountRight(
         account, attributes["verb"], what, asked.why, is_allowed, asked.process, asked.document
     )

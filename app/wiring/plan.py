@@ -20,7 +20,7 @@ from app.model.snapshot import Snapshot
 from app.output.report import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.commands import PlanSettings
-from app.wiring.gathering import Gathered, Wanted, gathered, namespace_of
+from app.wiring.gathering import GatheredObjects, GatherRequest, chosen_namespace, gather_objects
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 from app.workers.pace import PaceRules, within_pace
@@ -47,9 +47,9 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
     """Return the plan."""
     now = settings.asking.at or clock.now()
     reach, offline = settings.cluster, settings.offline
-    namespace = settings.scope.namespace or namespace_of(settings.selection, offline, reach)
-    wanted = Wanted(offline, reach, namespace, lease_rules(settings.admission))
-    with gathered(wanted, clock, now) as seen:
+    namespace = settings.scope.namespace or chosen_namespace(settings.selection, offline, reach)
+    wanted = GatherRequest(offline, reach, namespace, lease_rules(settings.admission))
+    with gather_objects(wanted, clock, now) as seen:
         found = decided(settings, seen, namespace, clock, now)
     notes = [str(problem) for problem in seen.problems]
     if not seen.webhook.is_healthy:
@@ -63,7 +63,7 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
 
 
 def decided(
-    settings: PlanSettings, seen: Gathered, namespace: str, clock: Clock, now: datetime
+    settings: PlanSettings, seen: GatheredObjects, namespace: str, clock: Clock, now: datetime
 ) -> list[Decision]:
     """Return the decisions that were asked for."""
     asking, disruption = settings.asking, settings.disruption

@@ -11,9 +11,9 @@ from typing import Final
 from app.adapters.recommendation_api import RecommenderAccess, answers
 from app.adapters.recorded import RecordedCluster
 from app.core.reporting.answers import answered_histories
+from app.core.reporting.comparisons import Comparison, comparison_json, comparisons
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
-from app.core.reporting.standings import Standing, standing_json, standings
 from app.model.amounts import amount, percent, span
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
@@ -26,7 +26,13 @@ from app.model.words import nearest
 from app.output.report import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.settings.commands import RecommendationsSettings
-from app.wiring.gathering import Gathered, Wanted, gathered, looked_up, namespace_of
+from app.wiring.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    chosen_namespace,
+    gather_objects,
+)
 from app.workers.webhook_lease import HEALTHY, LeaseRules
 
 _COLUMNS: Final = (
@@ -42,7 +48,7 @@ _COLUMNS: Final = (
 )
 _NOTHING: Final = Piece("-", Tone.FAINT)
 _NO_LEASE: Final = LeaseRules("", "", timedelta(), is_on=False)
-_NOTHING_SEEN: Final = Gathered(Snapshot(), RecordedCluster(()), HEALTHY)
+_NO_OBJECTS: Final = GatheredObjects(Snapshot(), RecordedCluster(()), HEALTHY)
 _CERTAIN: Final = 1.0  # days of history; with less a target may still move
 
 
@@ -51,20 +57,20 @@ def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> R
     now, knows_pods = clock.now(), _knows_pods(settings)
     namespace = settings.selection.namespace
     if knows_pods:
-        namespace = namespace_of(settings.selection, settings.offline, settings.cluster)
+        namespace = chosen_namespace(settings.selection, settings.offline, settings.cluster)
     elif settings.selection.selector is not None:
         raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
-    told = list(_told(settings, namespace)) if settings.asking.url else None
-    with _seen(settings, namespace, clock) if knows_pods else nullcontext(_NOTHING_SEEN) as seen:
+    told = list(_answers(settings, namespace)) if settings.asking.url else None
+    with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
         if told is not None:
-            seen = seen.instead(told)
-        found = looked_up(seen.owners, clock, lambda known: _asked(seen, known))
+            seen = seen.with_answers(told)
+        found = ask_with_lookups(seen.owners, clock, lambda known: _asked(seen, known))
     known = dict(chain.from_iterable(map(answered_histories, told or ())))
     chosen = _selected(seen, settings.selection.selector)
     all_of_them = [
         one
-        for one in standings(
-            seen.snapshot, found.pods, {**histories(seen.of(CHECKPOINTS)), **known}
+        for one in comparisons(
+            seen.snapshot, found.pods, {**histories(seen.objects_of(CHECKPOINTS)), **known}
         )
         if namespace in ("", one.namespace)
         and (chosen is None or (one.namespace, one.vpa) in chosen)
@@ -81,32 +87,34 @@ def _knows_pods(settings: RecommendationsSettings) -> bool:
     return not settings.asking.url or bool(settings.offline.objects or reach.kubeconfig)
 
 
-def _told(settings: RecommendationsSettings, namespace: str) -> Iterator[Json]:
+def _answers(settings: RecommendationsSettings, namespace: str) -> Iterator[Json]:
     asking = settings.asking
     access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
     return answers(access, namespace)
 
 
-def _seen(
+def _gathered(
     settings: RecommendationsSettings, namespace: str, clock: Clock
-) -> AbstractContextManager[Gathered]:
+) -> AbstractContextManager[GatheredObjects]:
     keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
-    wanted = Wanted(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
-    return gathered(wanted, clock, clock.now())
+    wanted = GatherRequest(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
+    return gather_objects(wanted, clock, clock.now())
 
 
-def _asked(seen: Gathered, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
+def _asked(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
     found = members(seen.snapshot, known)
     return found, found.lookups
 
 
-def _selected(seen: Gathered, selector: Selector | None) -> frozenset[tuple[str, str]] | None:
+def _selected(
+    seen: GatheredObjects, selector: Selector | None
+) -> frozenset[tuple[str, str]] | None:
     """Return the VPAs whose own labels are selected, None for all."""
     if selector is None:
         return None
     return frozenset(
         (namespace, name)
-        for item in seen.of(VPAS)
+        for item in seen.objects_of(VPAS)
         for namespace, name, labels in _labelled(item)
         if selector.matches(labels)
     )
@@ -120,7 +128,9 @@ def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
         yield namespace, name, labels
 
 
-def _named(found: Sequence[Standing], names: Sequence[str], namespace: str) -> Sequence[Standing]:
+def _named(
+    found: Sequence[Comparison], names: Sequence[str], namespace: str
+) -> Sequence[Comparison]:
     """Return those of some VPAs, all if none is named.
 
     Raises:
@@ -134,7 +144,7 @@ def _named(found: Sequence[Standing], names: Sequence[str], namespace: str) -> S
     return [one for one in found if not names or one.vpa in names]
 
 
-def _notes(seen: Gathered, found: Sequence[Standing], namespace: str) -> list[str]:
+def _notes(seen: GatheredObjects, found: Sequence[Comparison], namespace: str) -> list[str]:
     notes = list(map(str, seen.problems))
     if not found:
         where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
@@ -143,9 +153,9 @@ def _notes(seen: Gathered, found: Sequence[Standing], namespace: str) -> list[st
 
 
 def comparisons_report(
-    found: Sequence[Standing], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
+    found: Sequence[Comparison], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
 ) -> Report:
-    """Return standings as a table with an object for each line."""
+    """Return comparisons as a table with an object for each line."""
     has_problems = any(one.problem for one in found)
     columns = (
         *(("NAMESPACE",) if is_wide else ()),
@@ -161,10 +171,10 @@ def comparisons_report(
         for one in found
     ]
     names = [f"verticalpodautoscaler.{VPAS.group}/{one.vpa}" for one in found]
-    return Report(Table(columns, rows), list(map(standing_json, found)), names, notes)
+    return Report(Table(columns, rows), list(map(comparison_json, found)), names, notes)
 
 
-def _row(one: Standing, now: datetime) -> Iterator[Piece]:
+def _row(one: Comparison, now: datetime) -> Iterator[Piece]:
     yield _workload(one)
     yield Piece(one.container) if one.container else _NOTHING
     yield Piece(one.resource) if one.resource else _NOTHING
@@ -176,7 +186,7 @@ def _row(one: Standing, now: datetime) -> Iterator[Piece]:
     yield Piece(span(now - one.as_of)) if one.as_of else _NOTHING
 
 
-def _workload(one: Standing) -> Piece:
+def _workload(one: Comparison) -> Piece:
     """Return what a VPA is for; where its name says something else, that as well."""
     kind, _, name = one.workload.partition("/")
     shown = f"{kind.lower()}/{name}" if name else "-"
@@ -195,7 +205,7 @@ def _range(resource: str, low: Quantity | None, high: Quantity | None) -> Piece:
     return Piece(most if least == most else f"{least}-{most}")
 
 
-def _difference(one: Standing) -> Piece:
+def _difference(one: Comparison) -> Piece:
     if one.gap is None or one.gap.amount.is_zero:
         return _NOTHING
     told, share = amount(one.resource, one.gap.size), one.gap.share

@@ -8,8 +8,8 @@ from typing import Final
 
 from app.core.checkup.facts import Check, Facts, Finding, Level, Pods, Unasked, unknown
 from app.core.matching import Match, match_pod
+from app.core.reporting.comparisons import why_none
 from app.core.reporting.members import VpaKey, members
-from app.core.reporting.standings import why_none
 from app.model.kinds import ObjectKey
 from app.model.lookups import NOTHING_LOOKED_UP, Failed, Found, Lookup
 from app.model.pods import Pod

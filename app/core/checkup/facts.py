@@ -69,7 +69,7 @@ OWN_SECRET: Final = "vpa-tls-certs"
 _NOT_ASKED = Unasked("nobody asked")
 
 
-class Trial(StrEnum):
+class TrialOutcome(StrEnum):
     """What became of a VPA with a mistake that only a webhook would see."""
 
     REFUSED = "refused"  # as it should be
@@ -78,16 +78,16 @@ class Trial(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialResult:
     """The outcome of a trial, what the API server said, and where it was asked."""
 
-    trial: Trial
+    trial: TrialOutcome
     said: str = ""
     namespace: str = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccountRight:
     """Whether an account may do something."""
 
     account: str
@@ -122,13 +122,13 @@ class Facts:
     mutating: Objects = ()
     validating: Objects = ()
     endpoints: Mapping[tuple[str, str], int | Unasked] = field(default_factory=dict)  # by service
-    tried: Tried | Unasked = _NOT_ASKED
+    tried: TrialResult | Unasked = _NOT_ASKED
     secret: str = OWN_SECRET  # that holds the certificate in use
     is_given: bool = False  # by others, who renew it
     certificate: Generation | Unasked | None = None
     leases: Objects = ()
     metrics: Objects = ()
     deployments: Objects = ()
-    rights: Sequence[Access] | Unasked = ()  # of whoever asks
-    accounts: Sequence[Access] | Unasked = ()  # rights of the processes' accounts
+    rights: Sequence[AccountRight] | Unasked = ()  # of whoever asks
+    accounts: Sequence[AccountRight] | Unasked = ()  # rights of the processes' accounts
     pods: Pods | Unasked = field(default_factory=Pods)

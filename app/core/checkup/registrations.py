@@ -16,7 +16,16 @@ from app.core.checkup.components import (
     place_of,
     with_flag,
 )
-from app.core.checkup.facts import Check, Facts, Finding, Level, Trial, Tried, Unasked, unknown
+from app.core.checkup.facts import (
+    Check,
+    Facts,
+    Finding,
+    Level,
+    TrialOutcome,
+    TrialResult,
+    Unasked,
+    unknown,
+)
 from app.core.checkup.scopes import are_apart, is_asked, named
 from app.model.certificates import Generation, fingerprints
 from app.model.fields import Json
@@ -300,16 +309,16 @@ def _trial(facts: Facts) -> Iterator[Finding]:
     fix = logs_of(ADMISSION, facts)
     if isinstance(tried, Unasked):
         yield unknown(Check.WEBHOOK, about, tried)
-    elif tried.trial is Trial.REFUSED:
+    elif tried.trial is TrialOutcome.REFUSED:
         yield Finding(Check.WEBHOOK, Level.FINE, about, "it answers the API server")
-    elif tried.trial is Trial.PASSED:
+    elif tried.trial is TrialOutcome.PASSED:
         yield _passed(about, tried, fix, facts)
     else:
         told = f"the API server cannot ask the webhook: {tried.said}"
         yield Finding(Check.WEBHOOK, Level.SERIOUS, about, told, fix)
 
 
-def _passed(about: str, tried: Tried, fix: str, facts: Facts) -> Finding:
+def _passed(about: str, tried: TrialResult, fix: str, facts: Facts) -> Finding:
     """Judge that a VPA with a mistake was taken; what other selectors leave out is not known."""
     asked = (hook for _, hook in hooks(facts) if not _leaves_out(hook.get("objectSelector") or {}))
     if not any(is_asked(hook, tried.namespace) for hook in asked):

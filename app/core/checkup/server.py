@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from app.core.checkup.components import with_rights
-from app.core.checkup.facts import Access, Check, Facts, Finding, Level, Unasked, unknown
+from app.core.checkup.facts import AccountRight, Check, Facts, Finding, Level, Unasked, unknown
 from app.model.amounts import span
 from app.model.fields import Json
 
@@ -159,7 +159,7 @@ def of_rights(facts: Facts) -> Iterator[Finding]:
             yield _account(process, account, list(rights), facts)
 
 
-def _account(process: str, account: str, found: Sequence[Access], facts: Facts) -> Finding:
+def _account(process: str, account: str, found: Sequence[AccountRight], facts: Facts) -> Finding:
     missing = [one for one in found if not one.is_allowed]
     if not missing:
         told = f"it may do all {len(found)} things that are needed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from app.core.reporting.history import ContainerKey, History
+from app.core.reporting.history import ContainerKey, LearnedHistory
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, integer_at, object_at, objects_at, text_at, time_at
 from app.model.objects import VPA_GROUP
@@ -47,13 +47,13 @@ def vpa_object(answer: Object) -> Json:
     }
 
 
-def answered_histories(answer: Object) -> Iterator[tuple[ContainerKey, History]]:
+def answered_histories(answer: Object) -> Iterator[tuple[ContainerKey, LearnedHistory]]:
     """Yield on what the amounts of each container rest; garbage tells nothing."""
     with suppress(BadObject):
         yield from _histories(answer)
 
 
-def _histories(answer: Object) -> Iterator[tuple[ContainerKey, History]]:
+def _histories(answer: Object) -> Iterator[tuple[ContainerKey, LearnedHistory]]:
     place = text_at(answer, "namespace", ""), text_at(answer, "name", "")
     computed = time_at(answer, "computedAt", "")
     for one in objects_at(answer, "containers", ""):
@@ -68,7 +68,7 @@ def _histories(answer: Object) -> Iterator[tuple[ContainerKey, History]]:
         ]
         yield (
             (*place, text_at(one, "container", "containers")),
-            History(
+            LearnedHistory(
                 integer_at(evidence, "samples", path, most=_MOST_SAMPLES) or 0,
                 computed,
                 min(days, default=0.0),

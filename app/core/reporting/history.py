@@ -21,7 +21,7 @@ _FULL: Final = timedelta(days=1)  # of history is a confidence of one, unless a 
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class LearnedHistory:
     """What was learned of a container, and when."""
 
     samples: int
@@ -29,7 +29,7 @@ class History:
     confidence: float  # days of history, by age and by number of samples
 
 
-def histories(items: Iterable[Object]) -> Mapping[ContainerKey, History]:
+def histories(items: Iterable[Object]) -> Mapping[ContainerKey, LearnedHistory]:
     """Return the history of each container; a checkpoint that cannot be read tells nothing."""
     found = {}
     for item in items:
@@ -42,12 +42,12 @@ def histories(items: Iterable[Object]) -> Mapping[ContainerKey, History]:
     return found
 
 
-def _history(checkpoint: Checkpoint) -> History:
+def _history(checkpoint: Checkpoint) -> LearnedHistory:
     first, last, count = (
         np.array([value], dtype=np.int64)
         for value in (checkpoint.first_ns, checkpoint.last_ns, checkpoint.count)
     )
-    return History(
+    return LearnedHistory(
         checkpoint.count,
         moment_or_none(checkpoint.updated_ns),
         float(confidence(Evidence(first, last, count), _FULL)[0]),

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from app.core.reporting.advice import UPDATES
-from app.core.reporting.standings import without_gaps
+from app.core.reporting.comparisons import without_gaps
 from app.core.updating.decisions import Action, Decision
 from app.core.updating.plan import Plan
 from app.core.updating.telling import decision_json
@@ -24,7 +24,7 @@ _DONE: Final = (Action.EVICT, Action.RESIZE, Action.UNBOOST)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class UpcomingDecision:
     """A decision, and since when it would be made."""
 
     at: datetime
@@ -32,7 +32,9 @@ class Turn:
     until: datetime | None  # when it may change by itself, None if never
 
 
-def outlook(plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime) -> Iterator[Turn]:
+def outlook(
+    plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime
+) -> Iterator[UpcomingDecision]:
     """Yield what is decided now, then what later, up to the first action; none if uncontrolled.
 
     Who looks only at the first one has no plan made for later.
@@ -40,7 +42,7 @@ def outlook(plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime) -> Ite
     at: datetime | None = now
     turns = 0
     while at is not None and turns < _MOST_TURNS:
-        found = _turn(plan_at(at), pod, at)
+        found = _decision_at(plan_at(at), pod, at)
         if found is None:
             return
         yield found
@@ -48,7 +50,7 @@ def outlook(plan_at: Callable[[datetime], Plan], pod: Pod, now: datetime) -> Ite
         at = None if found.decision.action in _DONE else found.until
 
 
-def _turn(plan: Plan, pod: Pod, at: datetime) -> Turn | None:
+def _decision_at(plan: Plan, pod: Pod, at: datetime) -> UpcomingDecision | None:
     found = plan.namespaces.get(pod.namespace)
     made = found.decisions if found is not None else ()
     decision = next((one for one in made if one.pod == pod.name), None)
@@ -56,10 +58,10 @@ def _turn(plan: Plan, pod: Pod, at: datetime) -> Turn | None:
         return None
     lasting = found.lasting.get(pod.uid)
     until = lasting.until if lasting is not None else None
-    return Turn(at, decision, until if until is not None and until > at else None)
+    return UpcomingDecision(at, decision, until if until is not None and until > at else None)
 
 
-def turn_json(turn: Turn) -> Json:
+def upcoming_json(turn: UpcomingDecision) -> Json:
     """Return a decision with its time and with what helps."""
     told = decision_json(turn.decision)
     words = {word: told[word] for word in ("action", "reason", "message")}

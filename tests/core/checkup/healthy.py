@@ -8,7 +8,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from app.core.checkup.facts import Access, Facts, Finding, Level, Pods, Trial, Tried, Unasked
+from app.core.checkup.facts import (
+    AccountRight,
+    Facts,
+    Finding,
+    Level,
+    Pods,
+    TrialOutcome,
+    TrialResult,
+    Unasked,
+)
 from app.manifests import crd
 from app.model.certificates import Generation, fingerprints
 from tests import make
@@ -99,10 +108,10 @@ def deployment(
     }
 
 
-def access(*, allowed: bool = True, process: str = "updater", verb: str = "list") -> Access:
+def access(*, allowed: bool = True, process: str = "updater", verb: str = "list") -> AccountRight:
     """Return a right."""
     account = "system:serviceaccount:kube-system:vpa-updater" if process else "you"
-    return Access(account, verb, "pods", "compare them", allowed, process, process)
+    return AccountRight(account, verb, "pods", "compare them", allowed, process, process)
 
 
 def charted(item: Json, namespace: str = "vpa") -> Json:
@@ -133,7 +142,7 @@ FACTS = Facts(
     mutating=[configuration()],
     validating=[configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io"))],
     endpoints={SERVICE: 2},
-    tried=Tried(Trial.REFUSED),
+    tried=TrialResult(TrialOutcome.REFUSED),
     certificate=generation(),
     leases=[
         lease("vpa-admission-controller", timedelta(seconds=5)),

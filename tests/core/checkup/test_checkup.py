@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.checkup.checkup import checkup
-from app.core.checkup.facts import Check, Facts, Level, Pods, Trial, Tried, Unasked
+from app.core.checkup.facts import Check, Facts, Level, Pods, TrialOutcome, TrialResult, Unasked
 from tests import make
 from tests.core.checkup.healthy import (
     FACTS,
@@ -47,7 +47,9 @@ def test_in_order() -> None:
             id="another CA",
         ),
         pytest.param(
-            replace(FACTS, tried=Tried(Trial.PASSED)), Check.WEBHOOK, id="a webhook out of reach"
+            replace(FACTS, tried=TrialResult(TrialOutcome.PASSED)),
+            Check.WEBHOOK,
+            id="a webhook out of reach",
         ),
         pytest.param(
             replace(FACTS, certificate=generation(days=-0.1)), Check.CERTIFICATE, id="expired"

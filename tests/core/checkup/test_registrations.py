@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.checkup.components import ADMISSION
-from app.core.checkup.facts import Facts, Level, Trial, Tried, Unasked
+from app.core.checkup.facts import Facts, Level, TrialOutcome, TrialResult, Unasked
 from app.core.checkup.registrations import of_webhook, trial_namespace
 from tests.core.checkup.healthy import (
     CA,
@@ -148,10 +148,13 @@ def client(**changes: object) -> Json:
             id="a slow judge",
         ),
         pytest.param(
-            replace(FACTS, tried=Tried(Trial.PASSED)), Level.SERIOUS, "mistake passes", id="ignored"
+            replace(FACTS, tried=TrialResult(TrialOutcome.PASSED)),
+            Level.SERIOUS,
+            "mistake passes",
+            id="ignored",
         ),
         pytest.param(
-            replace(FACTS, tried=Tried(Trial.NOT_CALLED, "x509: unknown authority")),
+            replace(FACTS, tried=TrialResult(TrialOutcome.NOT_CALLED, "x509: unknown authority")),
             Level.SERIOUS,
             "cannot ask the webhook: x509",
             id="not called",
@@ -202,7 +205,7 @@ def test_releases_that_share_a_cluster() -> None:
             configuration("blue-webhook-config", hook(**TEAM_B, **ELSEWHERE)),
         ],
         endpoints={SERVICE: 2, ("team-b", "blue"): 1},
-        tried=Tried(Trial.REFUSED, namespace="team-a"),
+        tried=TrialResult(TrialOutcome.REFUSED, namespace="team-a"),
     )
     assert flaws(list(of_webhook(facts))) == [(Level.NOTE, f"its {LEFT_OUT}")] * 2
     assert trial_namespace(facts) == "team-a"
@@ -238,7 +241,7 @@ def test_where_it_is_tried_without_a_webhook() -> None:
 )
 def test_a_trial_that_proves_nothing(change: Json) -> None:
     """Where labels decide whether the webhook is asked, a VPA that passes is no proof."""
-    facts = replace(registered(**change), tried=Tried(Trial.PASSED))
+    facts = replace(registered(**change), tried=TrialResult(TrialOutcome.PASSED))
     assert [level for level, told in flaws(list(of_webhook(facts))) if "passes" in told] == [
         Level.UNKNOWN
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.core.checkup.facts import Access, Facts, Level, Unasked
+from app.core.checkup.facts import AccountRight, Facts, Level, Unasked
 from app.core.checkup.server import of_clock, of_definitions, of_rights, of_server
 from tests import make
 from tests.core.checkup.healthy import FACTS, access, definitions, flaws
@@ -215,7 +215,7 @@ def test_definitions_that_were_not_asked_for() -> None:
         pytest.param(Unasked("refused"), Level.UNKNOWN, "refused", id="unasked"),
     ],
 )  # fmt: skip
-def test_rights(rights: list[Access] | Unasked, level: Level, word: str) -> None:
+def test_rights(rights: list[AccountRight] | Unasked, level: Level, word: str) -> None:
     """What an account may not do is named, with what it is needed for."""
     (finding,) = of_rights(replace(FACTS, rights=(), accounts=rights))
     assert finding.level is level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.core.reporting.outlook import Turn, outlook, turn_json
+from app.core.reporting.outlook import UpcomingDecision, outlook, upcoming_json
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan, plan
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 RULES = UpdateRules()
 
 
-def turns(*items: Json, name: str = "web-0") -> list[Turn]:
+def turns(*items: Json, name: str = "web-0") -> list[UpcomingDecision]:
     """Return what is decided about a pod, now and later."""
     snapshot = make.snapshot(*items)
 
@@ -72,11 +72,16 @@ def test_pods_that_nobody_controls_have_no_outlook() -> None:
     assert turns(other, *cluster(started=timedelta(hours=1), bounds="= ="), name="other") == []
 
 
-def test_a_turn_as_json() -> None:
+def test_an_upcoming_decision_as_json() -> None:
     """A decision comes with its time, and with what helps if something does."""
     few = Decision("u", "default", "web-0", "web", Action.WAIT, Reason.TOO_FEW_REPLICAS, "few")
     none = Decision("u", "default", "web-0", "web", Action.NONE, Reason.NO_CHANGE, "fine")
-    told = turn_json(Turn(make.NOW, few, make.NOW))
+    told = upcoming_json(UpcomingDecision(make.NOW, few, make.NOW))
     assert told["advice"].startswith("run more replicas")
     assert told["until"] == told["at"] == "2026-01-05T10:00:00+00:00"
-    assert turn_json(Turn(make.NOW, none, None)).keys() == {"at", "action", "reason", "message"}
+    assert upcoming_json(UpcomingDecision(make.NOW, none, None)).keys() == {
+        "at",
+        "action",
+        "reason",
+        "message",
+    }

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.reporting.history import History
+from app.core.reporting.comparisons import Comparison, Gap, comparison_json, comparisons, vpa_json
+from app.core.reporting.history import LearnedHistory
 from app.core.reporting.members import members
-from app.core.reporting.standings import Gap, Standing, standing_json, standings, vpa_json
 from app.model.vpa import read_vpa
 from tests import make
 from tests.make import quantity
@@ -18,14 +18,14 @@ Json = dict[str, Any]
 
 
 def told(
-    *items: Json, histories: dict[tuple[str, str, str], History] | None = None
-) -> list[Standing]:
-    """Return all standings of some objects."""
+    *items: Json, histories: dict[tuple[str, str, str], LearnedHistory] | None = None
+) -> list[Comparison]:
+    """Return all comparisons of some objects."""
     snapshot = make.snapshot(*items)
-    return list(standings(snapshot, members(snapshot, {}).pods, histories or {}))
+    return list(comparisons(snapshot, members(snapshot, {}).pods, histories or {}))
 
 
-def of_pods(*requests: str | None) -> Standing:
+def of_pods(*requests: str | None) -> Comparison:
     """Return how CPU stands of pods that request so much."""
     pods = [make.pod_json(name=f"web-{n}", cpu=cpu) for n, cpu in enumerate(requests)]
     recommended = make.recommendation_json(cpu="300m", lower={"cpu": "200m"}, upper={"cpu": "1"})
@@ -121,7 +121,7 @@ def test_history_tells_confidence_and_age() -> None:
         "status": "True",
         "lastTransitionTime": make.time(timedelta(hours=5)),
     }
-    history = History(720, make.NOW - timedelta(minutes=2), 0.5)
+    history = LearnedHistory(720, make.NOW - timedelta(minutes=2), 0.5)
     vpa = make.vpa_json(cpu="300m", status={"conditions": [provided]})
     (plain,) = told(vpa)
     (known,) = told(vpa, histories={("default", "web", "app"): history})
@@ -164,10 +164,10 @@ def test_why_nothing_is_recommended(conditions: list[tuple[str, str, str]], prob
     assert (found.container, found.workload, found.problem) == ("", "", problem)
 
 
-def test_a_standing_as_json() -> None:
+def test_a_comparison_as_json() -> None:
     """Amounts are exact and without sign; what is not known is left out."""
-    plain = Standing("default", "web", "Off", "StatefulSet/web", 0)
-    short = Standing(
+    plain = Comparison("default", "web", "Off", "StatefulSet/web", 0)
+    short = Comparison(
         "default",
         "web",
         "Off",
@@ -179,14 +179,14 @@ def test_a_standing_as_json() -> None:
         confidence=0.5,
         as_of=make.NOW,
     )
-    assert standing_json(plain) == {
+    assert comparison_json(plain) == {
         "namespace": "default",
         "vpa": "web",
         "mode": "Off",
         "workload": "StatefulSet/web",
         "pods": 0,
     }
-    told = standing_json(short)
+    told = comparison_json(short)
     assert (told["shortage"], told["share"], told["confidence"]) == ("250m", 2.5, 0.5)
     assert told["asOf"] == "2026-01-05T10:00:00+00:00"
 

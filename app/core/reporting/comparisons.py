@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.core.reporting.history import ContainerKey, History
+from app.core.reporting.history import ContainerKey, LearnedHistory
 from app.core.reporting.members import VpaKey
 from app.core.scaling import in_order
 from app.model.conditions import Condition
@@ -38,7 +38,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Comparison:
     """A resource of a container: what is requested and what is recommended."""
 
     namespace: str
@@ -56,7 +56,7 @@ class Standing:
     uncapped: Quantity | None = None
     capped_by: str = ""  # the field of the policy that made the target what it is
     gap: Gap | None = None  # None: there is no pod
-    confidence: float | None = None  # days of history; None: nobody tells
+    confidence: float | None = None  # days of history; None: not known
     samples: int | None = None
     as_of: datetime | None = None  # the latest sign that the recommendation is kept up
     problem: str = ""  # why nothing is recommended
@@ -75,12 +75,12 @@ class Standing:
         )
 
 
-def standings(
+def comparisons(
     snapshot: Snapshot,
     members: Mapping[VpaKey, Sequence[Pod]],
-    histories: Mapping[ContainerKey, History],
-) -> Iterator[Standing]:
-    """Yield all standings, by namespace, VPA, container and resource."""
+    histories: Mapping[ContainerKey, LearnedHistory],
+) -> Iterator[Comparison]:
+    """Yield all comparisons, by namespace, VPA, container and resource."""
     for namespace in sorted(snapshot.namespaces):
         view = snapshot.of(namespace)
         for name in sorted(view.vpas):
@@ -94,10 +94,10 @@ def _of_vpa(
     vpa: Vpa,
     pods: Sequence[Pod],
     template: Sequence[Container],
-    histories: Mapping[ContainerKey, History],
-) -> Iterator[Standing]:
+    histories: Mapping[ContainerKey, LearnedHistory],
+) -> Iterator[Comparison]:
     if not vpa.recommendation:
-        yield Standing(
+        yield Comparison(
             vpa.namespace,
             vpa.name,
             vpa.mode,
@@ -110,17 +110,17 @@ def _of_vpa(
     for found in sorted(vpa.recommendation, key=lambda one: one.container):
         history = histories.get((vpa.namespace, vpa.name, found.container))
         for resource in in_order(found.target):
-            yield _standing(vpa, pods, template, found, resource, history)
+            yield _comparison(vpa, pods, template, found, resource, history)
 
 
-def _standing(
+def _comparison(
     vpa: Vpa,
     pods: Sequence[Pod],
     template: Sequence[Container],
     found: ContainerRecommendation,
     resource: str,
-    history: History | None,
-) -> Standing:
+    history: LearnedHistory | None,
+) -> Comparison:
     requests = [
         pod.current_resources(container).request(resource)
         for pod in pods
@@ -132,7 +132,7 @@ def _standing(
     ]
     known = [request for request in shown if request is not None]
     target = found.target[resource]
-    return Standing(
+    return Comparison(
         namespace=vpa.namespace,
         vpa=vpa.name,
         mode=vpa.mode,
@@ -199,8 +199,8 @@ def why_none(vpa: Vpa) -> str:
 # --- as JSON: exact amounts, and nothing for what is not there
 
 
-def standing_json(one: Standing) -> Json:
-    """Return a standing."""
+def comparison_json(one: Comparison) -> Json:
+    """Return a comparison as JSON."""
     gap = one.gap
     word = "shortage" if one.is_short else "saving"
     told: Json = {
