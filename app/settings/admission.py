@@ -31,7 +31,7 @@ from app.settings.flags import (
 )
 from app.settings.shared import (
     OWN_NAMESPACE,
-    Cluster,
+    ClusterAccess,
     Logging,
     Offline,
     Profiling,
@@ -219,7 +219,7 @@ class AdmissionSettings:
     heartbeat: Heartbeat
     decisions: Decisions
     scope: Scope
-    cluster: Cluster
+    cluster: ClusterAccess
     offline: Offline
     profiling: Profiling
     logging: Logging

@@ -16,7 +16,7 @@ from app.settings.shared import (
     OWN_NAMESPACE,
     AsJson,
     AsYaml,
-    Cluster,
+    ClusterAccess,
     Logging,
     Offline,
     OutputFormat,
@@ -55,7 +55,7 @@ class PlanSettings:
     selection: Selection
     showing: OutputFormat
     offline: Offline
-    cluster: Cluster
+    cluster: ClusterAccess
     deciding: Deciding
     disruption: Disruption
     thresholds: Thresholds
@@ -95,7 +95,7 @@ class ExplainSettings:
     selection: Selection
     showing: OutputFormat
     offline: Offline
-    cluster: Cluster
+    cluster: ClusterAccess
     deciding: Deciding
     disruption: Disruption
     thresholds: Thresholds
@@ -136,7 +136,7 @@ class RecommendationsSettings:
     showing: OutputFormat
     offline: Offline
     asking: AskedRecommender
-    cluster: Cluster
+    cluster: ClusterAccess
     vpas: Annotated[tuple[str, ...], Rest("[VPA...]", "names of VPAs; without any all are shown")]
 
 
@@ -160,7 +160,7 @@ class DoctorSettings:
 
     examining: Examining
     showing: OutputFormat
-    cluster: Cluster
+    cluster: ClusterAccess
 
 
 @dataclass(frozen=True, slots=True)

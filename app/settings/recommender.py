@@ -28,8 +28,8 @@ from app.settings.parity import EXTRAS, RECOMMENDER_PARITY, Parity
 from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
 from app.settings.shared import (
     NO_EFFECT,
-    Cluster,
-    Election,
+    ClusterAccess,
+    LeaderElection,
     Logging,
     Profiling,
     Scope,
@@ -253,7 +253,7 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class RecommenderElection(Election):
+class RecommenderElection(LeaderElection):
     """Leader election."""
 
     resource_name: Annotated[
@@ -277,6 +277,6 @@ class RecommenderSettings:
     likeness: Likeness
     election: RecommenderElection
     scope: Scope
-    cluster: Cluster
+    cluster: ClusterAccess
     profiling: Profiling
     logging: Logging

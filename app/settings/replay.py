@@ -29,7 +29,7 @@ from app.settings.recommender import (
     RecommenderElection,
 )
 from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
-from app.settings.shared import AsJson, Cluster, Logging, Offline, Profiling, Scope
+from app.settings.shared import AsJson, ClusterAccess, Logging, Offline, Profiling, Scope
 
 _WANTED: Final = "a time such as 2026-01-05T10:00:00Z"
 
@@ -126,6 +126,6 @@ class ReplaySettings:
     external_metrics: ExternalMetrics
     election: RecommenderElection
     scope: Scope
-    cluster: Cluster
+    cluster: ClusterAccess
     profiling: Profiling
     logging: Logging

@@ -39,7 +39,7 @@ def feature_gates(default: str = "") -> Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterAccess:
     """How to reach the API server."""
 
     kubeconfig: Annotated[
@@ -137,7 +137,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Election:
+class LeaderElection:
     """Leader election."""
 
     is_on: Annotated[

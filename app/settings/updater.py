@@ -25,8 +25,8 @@ from app.settings.flags import (
 )
 from app.settings.shared import (
     OWN_NAMESPACE,
-    Cluster,
-    Election,
+    ClusterAccess,
+    LeaderElection,
     Logging,
     Profiling,
     Scope,
@@ -260,7 +260,7 @@ class AdmissionCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdaterElection(Election):
+class UpdaterElection(LeaderElection):
     """Leader election."""
 
     resource_name: Annotated[
@@ -280,6 +280,6 @@ class UpdaterSettings:
     admission: AdmissionCheck
     election: UpdaterElection
     scope: Scope
-    cluster: Cluster
+    cluster: ClusterAccess
     profiling: Profiling
     logging: Logging

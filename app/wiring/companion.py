@@ -38,7 +38,7 @@ def run_until_signal(process: Callable[[], Running], verbosity: int, log: loggin
     return 0
 
 
-def election(told: settings.Election, cluster: Connection, clock: Clock) -> Election:
+def election(told: settings.LeaderElection, cluster: Connection, clock: Clock) -> Election:
     """Return how this process stands for the Lease that the flags name."""
     rules = ElectionRules(
         told.resource_namespace,

@@ -19,7 +19,7 @@ from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import Vpa, read_vpa
 from app.ports import CHECKPOINTS, PODS, Cluster, Json, PatchKind, Resource
-from app.settings.shared import Cluster as Reach
+from app.settings.shared import ClusterAccess
 from app.wiring.place import Connection, LiveRuntime, Mirrored
 
 
@@ -200,7 +200,7 @@ class DryRunRuntime(LiveRuntime):
         self._report = report
         self._drafts = drafts
 
-    def connect(self, reach: Reach, /) -> Connection:
+    def connect(self, reach: ClusterAccess, /) -> Connection:
         """Connect to the API server; what would be written is reported."""
         return ReadOnlyCluster(super().connect(reach), self._report)
 

@@ -29,7 +29,7 @@ from app.web.server import Server
 from app.wiring.certification import Certification
 from app.wiring.clock import SystemClock
 from app.wiring.knowledge import LiveKnowledge, review_rules
-from app.wiring.place import Runtime, Task
+from app.wiring.place import Runtime
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
 from app.workers.loop import Loop
 from app.workers.reloader import Reloader, ReloadRules
@@ -79,7 +79,7 @@ class EmbeddedWebhook:
         self._reloader = Reloader(
             self._certification.poll, self._serve, self._certification.trusts, ReloadRules()
         )
-        self._loops: list[Task] = [
+        self._loops: list[Loop] = [
             Loop("certificates", self._reload, SystemClock()),
             *self._certification.loops,
         ]
@@ -142,7 +142,7 @@ class EmbeddedWebhook:
             )
         )
 
-    def _heartbeat(self, runtime: Runtime) -> Task:
+    def _heartbeat(self, runtime: Runtime) -> Loop:
         beat = self._settings.heartbeat
         seconds = beat.interval.total_seconds()
         rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, _HOLDER, seconds)

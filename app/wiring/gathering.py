@@ -41,8 +41,7 @@ from app.ports import (
     Owners,
     Resource,
 )
-from app.settings.shared import Cluster as Reach
-from app.settings.shared import Offline, Selection
+from app.settings.shared import ClusterAccess, Offline, Selection
 from app.telemetry.updater import LeaseTrouble
 from app.wiring.memory import without_collection
 from app.workers.deciding import MOST_LEVELS, found_owners
@@ -65,7 +64,7 @@ class GatherRequest:
     """What to look at: files, or a cluster; an empty namespace means all."""
 
     offline: Offline
-    reach: Reach
+    reach: ClusterAccess
     namespace: str
     lease: LeaseRules
     keeps: tuple[Resource, ...] = ()  # of what the objects are wanted as they came
@@ -102,7 +101,7 @@ class GatheredObjects:
         return (item for item in self.kept if _is(item, resource))
 
 
-def chosen_namespace(selection: Selection, offline: Offline, reach: Reach) -> str:
+def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAccess) -> str:
     """Return the namespace to look at, empty for all; files have no usual one.
 
     Raises:

@@ -31,8 +31,7 @@ from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
 from app.manifests import crd
 from app.manifests.needs import needed
-from app.manifests.rights import OPTIONS, RIGHTS, Right
-from app.manifests.rights import Reach as RightReach
+from app.manifests.rights import OPTIONS, RIGHTS, Reach, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
@@ -51,8 +50,7 @@ from app.ports import (
     Clock,
     Resource,
 )
-from app.settings.shared import Cluster as Reach
-from app.settings.shared import Offline
+from app.settings.shared import ClusterAccess, Offline
 from app.wiring.gathering import (
     GatheredObjects,
     GatherRequest,
@@ -96,7 +94,7 @@ _SELF_REVIEWS: Final = Resource(
 T = TypeVar("T")
 
 
-def gather_facts(home: str, reach: Reach, patient: KubeCluster, clock: Clock) -> Facts:
+def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: Clock) -> Facts:
     """Return all that is known of an installation; only the trial may need a patient cluster.
 
     Raises:
@@ -268,7 +266,7 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
 # --- VPAs and pods
 
 
-def _pods(reach: Reach, clock: Clock) -> Pods:
+def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
     nobody = LeaseRules("", "", timedelta(), is_on=False)
     reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
     wanted = GatherRequest(Offline(()), reach, "", nobody)
@@ -344,7 +342,7 @@ def _attributes(right: Right, home: str) -> Iterator[Json]:
                     "group": right.group,
                     "resource": plural,
                     "subresource": subresource,
-                    "namespace": home if right.reach is RightReach.AT_HOME else "",
+                    "namespace": home if right.reach is Reach.AT_HOME else "",
                     "name": name,
                 }
 

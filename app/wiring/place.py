@@ -17,8 +17,8 @@ from app.adapters.mirror import Mirror, Source, Standing, Transition
 from app.adapters.owners import LiveOwners
 from app.adapters.reflector import Reflector, Sink
 from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Owners, Resource
-from app.settings.shared import Cluster as Reach
+from app.ports import Clock, Cluster, Resource
+from app.settings.shared import ClusterAccess
 from app.wiring.clock import SystemClock
 from app.workers.loop import Loop, Tick
 
@@ -83,30 +83,6 @@ class Running(Protocol):
         ...
 
 
-class Task(Protocol):
-    """Something that is done again and again."""
-
-    def start(self) -> None:
-        """Begin."""
-        ...
-
-    def stop(self, timeout_seconds: float = 5.0, /) -> None:
-        """End after what is under way."""
-        ...
-
-
-class LookedUp(Owners, Protocol):
-    """Owners that are looked up, and again before they expire."""
-
-    def start(self) -> None:
-        """Begin."""
-        ...
-
-    def close(self) -> None:
-        """End."""
-        ...
-
-
 class Runtime(Protocol):
     """Where a process works."""
 
@@ -115,7 +91,7 @@ class Runtime(Protocol):
         """The time."""
         ...
 
-    def connect(self, reach: Reach, /) -> Connection:
+    def connect(self, reach: ClusterAccess, /) -> Connection:
         """Return a way to the cluster."""
         ...
 
@@ -129,7 +105,7 @@ class Runtime(Protocol):
         """Tell a sink every change of the objects of which some fields have certain values."""
         ...
 
-    def owners(self, cluster: Cluster, /) -> LookedUp:
+    def owners(self, cluster: Cluster, /) -> LiveOwners:
         """Return owners that are looked up."""
         ...
 
@@ -140,7 +116,7 @@ class Runtime(Protocol):
         *,
         longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
         at_end: Callable[[datetime], None] = lambda _now: None,
-    ) -> Task:
+    ) -> Loop:
         """Return a task that is to be done again and again."""
         ...
 
@@ -151,7 +127,7 @@ class LiveRuntime:
     def __init__(self) -> None:
         self.clock = SystemClock()
 
-    def connect(self, reach: Reach, /) -> Connection:
+    def connect(self, reach: ClusterAccess, /) -> Connection:
         """Connect to the API server."""
         return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
 
@@ -167,7 +143,7 @@ class LiveRuntime:
             Reflector(cluster, resource, namespace, fields, self.clock, sink, jitter=random.random)
         )
 
-    def owners(self, cluster: Cluster, /) -> LookedUp:
+    def owners(self, cluster: Cluster, /) -> LiveOwners:
         """Look owners up in threads."""
         return LiveOwners(cluster, self.clock)
 
@@ -178,7 +154,7 @@ class LiveRuntime:
         *,
         longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
         at_end: Callable[[datetime], None] = lambda _now: None,
-    ) -> Task:
+    ) -> Loop:
         """Return a task with a thread of its own."""
         return Loop(
             name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end

@@ -22,8 +22,8 @@ from app.ports import Cluster, Json, Resource
 from app.sandbox.clock import SandboxClock
 from app.sandbox.followers import Told
 from app.sandbox.sandbox import Sandbox
-from app.settings.shared import Cluster as Reach
-from app.wiring.place import LONGEST_RETRY_SECONDS, Connection, LookedUp, Mirrored, Running, Task
+from app.settings.shared import ClusterAccess
+from app.wiring.place import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
 from app.workers.loop import Loop, Tick
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Stage:
         self._sandbox = sandbox
         self._cluster = cluster or sandbox.cluster
 
-    def connect(self, _reach: Reach, /) -> Connection:
+    def connect(self, _reach: ClusterAccess, /) -> Connection:
         """Return the cluster."""
         return Reached(self._cluster)
 
@@ -55,7 +55,7 @@ class Stage:
 
         return self._sandbox.follow(resource, namespace, fields, tell)
 
-    def owners(self, cluster: Cluster, /) -> LookedUp:
+    def owners(self, cluster: Cluster, /) -> LiveOwners:
         """Look owners up; they are looked up again by the stepped clock."""
         return SteppedOwners(cluster, self.clock)
 
@@ -66,7 +66,7 @@ class Stage:
         *,
         longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
         at_end: Callable[[datetime], None] = lambda _now: None,
-    ) -> Task:
+    ) -> Loop:
         """Return a task of the clock's agenda."""
         return SteppedLoop(
             name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end

@@ -24,13 +24,14 @@ from app.web.decisions import add_decisions
 from app.web.probes import probes
 from app.web.server import Server, bound
 from app.wiring.candidacy import election
+from app.wiring.companion import election, run_until_signal
 from app.wiring.lifecycle import run_until_signal
-from app.wiring.place import LiveRuntime, Runtime, Task
+from app.wiring.place import LiveRuntime, Runtime
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Archive, Surroundings, team
 from app.workers.boosts import Change
 from app.workers.election import Campaign
-from app.workers.loop import Tick
+from app.workers.loop import Loop, Tick
 
 log = logging.getLogger(__name__)
 
@@ -158,14 +159,14 @@ class Process:
 
     # --- loops
 
-    def _workers(self) -> Iterator[Task]:
+    def _workers(self) -> Iterator[Loop]:
         loop, longest = self._place.loop, _RETRY_SECONDS
         if self._team.boosts is not None:
             yield loop("boosts", self._team.boosts.tick, longest_retry_seconds=longest)
         yield loop("rounds", self._team.updater.tick, longest_retry_seconds=longest)
         yield loop("doubts", self._team.carrier.settle_doubts, longest_retry_seconds=longest)
 
-    def _tellers(self) -> Iterator[Task]:
+    def _tellers(self) -> Iterator[Loop]:
         if self._team.journal is not None:
             yield _telling_loop("events", self._team.journal.tick, self._place)
         if self._team.summaries is not None:
@@ -208,7 +209,7 @@ class Process:
         return f"no round ended for {silent:.0f} s"
 
 
-def _telling_loop(name: str, tick: Tick, place: Runtime) -> Task:
+def _telling_loop(name: str, tick: Tick, place: Runtime) -> Loop:
     """Return a loop that tells what is left when it ends."""
 
     def last(now: datetime) -> None:

@@ -22,7 +22,7 @@ from app.adapters.logs import start_logging, teller
 from app.adapters.tls import ServerTls
 from app.model.certificates import CertificateSet
 from app.settings.admission import AdmissionSettings
-from app.settings.shared import Cluster as Reach
+from app.settings.shared import ClusterAccess
 from app.telemetry.admission import AdmissionMetrics
 from app.web import reviews
 from app.web.answers import FAILED_OPEN
@@ -44,7 +44,7 @@ def knowledge(settings: AdmissionSettings) -> Knowledge:
     return LiveKnowledge(partial(connected, settings.cluster), settings.scope, LiveRuntime())
 
 
-def connected(reach: Reach) -> KubeCluster:
+def connected(reach: ClusterAccess) -> KubeCluster:
     """Return a connection to the API server with a budget of requests of its own."""
     return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
 

@@ -15,7 +15,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
-from app.settings.shared import Cluster as Reach
+from app.settings.shared import ClusterAccess
 from app.wiring.place import Connection, LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
@@ -122,7 +122,7 @@ class Hurried(Stage):
         super().__init__(sandbox)
         self._connection = connection
 
-    def connect(self, _reach: Reach, /) -> Connection:
+    def connect(self, _reach: ClusterAccess, /) -> Connection:
         """Return it."""
         return self._connection
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from app.model.errors import ClusterError
 from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind
-from app.wiring.place import Runtime, Task
+from app.wiring.place import Runtime
+from app.workers.loop import Loop
 
 NAMESPACE: Final = "shop"
 _LOOK_SECONDS: Final = 10.0
@@ -29,7 +30,7 @@ class ShopStory:
         now = runtime.clock.now()
         self._rollout_due = now + _FIRST_ROLLOUT
         self._fall_due = now + _FIRST_FALL
-        self._task: Task = runtime.loop("story", self.tick)
+        self._task: Loop = runtime.loop("story", self.tick)
 
     def start(self) -> None:
         """Begin."""
