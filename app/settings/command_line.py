@@ -72,7 +72,7 @@ def _flags(group: type) -> dict[str, Flag]:
 
 
 def asks_for_help(arguments: Iterable[str]) -> bool:
-    """Whether somebody wants to read about the flags instead of using them."""
+    """Whether the flags are to be described instead of used."""
     return any(argument in {"-h", "-help", "--help"} for argument in arguments)
 
 

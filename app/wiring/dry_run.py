@@ -164,7 +164,7 @@ class ReadOnlyCluster:
         """Report a change; return the object as it would be."""
         del dry_run
         verb = f"patch {subresource}".strip()
-        if resource == CHECKPOINTS:  # written all the time, and nobody looks at the answer
+        if resource == CHECKPOINTS:  # written all the time, and the answer is not used
             self._report(UnsentWrite(verb, resource, namespace, name))
             return {}
         found = self._cluster.get(resource, namespace, name)

@@ -165,7 +165,7 @@ def _live(
 
 
 def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
-    """Return what the webhook's Lease tells; nobody is told of it twice by a log."""
+    """Return what the webhook's Lease tells; it is reported once, and not logged."""
     if not rules.is_on:
         return HEALTHY
     try:
@@ -199,7 +199,7 @@ def _namespace(item: Object) -> str:
 
 
 def _name_apart(pod: Json) -> None:
-    """Give a pod that somebody wrote by hand a uid, for by these pods are told apart."""
+    """Give a pod that was written by hand a uid, because uids tell pods apart."""
     metadata = pod.get("metadata")
     if isinstance(metadata, dict) and not metadata.get("uid"):
         metadata["uid"] = f"{metadata.get('namespace')}/{metadata.get('name')}"

@@ -155,7 +155,7 @@ def _definitions(cluster: KubeCluster) -> Iterator[Json]:
 
 
 def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
-    """Return the server's time, to which it creates an object that nobody keeps."""
+    """Return the server's time, by which it dates an object that it does not keep."""
     body = lease(namespace, "plumbline-doctor", {})
     created = cluster.create(LEASES, namespace, body, dry_run=True)
     found = time_at(object_at(created, "metadata", ""), "creationTimestamp", "metadata")
@@ -267,9 +267,9 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
 
 
 def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
-    nobody = LeaseRules("", "", timedelta(), is_on=False)
+    no_lease = LeaseRules("", "", timedelta(), is_on=False)
     reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
-    wanted = GatherRequest(Offline(()), reach, "", nobody)
+    wanted = GatherRequest(Offline(()), reach, "", no_lease)
     with gather_objects(wanted, clock, clock.now()) as seen:
         found = ask_with_lookups(seen.owners, clock, lambda known: _needed(seen, known))
     return replace(found, problems=list(map(str, seen.problems)))
@@ -290,7 +290,7 @@ class _Question:
     reviews: Resource
     attributes: Json
     why: str
-    who: Json = field(default_factory=dict)  # nobody is named: whoever asks
+    who: Json = field(default_factory=dict)  # empty for the account that asks
     process: str = ""
     document: str = ""  # of the manifests, that grants it
 
@@ -302,7 +302,7 @@ def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[
 
 
 def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
-    """Yield whether whoever asks may list resources, and get the Secret at home."""
+    """Yield whether the account that asks may list resources, and get the Secret at home."""
     for resource in (*read, SECRETS):
         attributes = {
             "verb": "get" if resource is SECRETS else "list",

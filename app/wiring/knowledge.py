@@ -169,7 +169,7 @@ class ListedSiblings:
 
 
 def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
-    """Yield VPAs by their specs; one that nobody can read takes no pods."""
+    """Yield VPAs by their specs; one that cannot be read takes no pods."""
     for item in items:
         with suppress(BadObject):
             yield read_vpa(without_status(item))

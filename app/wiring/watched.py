@@ -1,6 +1,6 @@
 """How processes watch what several of them watch: VPAs and the built-in controllers.
 
-Strategy: a VPA with a broken status counts without it; whoever hands in a log has that told there.
+Strategy: a VPA with a broken status counts without it; that is logged where a log is handed in.
 """
 
 from __future__ import annotations

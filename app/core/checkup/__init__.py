@@ -1,1 +1,1 @@
-"""What is wrong with an installation, judged from facts that somebody gathered."""
+"""What is wrong with an installation, judged from facts that were gathered."""

@@ -34,7 +34,7 @@ def checkup(facts: Facts, *, is_before: bool = False) -> tuple[Finding, ...]:
 
 
 def _timed(check: Callable[[Facts], Iterator[Finding]], facts: Facts) -> Facts:
-    """Return facts by the server's time, for whoever asks may have a clock that is wrong."""
+    """Return facts by the server's time, because the clock of the asking machine may be wrong."""
     server = facts.server_time
     if check is of_clock or isinstance(server, Unasked):
         return facts

@@ -67,7 +67,7 @@ def ours(component: str, facts: Facts) -> Sequence[Json]:
 
 
 def only_recommends(facts: Facts) -> bool:
-    """Say whether recommendations are all that is wanted: nobody is installed who would act."""
+    """Say whether recommendations are all that is wanted: nothing is installed that would act."""
     if isinstance(facts.deployments, Unasked):
         return False
     found = set().union(*by_component(facts.deployments))
@@ -97,7 +97,7 @@ def logs_of(component: str, facts: Facts) -> str:
 
 
 def _elsewhere(facts: Facts) -> Iterator[Finding]:
-    """Tell whoever looks at a namespace in which none of our processes lives."""
+    """Warn if none of our processes lives in the namespace that is looked at."""
     places = {_place(item)[0] for component in COMPONENTS for item in ours(component, facts)}
     if places and facts.namespace not in places:
         for namespace in sorted(places):

@@ -21,7 +21,7 @@ class Level(StrEnum):
     NOTE = "note"  # worth knowing
     WARNING = "warning"  # something works less well than it could
     SERIOUS = "serious"  # something does not work
-    UNKNOWN = "unknown"  # nobody could look
+    UNKNOWN = "unknown"  # it could not be looked at
 
 
 class Check(StrEnum):
@@ -56,7 +56,7 @@ class Unasked:
     """A fact that could not be had, and why."""
 
     why: str
-    is_refused: bool = False  # whoever asked may not know it
+    is_refused: bool = False  # the asking account may not know it
 
 
 def unknown(check: Check, about: str, fact: Unasked) -> Finding:
@@ -73,7 +73,7 @@ class TrialOutcome(StrEnum):
     """What became of a VPA with a mistake that only a webhook would see."""
 
     REFUSED = "refused"  # as it should be
-    PASSED = "passed"  # nobody looked at it
+    PASSED = "passed"  # no webhook looked at it
     NOT_CALLED = "not called"  # the API server tried to ask the webhook and could not
 
 
@@ -95,7 +95,7 @@ class AccountRight:
     what: str  # resource, with its group
     why: str  # what it is needed for
     is_allowed: bool
-    process: str  # whose account it is; empty for whoever asks
+    process: str  # whose account it is; empty for the account that asks
     document: str = ""  # of the manifests, that grants it
 
 
@@ -129,6 +129,6 @@ class Facts:
     leases: Objects = ()
     metrics: Objects = ()
     deployments: Objects = ()
-    rights: Sequence[AccountRight] | Unasked = ()  # of whoever asks
+    rights: Sequence[AccountRight] | Unasked = ()  # of the account that asks
     accounts: Sequence[AccountRight] | Unasked = ()  # rights of the processes' accounts
     pods: Pods | Unasked = field(default_factory=Pods)

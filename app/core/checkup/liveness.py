@@ -98,7 +98,7 @@ def _heartbeat(item: Json | None, facts: Facts) -> Finding:
 
 
 def _leaders(component: str, leases: Mapping[str, Json], facts: Facts) -> Iterator[Finding]:
-    """Judge who leads; who led before somebody took over is only noted, however that was done."""
+    """Judge who leads; who led before another took over is only noted, however that was done."""
     held = {
         name: (item["spec"]["holderIdentity"], facts.now - renewed)
         for name, item in leases.items()
@@ -153,7 +153,7 @@ def of_metrics(facts: Facts) -> Iterator[Finding]:
 
 
 def _without_metrics(about: str, found: Unasked, facts: Facts) -> Finding:
-    """Judge that nobody answers by where our recommenders read usage."""
+    """Judge that no metrics server answers by where our recommenders read usage."""
     recommenders = ours("recommender", facts)
     if recommenders:
         if all(flag(one, "use-external-metrics") not in ("", "false") for one in recommenders):

@@ -138,7 +138,7 @@ def _judges(facts: Facts) -> Iterator[tuple[str, Json]]:
 
 
 def _left_behind(facts: Facts) -> Iterator[Finding]:
-    """Tell of what nobody answers any more."""
+    """Report registrations that nothing answers any more."""
     for name, _ in _judges(facts):
         about = f"validatingwebhookconfiguration/{name}"
         told = "our webhook is gone and this was left behind, so each change of a VPA waits for it"
@@ -243,11 +243,11 @@ def _changed(about: str, hook: Json, field: str, facts: Facts) -> str:
 
 
 def _leaves_out(selector: Json) -> bool:
-    """Whether somebody is meant; upstream leaves out the namespace without a name."""
-    nobody = {"operator": "NotIn", "values": [""]}
+    """Whether a selector leaves something out; upstream leaves out the namespace without a name."""
+    nothing = {"operator": "NotIn", "values": [""]}
     expressions = selector.get("matchExpressions") or ()
     return bool(selector.get("matchLabels")) or any(
-        not nobody.items() <= expression.items() for expression in expressions
+        not nothing.items() <= expression.items() for expression in expressions
     )
 
 

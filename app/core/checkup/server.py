@@ -150,7 +150,7 @@ def _missing(found: object, wanted: Json, path: str) -> Iterator[str]:
 
 
 def of_rights(facts: Facts) -> Iterator[Finding]:
-    """Judge the rights of whoever asks, and of the processes' accounts."""
+    """Judge the rights of the account that asks, and of the processes' accounts."""
     for about, found in (("you", facts.rights), ("accounts", facts.accounts)):
         if isinstance(found, Unasked):
             yield unknown(Check.RIGHTS, about, found)

@@ -26,7 +26,7 @@ _OURS: Final = (OBSERVED_ANNOTATION, UPDATES_ANNOTATION, IN_PLACE_ANNOTATION)
 
 
 def created_again(pod: Object, template: Sequence[Container]) -> Json:
-    """Return a pod as it would be created anew.
+    """Return a pod as it would be created again.
 
     Raises:
         BadObject: the pod cannot be read.

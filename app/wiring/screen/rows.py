@@ -89,7 +89,7 @@ def _row(
 
 
 def _without_pods(vpa: Vpa, decided_at: datetime | None) -> str:
-    """Say whether there are no pods, or nobody has looked since there is a VPA."""
+    """Say whether there are no pods, or the updater has not looked since there is a VPA."""
     is_seen = decided_at is not None and (vpa.created is None or vpa.created < decided_at)
     return "no pods" if is_seen else "not yet seen"
 

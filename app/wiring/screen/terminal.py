@@ -61,7 +61,7 @@ class Terminal:
             self.give_back()
 
     def take(self) -> None:
-        """Take the terminal over, unless a shell has it; nobody knows what it shows."""
+        """Take the terminal over, unless a shell has it; what it shows is not known."""
         self.is_taken = _is_ours(self._stream)
         if not self.is_taken:
             return
@@ -128,7 +128,7 @@ class _Typing:
         if termios is None or not self._is_heard():
             return
         found = termios.tcgetattr(sys.stdin)
-        self._before = self._before or found  # whoever stopped us may have left it hidden
+        self._before = self._before or found  # the one that stopped us may have left it hidden
         quiet = [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
         termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
 
@@ -142,7 +142,7 @@ class _Typing:
 
     @staticmethod
     def _is_heard() -> bool:
-        """Whether somebody types to us."""
+        """Whether what is typed reaches this process."""
         return sys.stdin is not None and sys.stdin.isatty() and _is_ours(sys.stdin)
 
 
@@ -150,7 +150,7 @@ def _is_ours(stream: TextIO) -> bool:
     """Whether a terminal takes orders from us, and not from a shell that is already back."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
-    except (OSError, ValueError):  # it is nobody's terminal
+    except (OSError, ValueError):  # no terminal has it
         return True
 
 
@@ -183,7 +183,7 @@ class JobControl:
         return continued
 
     def stop(self) -> None:
-        """Stop, until somebody continues us."""
+        """Stop, until a shell continues us."""
         mark = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, mark)
@@ -288,7 +288,7 @@ class FullScreen:
         """Do nothing: the view has it."""
 
     def follow_shell(self) -> None:
-        """Stop with the terminal as it was before; draw anew when it is ours again."""
+        """Stop with the terminal as it was before; draw again when it is ours."""
         if self._job_control.is_to_stop():
             self._terminal.give_back()
             self._job_control.stop()
