@@ -22,7 +22,6 @@ from app.model.quantity import Quantity
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse, schema
 from app.settings.commands import AdmitSettings, PlanSettings
-from app.settings.examples import EXAMPLES
 from app.settings.flags import (
     SWITCH,
     TEXT,
@@ -32,7 +31,7 @@ from app.settings.flags import (
     RemovedFlag,
     WebhookLabels,
 )
-from app.settings.pages import PURPOSES, flags_page, help_text
+from app.settings.pages import EXAMPLES, PURPOSES, flags_page, help_text
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 

@@ -12,8 +12,7 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting
-from app.output.formats import Output, shown
-from app.output.report import Report
+from app.output.report import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.commands import ExplainSettings

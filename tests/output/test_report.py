@@ -9,8 +9,7 @@ import orjson
 import pytest
 import yaml
 
-from app.output.formats import Output, shown
-from app.output.report import Json, Piece, Report, Table, Text, Tone, line
+from app.output.report import Json, Output, Piece, Report, Table, Text, Tone, line, shown
 
 SHARED = {"cpu": "250m"}
 ITEMS: list[Json] = [
