@@ -21,7 +21,7 @@ import pytest
 
 from app.cli import VERBS, main
 from app.cli.verbs import PLUGIN, show
-from app.output.report import Output, Report, Text, line
+from app.output import Output, Report, Text, line
 from tests import make
 from tests.adapters.connecting import kubeconfig, write
 from tests.logging_state import kept

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO, TypeVar
 
 from app.model.errors import BadSetting
-from app.output.report import Output, Report, Text, line, shown
+from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse

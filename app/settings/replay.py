@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from app.model.errors import BadSetting
 from app.model.fields import time_at
-from app.output.report import Output
+from app.output import Output
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
     PATH,

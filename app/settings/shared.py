@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from app.model.errors import BadSetting
 from app.model.gates import Gate
 from app.model.selectors import Selector
-from app.output.report import Output
+from app.output import Output
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
     GATES,

@@ -22,7 +22,7 @@ from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
 from app.model.review import Request, read_review
-from app.output.report import Json, Line, Piece, Report, Table, Tone
+from app.output import Json, Line, Piece, Report, Table, Tone
 from app.settings.commands import AdmitSettings, Answering
 from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.adapters.certificate_files import made_in
 from app.adapters.certificates import serving_names
-from app.output.report import Report, Text, line
+from app.output import Report, Text, line
 from app.ports import Clock
 from app.settings.commands import CertsSettings
 

@@ -11,7 +11,7 @@ from app.adapters.kube import connect
 from app.adapters.kube_transport import Deadlines
 from app.core.checkup.checkup import checkup
 from app.core.checkup.facts import Finding, Level
-from app.output.report import Json, Line, Piece, Report, Text, Tone
+from app.output import Json, Line, Piece, Report, Text, Tone
 from app.ports import Clock
 from app.settings.commands import DoctorSettings
 from app.wiring.installation import gather_facts

@@ -34,7 +34,7 @@ from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.words import nearest
-from app.output.report import Json, Report, Text
+from app.output import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.commands import ExplainSettings
 from app.settings.shared import Scope

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.model.amounts import amount, percent, span
 from app.model.quantity import Quantity
-from app.output.report import Json, Line, Piece, Table, Tone, line, table_lines
+from app.output import Json, Line, Piece, Table, Tone, line, table_lines
 
 _INDENT: Final = Piece("  ")
 _NOTHING: Final = Piece("-", Tone.FAINT)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.model.kinds import group_of
-from app.output.report import Json, Piece, Report, Table
+from app.output import Json, Piece, Report, Table
 
 _COLUMNS: Final = ("KIND", "NAMESPACE", "NAME")
 

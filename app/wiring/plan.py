@@ -17,7 +17,7 @@ from app.model.amounts import amount
 from app.model.errors import BadSetting
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
-from app.output.report import Line, Piece, Report, Text, Tone, line
+from app.output import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.commands import PlanSettings
 from app.wiring.gathering import GatheredObjects, GatherRequest, chosen_namespace, gather_objects

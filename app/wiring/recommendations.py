@@ -23,7 +23,7 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
 from app.model.words import nearest
-from app.output.report import Json, Piece, Report, Table, Tone
+from app.output import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.settings.commands import RecommendationsSettings
 from app.wiring.gathering import (

@@ -22,7 +22,7 @@ from app.core.recommendation.moments import nanoseconds, span
 from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
-from app.output.report import Json, Line, Piece, Report, Table
+from app.output import Json, Line, Piece, Report, Table
 from app.ports import VPAS, Owners
 from app.settings.replay import ReplaySettings
 from app.simulator.changes import read_change

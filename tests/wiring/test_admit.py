@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.adapters.files import Document, Unreadable
 from app.model.review import read_review
-from app.output.report import Table
+from app.output import Table
 from app.settings.command_line import parse
 from app.settings.commands import AdmitSettings
 from app.web.application import webhook

@@ -14,7 +14,7 @@ from app.adapters.certificates import issue, serving_names
 from app.core.checkup.facts import Check, Finding, Level
 from app.manifests import crd
 from app.model.errors import ClusterError
-from app.output.report import Output, Report, shown
+from app.output import Output, Report, shown
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting
-from app.output.report import Output, Report, shown
+from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.commands import ExplainSettings

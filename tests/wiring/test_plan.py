@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting, ClusterError
-from app.output.report import Output, Report, shown
+from app.output import Output, Report, shown
 from app.ports import (
     LIMIT_RANGES,
     NODES,

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from app.model.amounts import cores, size, span
-from app.output.report import Line, Piece, Tone, line
+from app.output import Line, Piece, Tone, line
 
 _NAME: Final = 16
 _LEAST_ACTIVITIES: Final = 4

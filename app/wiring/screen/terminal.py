@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from time import monotonic
 from typing import Any, Final, Protocol, TextIO
 
-from app.output.report import Line, Output, Report, Text, shown
+from app.output import Line, Output, Report, Text, shown
 from app.wiring.screen.picture import Activity, View, activity_line, picture
 
 try:

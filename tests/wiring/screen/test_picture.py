@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.output.report import Tone
+from app.output import Tone
 from app.wiring.screen.picture import (
     Activity,
     ActivityKind,

@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from app.output.report import Tone, line
+from app.output import Tone, line
 from app.wiring.screen.terminal import Terminal, is_terminal
 
 SIZE = (100, 30)

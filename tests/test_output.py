@@ -9,7 +9,7 @@ import orjson
 import pytest
 import yaml
 
-from app.output.report import Json, Output, Piece, Report, Table, Text, Tone, line, shown
+from app.output import Json, Output, Piece, Report, Table, Text, Tone, line, shown
 
 SHARED = {"cpu": "250m"}
 ITEMS: list[Json] = [

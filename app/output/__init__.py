@@ -1,1 +1,0 @@
-"""What is shown to people and to programs that read over their shoulders."""
