@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ import orjson
 
 from app.model.errors import ClusterError
 from app.ports import PODS, VPAS, WORKLOADS, Cluster, Json
+from app.settings.run import Ports
 
 _MOST_TRIED: Final = 50  # VPAs
 _CONTENT: Final = "Content-Type: application/json\n"
@@ -29,20 +29,10 @@ else:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ServedPorts:
-    """Where the three answer."""
-
-    host: str
-    webhook: int
-    recommender: int
-    updater: int
-
-
 class CurlCommands:
     """Writes the files into a folder, and says what to paste."""
 
-    def __init__(self, folder: Path, ports: ServedPorts) -> None:
+    def __init__(self, folder: Path, ports: Ports) -> None:
         self._folder = folder
         self._ports = ports
 
@@ -64,7 +54,7 @@ class CurlCommands:
         """
         ports, folder = self._ports, self._folder
         post = f"curl -s --cacert {_quoted(folder / 'ca.pem')} -H @{_quoted(folder / 'json')}"
-        webhook = f"https://{ports.host}:{ports.webhook}"
+        webhook = f"https://{ports.host}:{ports.port}"
         show = f"python3 {_quoted(folder / 'show.py')}"
         found: list[str] = []
         subject = _subject(cluster, namespace)

@@ -22,7 +22,7 @@ from typing import Final, TextIO
 from app.settings.run import Ports, RunSettings, Timing
 from app.web.server import bound
 from app.wiring.activity import ActivityFeed
-from app.wiring.curl_commands import CurlCommands, ServedPorts
+from app.wiring.curl_commands import CurlCommands
 from app.wiring.embedded_webhook import Listeners
 from app.wiring.lifecycle import stopped_from_terminal
 from app.wiring.modes import DryRunMode, InMemoryMode, RunMode
@@ -47,7 +47,7 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     stopping = threading.Event()
     with TemporaryDirectory(prefix="pl-") as name, stopped_from_terminal(stopping):
         mode = _run_mode(settings, Path(name))
-        commands = CurlCommands(Path(name), _ports(settings.serving))
+        commands = CurlCommands(Path(name), settings.serving)
         display = _display(settings, stream, environment)
         with _errors_shown(mode.feed), _running(mode):
             lines = _opened(mode, commands, settings, stopping)
@@ -196,7 +196,3 @@ def _listeners(serving: Ports) -> Listeners:
         bound(serving.host, serving.port, "--port"),
         bound(serving.host, serving.admission, "--admission-port"),
     )
-
-
-def _ports(serving: Ports) -> ServedPorts:
-    return ServedPorts(serving.host, serving.port, serving.recommender, serving.updater)

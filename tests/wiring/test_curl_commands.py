@@ -13,10 +13,11 @@ from app.model.pods import read_pod
 from app.model.review import read_review
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.wiring.curl_commands import CurlCommands, ServedPorts
+from app.settings.run import Ports
+from app.wiring.curl_commands import CurlCommands
 from tests.flows.whole import Json, vpa, workload
 
-DOORS = ServedPorts("localhost", 8000, 8942, 8943)
+PORTS = Ports("localhost", 8000, 8944, 8942, 8943)
 CRON_JOB = vpa("nightly", target="CronJob/nightly")
 ABSENT = vpa("absent", target="Deployment/absent")
 CUSTOM = vpa("custom", target="Gadget/custom")
@@ -27,7 +28,7 @@ def lines(folder: Path, *items: Json) -> list[str]:
     sandbox = Sandbox(SteppedClock())
     sandbox.apply(*crd.documents(), *items)
     sandbox.advance(10)
-    commands = CurlCommands(folder, DOORS)
+    commands = CurlCommands(folder, PORTS)
     commands.prepare("the CA")
     return commands.lines(sandbox.cluster)
 
