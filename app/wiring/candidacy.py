@@ -14,7 +14,7 @@ from app.wiring.place import Connection
 from app.workers.election import Election, ElectionRules
 
 
-def election(told: settings.Election, cluster: Connection, clock: Clock) -> Election:
+def election(told: settings.LeaderElection, cluster: Connection, clock: Clock) -> Election:
     """Return how this process stands for the Lease that the flags name."""
     rules = ElectionRules(
         told.resource_namespace,

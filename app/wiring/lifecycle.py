@@ -1,12 +1,7 @@
-"""The life of a process: what it begins with, and the signals that end it.
-
-Strategy: nearly all that is read stays, and nearly all that goes is in no circle; so circles are
-looked for seldom, because each look goes through much that stays.
-"""
+"""The life of a process: what it begins with, and the signals that end it."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 from collections.abc import Callable, Iterator
@@ -16,12 +11,11 @@ from typing import Final
 
 from app.adapters.allocator import give_back
 from app.adapters.logs import start_logging
+from app.wiring.memory import collect_seldom
 from app.wiring.place import Running
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _TERMINAL_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)  # the last when its window is closed
-_NEW_OBJECTS: Final = 50_000  # the usage of some 6,000 pods is so many, for a moment
-_LOOKS: Final = 10  # at what is new until one goes further, and further again
 
 
 def run_until_signal(process: Callable[[], Running], verbosity: int, log: logging.Logger) -> int:
@@ -36,11 +30,6 @@ def run_until_signal(process: Callable[[], Running], verbosity: int, log: loggin
     log.info("stopping")
     running.stop()
     return 0
-
-
-def collect_seldom() -> None:
-    """Let garbage collection cost little."""
-    gc.set_threshold(_NEW_OBJECTS, _LOOKS, _LOOKS)
 
 
 def stop_events() -> tuple[Event, Event]:

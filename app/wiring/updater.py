@@ -24,7 +24,6 @@ from app.web.decisions import add_decisions
 from app.web.probes import probes
 from app.web.server import Server, bound
 from app.wiring.candidacy import election
-from app.wiring.companion import election, run_until_signal
 from app.wiring.lifecycle import run_until_signal
 from app.wiring.place import LiveRuntime, Runtime
 from app.wiring.updater_knowledge import UpdaterKnowledge
