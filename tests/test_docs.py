@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +19,6 @@ from app.cli import VERBS
 from app.core.admission import mutate
 from app.core.admission.validate import VpaReason
 from app.core.matching import MatchReason
-from app.core.recommendation.rules import Departures
 from app.core.updating.decisions import Reason
 from app.settings.command_line import schema
 from app.settings.pages import PURPOSES
@@ -138,12 +136,6 @@ def test_reasons_are_explained(reason: str) -> None:
 def test_reasons_of_the_updater_are_explained(reason: str) -> None:
     """Every reason of a decision has a row, with what to do."""
     assert re.search(rf"^\| `{reason}` \| [^|]+ \| [^|]+ \|$", text(UPDATING), re.MULTILINE)
-
-
-@pytest.mark.parametrize("switch", [field.name for field in fields(Departures)])
-def test_switches_are_listed(switch: str) -> None:
-    """Every switch back to upstream stands beside the difference that it ends."""
-    assert f"`{switch}`" in text(DIFFERENCES)
 
 
 def test_versions_agree() -> None:

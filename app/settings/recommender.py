@@ -24,7 +24,7 @@ from app.settings.flags import (
     optional,
     whole,
 )
-from app.settings.parity import EXTRAS, RECOMMENDER_PARITY, Parity
+from app.settings.likeness import Likeness
 from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
 from app.settings.shared import (
     NO_EFFECT,
@@ -229,26 +229,6 @@ class PostProcessing:
             "",
             "most memory of any container",
         ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """Likeness to upstream."""
-
-    parity: Annotated[
-        Parity,
-        Flag(
-            "parity",
-            RECOMMENDER_PARITY,
-            "",
-            "do as upstream does: upstream for everything, or names of single differences; "
-            "may be repeated",
-        ),
-    ]
-    extras: Annotated[
-        tuple[str, ...],
-        Flag("extras", EXTRAS, "", "do also what is off unless named here; may be repeated"),
     ]
 
 

@@ -18,12 +18,12 @@ from app.settings.flags import (
     FlagKind,
     optional,
 )
+from app.settings.likeness import Likeness
 from app.settings.recommender import (
     Aggregation,
     Estimation,
     Format,
     History,
-    Likeness,
     Loop,
     PostProcessing,
     RecommenderElection,

@@ -19,10 +19,10 @@ import numpy as np
 import orjson
 
 from app.core.recommendation.decay import Times
-from app.core.recommendation.estimators import MOST
 from app.core.recommendation.moments import DAY, moment, nanoseconds, span
 from app.core.recommendation.observations import ABSENT, REFUSED, UsageBatch
 from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.usage import UsageLimits
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import Object, optional_object, text_at, time_at, wrong_type
@@ -106,9 +106,9 @@ class History:
         return (min(ends), max(ends)) if ends else None
 
 
-def read_history(lines: Iterable[bytes], shown: str, *, is_strict: bool = False) -> History:
-    """Read events; `shown` names the file in sentences. Strictly read, no amount is too much."""
-    reader = _Reader(shown, most=_GREATEST if is_strict else MOST)
+def read_history(lines: Iterable[bytes], shown: str, limits: UsageLimits | None = None) -> History:
+    """Read events; `shown` names the file in sentences."""
+    reader = _Reader(shown, most=(limits or UsageLimits()).most)
     try:
         for line in lines:
             reader.number += 1
@@ -122,7 +122,7 @@ def read_history(lines: Iterable[bytes], shown: str, *, is_strict: bool = False)
 @dataclass(slots=True)
 class _Reader:
     shown: str
-    most: int  # greater amounts cannot be
+    most: float  # greater amounts cannot be
     number: int = 0  # of the line at hand
     names: dict[Name, int] = field(default_factory=dict)
     table: array[int] = field(default_factory=lambda: array("q"))  # six numbers a sample

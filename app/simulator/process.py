@@ -15,7 +15,6 @@ from typing import Final
 
 from app.core.matching import MatchReason, Unknown, topmost
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint, to_json
-from app.core.recommendation.models import model_for
 from app.core.recommendation.observations import (
     NO_OWNER,
     ObservedVpa,
@@ -23,11 +22,10 @@ from app.core.recommendation.observations import (
     VpaKey,
     handles,
 )
-from app.core.recommendation.oom import OomRecord, evicted
+from app.core.recommendation.oom import OomRecord
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upkeep import orphans
-from app.core.targets import resolve_target
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
@@ -37,6 +35,7 @@ from app.model.vpa import Vpa
 from app.model.workloads import Workload
 from app.simulator.changes import Change, Subject
 from app.simulator.cluster import Cluster, Key
+from app.workers.variants import OURS, Variant
 
 _NO_LIMIT: Final = 10**9  # of checkpoints in one tick; nothing here takes time
 
@@ -46,15 +45,11 @@ class Terms:
     """How a process works."""
 
     rules: RecommenderRules
+    variant: Variant = OURS
     namespace: str = ""  # the only one to look at; empty for all
     ignored_namespaces: frozenset[str] = frozenset()
     keeps_checkpoints: bool = True
     orphans_interval: timedelta = timedelta(minutes=10)
-
-    @property
-    def is_upstream(self) -> bool:
-        """Whether everything is done as upstream does it."""
-        return not self.rules.departures.rows_per_vpa
 
     def sees(self, namespace: str) -> bool:
         """Whether a namespace is looked at."""
@@ -73,7 +68,7 @@ class Process:
     """A model, and what it was told."""
 
     def __init__(self, cluster: Cluster, terms: Terms, now: datetime) -> None:
-        self.model = model_for(terms.rules)
+        self.model = terms.variant.model(terms.rules)
         self.problems: list[str] = []  # sentences about checkpoints that cannot be used
         self._cluster = cluster
         self._terms = terms
@@ -117,8 +112,8 @@ class Process:
     def tick(self, usage: UsageBatch, now: datetime, *, is_watched: bool = True) -> None:
         """Go through one loop.
 
-        Upstream writes every checkpoint in every loop. Unless anybody watches, what the next
-        loop overwrites need not be written at all.
+        Without a budget every checkpoint is written in every loop. Unless anybody watches, what
+        the next loop overwrites need not be written at all.
         """
         self._advance(now)
         self._settle()
@@ -126,16 +121,16 @@ class Process:
             self.model.usage(usage, now)
         self._publish(self.model.tick(now))
         if self._terms.keeps_checkpoints:
-            if is_watched or not self._terms.is_upstream:
+            if is_watched or self._terms.variant.checkpoints.is_budgeted:
                 self._store(self.model.checkpoints(now, _NO_LIMIT))
             self._cluster.drop_checkpoints(self.model.abandoned())
             self._drop_orphans(now)
 
     def end(self, now: datetime) -> None:
-        """End, as when asked to; upstream just stops."""
+        """End, as when asked to."""
         self._advance(now)
         self._settle()
-        if self._terms.keeps_checkpoints and not self._terms.is_upstream:
+        if self._terms.keeps_checkpoints and self._terms.variant.checkpoints.is_flushed:
             self._store(self.model.checkpoints(now, None))
 
     # --- inside
@@ -205,8 +200,7 @@ class Process:
     def _resolved(self, vpa: Vpa) -> ObservedVpa:
         view = self._cluster.view(vpa.namespace)
         known = self._looked_up.setdefault(vpa.namespace, {})
-        by_kind = self._terms.is_upstream
-        while isinstance(found := resolve_target(vpa, view, known, by_kind=by_kind), Unknown):
+        while isinstance(found := self._terms.variant.resolve(vpa, view, known), Unknown):
             known[found.lookup.key] = self._cluster.find(found.lookup)
         return ObservedVpa(vpa, found.selector, found.problem)
 
@@ -223,8 +217,7 @@ class Process:
         return None if found.reason is MatchReason.OWNER_UNKNOWN else NO_OWNER
 
     def _blamed(self, event: Object) -> list[OomRecord]:
-        shares = self._terms.rules.departures.share_starved_resource
-        return evicted(event, share_resource=shares)
+        return self._terms.variant.evicted(event)
 
     def _publish(self, publications: Iterable[Publication]) -> None:
         """Write statuses, and see them as they then stand."""
@@ -240,8 +233,9 @@ class Process:
             self._tell(replace(self._told[key], vpa=vpa))
 
     def _store(self, checkpoints: Iterable[Checkpoint]) -> None:
+        by_name = not self._terms.variant.checkpoints.is_budgeted
         for one in checkpoints:
-            if not self._cluster.store(one, by_name=self._terms.is_upstream):
+            if not self._cluster.store(one, by_name=by_name):
                 self.model.not_stored(one)
 
     def _drop_orphans(self, now: datetime) -> None:

@@ -38,7 +38,7 @@ from app.wiring.recommendation_api import (
     Previewer,
     recommendation_api,
 )
-from app.wiring.recommender_rules import recommender_rules
+from app.wiring.recommender_rules import recommender_rules, variant_of
 from app.wiring.recommender_sources import external_usage, has_past, past_reading
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 from app.workers.election import Campaign, Unopposed
@@ -83,8 +83,7 @@ class Process:
         metrics = RecommenderMetrics(registry)
         self._showing = Showing(metrics, QualityMetrics(registry), self._snapshot)
         self._rules = round_rules(settings)
-        departures = self._rules.model.departures
-        self._clock, self._past = clock, past_reading(settings, departures, place, metrics)
+        self._clock, self._past = clock, past_reading(settings, place, metrics)
         self._around = Surroundings(
             written,
             self._snapshot,
@@ -93,7 +92,7 @@ class Process:
             metrics,
             self._showing.show,
             self._past.memory if self._past is not None else None,
-            external_usage(settings, departures, clock, written),
+            external_usage(settings, clock, written),
         )
         told = settings.election
         self._election = election(told, leased, clock)
@@ -208,6 +207,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
         model=replace(
             recommender_rules(settings), gathers_quality=True, expects_past=has_past(settings)
         ),
+        variant=variant_of(settings.likeness),
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.core.recommendation.rules import (
-    UPSTREAM,
     AggregationRules,
     CapRules,
     EstimatorRules,
+    Extras,
     FormatRules,
     PublishRules,
     RecommenderRules,
     ResourceRules,
-    as_upstream,
 )
 from app.model.gates import Gate
+from app.settings.likeness import Likeness, ParityWith
 from app.settings.recommender import (
     Aggregation,
     Estimation,
     Format,
-    Likeness,
     Loop,
     PostProcessing,
 )
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS, Variant
 
 
 class Tuned(Protocol):
@@ -64,6 +64,7 @@ class Tuned(Protocol):
 def recommender_rules(settings: Tuned) -> RecommenderRules:
     """Return the rules of the recommender's core."""
     loop, caps = settings.loop, settings.post_processing
+    extras: dict[str, Any] = dict.fromkeys(settings.likeness.extras, True)
     rules = RecommenderRules(
         name=loop.name,
         estimator=_estimator(settings.estimation),
@@ -82,13 +83,14 @@ def recommender_rules(settings: Tuned) -> RecommenderRules:
         memory_saver=loop.memory_saver,
         per_vpa_config=Gate.PER_VPA_CONFIG in loop.gates,
         cpu_startup_boost=Gate.CPU_STARTUP_BOOST in loop.gates,
+        extras=Extras(**extras),
     )
-    parity = settings.likeness.parity
-    if parity.is_whole:
-        return as_upstream(rules)
-    changed = {switch: getattr(UPSTREAM, switch) for switch in parity.switches}
-    changed |= dict.fromkeys(settings.likeness.extras, True)
-    return replace(rules, departures=replace(rules.departures, **changed))
+    return variant_of(settings.likeness).tuned(rules)
+
+
+def variant_of(likeness: Likeness) -> Variant:
+    """Return the way to recommend that flags ask for."""
+    return UPSTREAM if likeness.parity is ParityWith.UPSTREAM else OURS
 
 
 def _estimator(told: Estimation) -> EstimatorRules:

@@ -7,14 +7,14 @@ from typing import Final
 
 from app.core.recommendation.external import ExternalRules
 from app.core.recommendation.promql import PastRules, Span
-from app.core.recommendation.rules import Departures
 from app.model.errors import BadSetting
 from app.ports import Clock, Cluster
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.place import Runtime
-from app.workers.external_usage import ExternalUsage
+from app.wiring.recommender_rules import variant_of
 from app.workers.remembering import Remembering
+from app.workers.variants import UsagePages
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +28,16 @@ class PastReading:
     def __init__(
         self,
         settings: RecommenderSettings,
-        departures: Departures,
         place: Runtime,
         metrics: RecommenderMetrics,
     ) -> None:
         from app.wiring.past_server import past_server  # large, and few need it
 
         server = past_server(settings, metrics)
-        rules, namespace = past_rules(settings, departures), settings.scope.namespace
-        self.memory = Remembering(server, rules, place.clock, namespace)
+        reading = variant_of(settings.likeness).history
+        self.memory = Remembering(
+            server, past_rules(settings), place.clock, settings.scope.namespace, reading
+        )
         # Nobody else may close what the task is just using.
         self._task = place.loop("history", self.memory.tick, at_end=lambda _now: server.close())
 
@@ -52,14 +53,13 @@ class PastReading:
 
 def past_reading(
     settings: RecommenderSettings,
-    departures: Departures,
     place: Runtime,
     metrics: RecommenderMetrics,
 ) -> PastReading | None:
     """Return the past if Prometheus is to tell of it, None if checkpoints are."""
     if not has_past(settings):
         return None
-    return PastReading(settings, departures, place, metrics)
+    return PastReading(settings, place, metrics)
 
 
 def has_past(settings: RecommenderSettings) -> bool:
@@ -68,26 +68,25 @@ def has_past(settings: RecommenderSettings) -> bool:
 
 
 def external_usage(
-    settings: RecommenderSettings, departures: Departures, clock: Clock, cluster: Cluster
-) -> ExternalUsage | None:
+    settings: RecommenderSettings, clock: Clock, cluster: Cluster
+) -> UsagePages | None:
     """Return usage from external metrics if that is asked for."""
     told = settings.external_metrics
     if not told.is_on:
         return None
     rules = ExternalRules(
-        told.cpu_metric,
-        told.memory_metric,
-        settings.prometheus.container_name_label,
-        is_strict=not departures.rows_per_vpa,
+        told.cpu_metric, told.memory_metric, settings.prometheus.container_name_label
     )
     if not rules.metrics:
         log.warning("no external metric is named, so no usage will be read")
     loop = settings.loop
     seconds = loop.interval.total_seconds()
-    return ExternalUsage(cluster, rules, clock, threads=loop.update_workers, seconds=seconds)
+    return variant_of(settings.likeness).external_usage(
+        cluster, rules, clock, threads=loop.update_workers, seconds=seconds
+    )
 
 
-def past_rules(settings: RecommenderSettings, departures: Departures) -> PastRules:
+def past_rules(settings: RecommenderSettings) -> PastRules:
     """Return where the past is to be found.
 
     Raises:
@@ -113,6 +112,4 @@ def past_rules(settings: RecommenderSettings, departures: Departures) -> PastRul
         container_pod_name_label=told.container_pod_name_label,
         container_name_label=told.container_name_label,
         sampling=settings.loop.interval,
-        extends_labels_query=departures.extend_label_query,
-        is_strict=not departures.rows_per_vpa,
     )

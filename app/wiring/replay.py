@@ -31,7 +31,7 @@ from app.simulator.history import History, read_history
 from app.simulator.process import Terms
 from app.simulator.replay import Look, Replay, Schedule
 from app.simulator.report import CSV_HEADER, Bar, csv_lines, json_lines
-from app.wiring.recommender_rules import recommender_rules
+from app.wiring.recommender_rules import recommender_rules, variant_of
 
 _PROMETHEUS: Final = "prometheus"
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
@@ -135,9 +135,8 @@ def _history(path: Path | None, terms: Terms, bar: Bar) -> History:
     if path is None:
         raise BadSetting("no events given: name a file with --events, or - to read them")
     shown = _shown(path)
-    is_strict = not terms.rules.departures.rows_per_vpa
     read = lines(str(path), partial(bar.show, "reading"))
-    history = read_history(read, shown, is_strict=is_strict)
+    history = read_history(read, shown, terms.variant.usage)
     bar.clear()
     _tell(history.problems)
     if history.problems and history.skipped == history.lines:
@@ -182,6 +181,7 @@ def _terms(settings: ReplaySettings) -> Terms:
     scope, history = settings.scope, settings.history
     return Terms(
         rules=recommender_rules(settings),
+        variant=variant_of(settings.likeness),
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),
         keeps_checkpoints=history.storage != _PROMETHEUS,

@@ -1,7 +1,7 @@
 """Reads usage from external metrics, a question for each pod and resource.
 
 Strategy: several questions side by side, none begun after its deadline. Whatever is answered
-counts; what is not is told of in one sentence. Upstream throws everything away then.
+counts; what is not is told of in one sentence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.core.recommendation.external import (
     ExternalRules,
     external_items,
     external_questions,
-    strict_items,
+    unfinished,
 )
 from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.observations import ObservedVpa
@@ -55,13 +55,10 @@ class ExternalUsage:
         """
 
         def pods_of(namespace: str) -> Collection[Pod]:
-            return snapshot.of(namespace).pods.values()
+            return unfinished(snapshot.of(namespace).pods.values())
 
         mishaps = mishaps or Mishaps()
         questions = external_questions(vpas, pods_of, self._rules, mishaps)
-        if self._rules.is_strict:
-            yield strict_items([(one, self._answer(one)) for one in questions], self._rules)
-            return
         items: list[Object] = []
         errors: list[PlumblineError] = []
         for found in self._found(questions, may_ask, mishaps):
@@ -85,25 +82,32 @@ class ExternalUsage:
 
         def ask(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
             if self._clock.monotonic() >= until or not may_ask():
-                return Unavailable(f"{_path(question)}: the time for it was over")
+                return Unavailable(f"{path_of(question)}: the time for it was over")
             try:
-                return external_items(question, self._answer(question), self._rules)
+                return external_items(question, asked(self._cluster, question), self._rules)
             except ClusterError as error:
                 return error
             except BadObject as error:
-                return Unavailable(f"{_path(question)}: {error}")
+                return Unavailable(f"{path_of(question)}: {error}")
 
         def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            for answer in mishaps.each("external metric", [question], _path, ask):
+            for answer in mishaps.each("external metric", [question], path_of, ask):
                 return answer
-            return Unavailable(f"{_path(question)}: it failed unexpectedly")
+            return Unavailable(f"{path_of(question)}: it failed unexpectedly")
 
         with ThreadPoolExecutor(self._threads, "usage") as pool:
             yield from pool.map(attempt, questions)
 
-    def _answer(self, question: ExternalQuestion) -> Json:
-        return self._cluster.request("GET", _path(question), {"labelSelector": question.selector})
+
+def asked(cluster: Cluster, question: ExternalQuestion) -> Json:
+    """Return the answer to a question.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    return cluster.request("GET", path_of(question), {"labelSelector": question.selector})
 
 
-def _path(question: ExternalQuestion) -> str:
+def path_of(question: ExternalQuestion) -> str:
+    """Return where a question is asked."""
     return f"{_ROOT}/{quote(question.namespace, safe='')}/{quote(question.metric, safe='')}"

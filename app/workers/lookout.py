@@ -17,7 +17,6 @@ from typing import Final
 from app.core.matching import MatchReason, Unknown, topmost
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import NO_OWNER, ObservedVpa, VpaKey, handles
-from app.core.targets import resolve_target
 from app.model.kinds import ObjectKey, OwnerReference
 from app.model.lookups import Absent, Found, Lookup
 from app.model.pods import Pod
@@ -25,9 +24,8 @@ from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Workload
 from app.ports import Clock, Owners
+from app.workers.variants import OURS, Variant
 
-_LOOKUP_SECONDS: Final = 5.0  # for all look-ups of one round together
-_PATIENT_SECONDS: Final = 60.0  # the same where checkpoints are read once, for VPAs known by then
 _LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
 
@@ -51,6 +49,7 @@ class Lookout:
         owners: Owners,
         clock: Clock,
         ignored_namespaces: frozenset[str] = frozenset(),
+        variant: Variant = OURS,
     ) -> None:
         self._model = model
         self._owners = owners
@@ -60,8 +59,8 @@ class Lookout:
         self._vpas: dict[VpaKey, ObservedVpa] = {}
         self._late: dict[VpaKey, float] = {}  # since when there was no time for them
         self._known: dict[str, dict[ObjectKey, Found]] = {}  # by namespace, for one round
-        late = model.rules.departures.read_checkpoints_late
-        self._seconds = _LOOKUP_SECONDS if late else _PATIENT_SECONDS
+        self._resolve = variant.resolve
+        self._seconds = variant.lookup_seconds
         self._until = 0.0
 
     @property
@@ -156,8 +155,7 @@ class Lookout:
 
     def _resolved(self, vpa: Vpa, view: NamespaceView) -> ObservedVpa:
         known = self._known.setdefault(vpa.namespace, {})
-        by_kind = not self._model.rules.departures.rows_per_vpa
-        while isinstance(found := resolve_target(vpa, view, known, by_kind=by_kind), Unknown):
+        while isinstance(found := self._resolve(vpa, view, known), Unknown):
             known[found.lookup.key] = self._find(found.lookup)
         return ObservedVpa(vpa, found.selector, found.problem)
 

@@ -18,9 +18,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
-from app.core.recommendation.models import RecommenderModel, model_for
+from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import VpaKey
-from app.core.recommendation.oom import evicted
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upkeep import orphans
@@ -29,13 +28,13 @@ from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
 from app.telemetry.recommender import RecommenderMetrics, Step
-from app.workers.external_usage import ExternalUsage
 from app.workers.leaving import leavable
 from app.workers.left_out import LeftOut
 from app.workers.lookout import Lookout
 from app.workers.missing import Missing, state_of
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources
+from app.workers.variants import OURS, UsagePages, Variant
 from app.workers.writing import Desk, Writing, WritingRules
 
 log = logging.getLogger(__name__)
@@ -52,6 +51,7 @@ class RoundRules:
     """How rounds go."""
 
     model: RecommenderRules
+    variant: Variant = OURS
     interval_seconds: float = 60.0
     namespace: str = ""
     ignored_namespaces: frozenset[str] = frozenset()
@@ -72,7 +72,7 @@ class Surroundings:
     metrics: RecommenderMetrics
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
     past: Remembering | None = None  # instead of checkpoints
-    external_usage: ExternalUsage | None = None  # instead of `metrics.k8s.io`
+    external_usage: UsagePages | None = None  # instead of `metrics.k8s.io`
 
 
 class Heard:
@@ -96,15 +96,17 @@ class Recommender:
         heard: Heard,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.model = model_for(rules.model)
+        self.model = rules.variant.model(rules.model)
         self._rules = rules
         self._around = around
         self._heard = heard
         self._may_write = may_write
-        clock, departures = around.clock, rules.model.departures
-        self._parity = not departures.rows_per_vpa
-        self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces)
-        self._sources = Sources(self.model, self._lookout, around.metrics, around.past)
+        clock = around.clock
+        self._variant = variant = rules.variant
+        self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces, variant)
+        self._sources = Sources(
+            self.model, self._lookout, around.metrics, around.past, variant.usage
+        )
         self._writing = Writing(
             Desk(
                 self.model,
@@ -114,13 +116,10 @@ class Recommender:
                 may_write,
                 self._urgent,
                 self._born,
+                variant.checkpoints.put,
             ),
             WritingRules(
-                rules.interval_seconds,
-                rules.checkpoint_seconds,
-                rules.threads,
-                rules.threads,
-                self._parity,
+                rules.interval_seconds, rules.checkpoint_seconds, rules.threads, rules.threads
             ),
         )
         self._missing = Missing(clock)
@@ -130,7 +129,7 @@ class Recommender:
         self._took: dict[Step, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
         self._due = self._sampled = clock.monotonic()
-        if not departures.first_tick_at_once:
+        if not variant.begins_at_once:
             self._due += rules.interval_seconds
         self._tidied = clock.monotonic()
         self.finished: float | None = None  # when a round last ended
@@ -138,8 +137,7 @@ class Recommender:
     def tick(self, now: datetime) -> float:
         """Do what is due; return the seconds until the next look."""
         clock, past = self._around.clock, self._around.past
-        if self._parity and past is not None and not past.is_settled():
-            # Upstream begins when it has read the past, or could not.
+        if past is not None and not (self._variant.begins_at_once or past.is_settled()):
             self._due = clock.monotonic() + self._rules.interval_seconds
             self.finished = clock.monotonic()
         elif clock.monotonic() >= self._due:
@@ -186,7 +184,8 @@ class Recommender:
 
     def flush(self, now: datetime, seconds: float, may_write: Callable[[], bool]) -> None:
         """Store all that changed, as long as there is time."""
-        if not (self._rules.keeps_checkpoints and self._is_restored) or self._parity:
+        keeps = self._rules.keeps_checkpoints and self._variant.checkpoints.is_flushed
+        if not (keeps and self._is_restored):
             return
         stored, due = self._writing.flush(self.model.checkpoints(now, None), seconds, may_write)
         log.info("history flushed", extra={"stored": stored, "not_stored": due - stored})
@@ -209,10 +208,9 @@ class Recommender:
     def _hear(self, now: datetime) -> None:
         pods = list(dict.fromkeys(_drained(self._heard.pods)))
         self._lookout.tell_some(self._around.snapshot(), pods, now)
-        shares = self._rules.model.departures.share_starved_resource
 
         def count(event: Object) -> None:
-            self.model.killed(evicted(event, share_resource=shares), now)
+            self.model.killed(self._variant.evicted(event), now)
 
         self.model.mishaps.each("event", _drained(self._heard.events), _shown, count)
 
@@ -280,12 +278,15 @@ class Recommender:
     # --- writing
 
     def _store(self, now: datetime) -> None:
-        """Write the most urgent checkpoints; upstream writes all of them, as time allows."""
+        """Write the most urgent checkpoints, or all of them as time allows."""
         if not self._is_restored:
+            return
+        if not self._variant.checkpoints.is_budgeted:
+            self._writing.store(self.model.checkpoints(now, None))
             return
         per_minute = max(_LEAST_PER_MINUTE, self.model.row_count // _ROW_MINUTES)
         budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        self._writing.store(self.model.checkpoints(now, None if self._parity else budget))
+        self._writing.store(self.model.checkpoints(now, budget))
 
     def _urgent(self) -> Sequence[Publication]:
         """Read usage that is due; return what kills heard of just now made worth a write."""
@@ -299,8 +300,10 @@ class Recommender:
     def _sample_meanwhile(self) -> None:
         """Read usage that is due, for whoever writes to a slow server shall not miss it."""
         clock = self._around.clock
+        if not self._variant.samples_meanwhile:
+            return
         is_due = clock.monotonic() - self._sampled >= self._rules.interval_seconds
-        if is_due and self._is_restored and not self._parity and self._may_write():
+        if is_due and self._is_restored and self._may_write():
             self._samples += self._sample(clock.now())
 
     def _drop_abandoned(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Lock
 from typing import Final
 
@@ -27,7 +27,6 @@ _FIRST_RETRY_SECONDS: Final = 5.0
 _LONGEST_RETRY_SECONDS: Final = 300.0
 _TOO_MUCH: Final = (413, 422, 504)  # status codes
 _TRIES_FOR_LABELS: Final = 3  # the rest is worth having without them
-_LIVE_AGE: Final = timedelta(minutes=2)  # of usage that is thought of as live
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,18 @@ class Remembering:
     """The past of all VPAs at the start of a term, and of those that come later."""
 
     def __init__(
-        self, prometheus: Prometheus, rules: PastRules, clock: Clock, namespace: str = ""
+        self,
+        prometheus: Prometheus,
+        rules: PastRules,
+        clock: Clock,
+        namespace: str = "",
+        reading: type[Reading] = Reading,
     ) -> None:
         self._prometheus = prometheus
         self._rules = rules
         self._clock = clock
         self._namespace = namespace
+        self._reading = reading
         self._lock = Lock()
         self._wishes: list[_Wish] = []
         self._found: list[Recalled] = []
@@ -70,7 +75,7 @@ class Remembering:
 
     def begin(self, now: datetime) -> None:
         """Forget what was wanted and found, and read the past of all VPAs for a new term."""
-        wish = _Wish(self._reading(now, self._namespace), self._namespace)
+        wish = _Wish(self._begun(now, self._namespace), self._namespace)
         with self._lock:
             self._wishes, self._found = [wish], []
             self._due, self._retry_seconds = 0.0, _FIRST_RETRY_SECONDS
@@ -84,7 +89,7 @@ class Remembering:
         """Read the past for some VPAs, unless it is to come anyway."""
         with self._lock:
             coming = [one.only for one in self._wishes] + [one.only for one in self._found]
-            if self._rules.is_strict or None in coming:
+            if not self._reading.is_repeated or None in coming:
                 return
             for key in vpas.difference(*filter(None, coming)):
                 self._wished(key[0], now).add(key)
@@ -131,12 +136,11 @@ class Remembering:
             if wish.namespace == namespace and wish.began is None and wish.only is not None:
                 return wish.only
         wanted = set[VpaKey]()
-        self._wishes.append(_Wish(self._reading(now, namespace), namespace, wanted))
+        self._wishes.append(_Wish(self._begun(now, namespace), namespace, wanted))
         return wanted
 
-    def _reading(self, now: datetime, namespace: str) -> Reading:
-        end = now if self._rules.is_strict else now - _LIVE_AGE
-        return Reading(self._rules, end, namespace)
+    def _begun(self, now: datetime, namespace: str) -> Reading:
+        return self._reading(self._rules, now - self._reading.live_age, namespace)
 
     def _put(self, wish: _Wish, question: Question) -> None:
         """Ask a question; if there is another way after a refusal, leave it to the next one."""
@@ -160,7 +164,7 @@ class Remembering:
         )
 
     def _failed(self, wish: _Wish, error: PlumblineError) -> None:
-        if self._rules.is_strict:
+        if not wish.reading.is_repeated:
             log.error("history not read", extra={"error": str(error)})
             self._settle(wish, None)
             return

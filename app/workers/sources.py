@@ -14,7 +14,7 @@ from typing import Final
 
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import VpaKey
-from app.core.recommendation.usage import read_metrics
+from app.core.recommendation.usage import UsageLimits, read_metrics
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
 from app.telemetry.recommender import RecommenderMetrics
@@ -35,13 +35,14 @@ class Sources:
         lookout: Lookout,
         metrics: RecommenderMetrics,
         past: Remembering | None,
+        limits: UsageLimits,
     ) -> None:
         self._model = model
         self._lookout = lookout
         self._metrics = metrics
         self._past = past
         self._missing: set[VpaKey] = set()  # what they used in the past is not known yet
-        self._is_strict = not model.rules.departures.rows_per_vpa
+        self._limits = limits
 
     def miss(self, vpas: Iterable[VpaKey]) -> None:
         """Note that some VPAs have come."""
@@ -67,7 +68,7 @@ class Sources:
         mishaps = self._model.mishaps
         try:
             for page in pages:
-                found = read_metrics({"items": page}, is_strict=self._is_strict, mishaps=mishaps)
+                found = read_metrics({"items": page}, self._limits, mishaps=mishaps)
                 self._model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems

@@ -15,20 +15,15 @@ from datetime import datetime
 from functools import partial
 from math import inf
 
-from app.core.recommendation.checkpoints import (
-    Checkpoint,
-    own_annotations,
-    patch_of,
-    to_json,
-)
+from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.publications import Publication, Why
 from app.core.recommendation.status import status_patch
-from app.model.errors import Conflict, Invalid, NotFound
-from app.model.fields import object_at
-from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, PatchKind
+from app.model.errors import NotFound
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster
 from app.telemetry.recommender import RecommenderMetrics, Written
+from app.workers.checkpoint_writes import put_checkpoint
 from app.workers.pen import Fate, Pen, Write
 
 CheckpointName = tuple[str, str, str]  # namespace, name, and uid if it is known
@@ -42,7 +37,6 @@ class WritingRules:
     checkpoint_seconds: float
     least_vpas: int  # whose checkpoints are written however long it takes
     threads: int = 10
-    parity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +50,7 @@ class Desk:
     may_write: Callable[[], bool]
     urgent: Callable[[], Sequence[Publication]]  # what must not wait
     created: Callable[[VpaKey], datetime | None]  # when a VPA was
+    put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
 
 
 class Writing:
@@ -151,44 +146,12 @@ class Writing:
 
     def _checkpoint(self, one: Checkpoint, until: float) -> Write:
         target = (CHECKPOINTS.kind, one.namespace, one.name)
-        return Write(target, partial(self._put, one), partial(self._stored, one), until)
+        put = partial(self._desk.put, self._desk.cluster, one)
+        return Write(target, put, partial(self._stored, one), until)
 
     def _patch(self, one: Publication) -> None:
         body = status_patch(one.status)
         self._desk.cluster.patch(VPAS, one.namespace, one.name, body, subresource="status")
-
-    def _put(self, one: Checkpoint) -> None:
-        item, parity = to_json(one), self._rules.parity
-        place = (CHECKPOINTS, one.namespace, one.name)
-        body = patch_of(item, parity=parity)
-        try:
-            self._desk.cluster.patch(*place, body)
-        except NotFound:
-            self._desk.cluster.create(CHECKPOINTS, one.namespace, item)
-        except Invalid:
-            if parity or not self._annotated(one, item):
-                raise
-            self._desk.cluster.patch(*place, body)
-
-    def _annotated(self, one: Checkpoint, item: Json) -> bool:
-        """Annotate a checkpoint that has no annotations at all, and return whether it was one.
-
-        Raises:
-            Conflict: it belongs to another container.
-        """
-        cluster, place = self._desk.cluster, (CHECKPOINTS, one.namespace)
-        field = f"metadata.name={one.name}"
-        for stored in cluster.list(*place, field_selector=field).items:
-            metadata = object_at(stored, "metadata", "")
-            if stored.get("spec") != item["spec"]:
-                whose = f"container {one.container} of VPA {one.vpa}"
-                name = f"checkpoint {one.namespace}/{one.name}"
-                raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
-            if not metadata.get("annotations"):
-                ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
-                cluster.patch(*place, one.name, {"metadata": ours}, kind=PatchKind.MERGE)
-                return True
-        return False
 
     def _delete(self, one: CheckpointName) -> None:
         namespace, name, uid = one

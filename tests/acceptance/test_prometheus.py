@@ -22,6 +22,7 @@ from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.past import PastUsage
 from app.core.recommendation.promql import PastRules, Span
 from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.upstream.reading_once import ReadingOnce
 from app.model.errors import Invalid, Unavailable
 from app.wiring.clock import SystemClock
 from app.workers.remembering import Remembering
@@ -220,8 +221,8 @@ def test_recommendation(server: PrometheusServer) -> None:
 def test_as_upstream(server: PrometheusServer) -> None:
     """Strictly read, the series that lacks a label spoils everything, as would a bare selector."""
     for metric in ("kube_pod_labels[2d]", "kube_pod_labels"):
-        rules = replace(RULES, is_strict=True, extends_labels_query=False, pod_labels_metric=metric)
-        memory = Remembering(server, rules, SystemClock())
+        rules = replace(RULES, pod_labels_metric=metric)
+        memory = Remembering(server, rules, SystemClock(), reading=ReadingOnce)
         memory.begin(NOW)
         memory.tick(NOW)
         assert memory.taken() == []

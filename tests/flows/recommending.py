@@ -77,10 +77,14 @@ class Replica:
         self._news: list[Replacement | None] = []
         self._heard.events.extend(sandbox.events(reason="Evicted"))
         sandbox.store.listen(self._note)
-        departures = self.rules.model.departures
         self.past: Remembering | None = None
         if prometheus is not None:
-            self.past = Remembering(prometheus, past_rules(settings, departures), self.clock)
+            self.past = Remembering(
+                prometheus,
+                past_rules(settings),
+                self.clock,
+                reading=self.rules.variant.history,
+            )
         self._around = Surroundings(
             self._cluster,
             lambda: self._shown,
@@ -88,7 +92,7 @@ class Replica:
             self.clock,
             RecommenderMetrics(self.registry),
             past=self.past,
-            external_usage=external_usage(settings, departures, self.clock, self._cluster),
+            external_usage=external_usage(settings, self.clock, self._cluster),
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)
         self._campaign = Campaign(self.election, lambda: None, lambda: None)

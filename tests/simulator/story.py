@@ -17,13 +17,15 @@ import orjson
 from app.adapters.files import Document
 from app.adapters.recorded import RecordedCluster
 from app.core.recommendation.moments import nanoseconds
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.simulator.changes import read_change
 from app.simulator.cluster import Cluster
 from app.simulator.history import History, read_history
 from app.simulator.process import Terms
 from app.simulator.replay import Replay, Schedule
 from app.simulator.report import json_lines
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
 from tests import make
 
 Json = dict[str, Any]
@@ -210,7 +212,7 @@ class Story:
         keeps_checkpoints: bool = True,
     ) -> Shown:
         """Play to the last look and return what is printed."""
-        rules = rules or RecommenderRules()
+        rules, variant = rules or RecommenderRules(), UPSTREAM if upstream else OURS
         schedule = Schedule(
             start=_at(start),
             interval=int(interval * MINUTE_NS),
@@ -218,7 +220,8 @@ class Story:
             looks=[_at(look) for look in looks],
         )
         terms = Terms(
-            as_upstream(rules) if upstream else rules,
+            variant.tuned(rules),
+            variant,
             namespace,
             frozenset(ignored),
             keeps_checkpoints,

@@ -15,13 +15,15 @@ from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.observations import ABSENT, REFUSED
 from app.core.recommendation.oom import OomRecord
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import BadObject
 from app.simulator.changes import Change, Subject
 from app.simulator.history import Restart, read_history
 from app.simulator.process import Terms
 from app.simulator.replay import Replay, Schedule
 from app.simulator.report import json_lines
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
 from tests import make
 from tests.junk import objects_like
 from tests.simulator.story import (
@@ -186,7 +188,7 @@ def test_amounts_that_cannot_be(cpu: object, problem: str, strict: int) -> None:
     assert found.problems == [f"x:1: cpu: {problem}, so it is left out"]
     assert found.skipped == 0
     assert (found.usage.cpu.tolist(), found.usage.memory.tolist()) == ([REFUSED], [2**20])
-    assert read_history([told], "x", is_strict=True).usage.cpu.tolist() == [strict]
+    assert read_history([told], "x", UPSTREAM.usage).usage.cpu.tolist() == [strict]
 
 
 def test_a_broken_status_costs_itself_alone() -> None:
@@ -309,7 +311,8 @@ def test_whatever_stands_in_a_file_is_played(events: list[Json], upstream: bool)
     found = read_history(lines, "x")
     assert len(found.problems) >= found.skipped
     schedule = Schedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
-    rules = as_upstream(RecommenderRules()) if upstream else RecommenderRules()
-    replay = Replay(found, cluster_of(()), Terms(rules), schedule)
+    variant = UPSTREAM if upstream else OURS
+    terms = Terms(variant.tuned(RecommenderRules()), variant)
+    replay = Replay(found, cluster_of(()), terms, schedule)
     for look in replay.play():
         assert list(json_lines(look, checkpoints=True))

@@ -10,8 +10,10 @@ import pytest
 from app.core.recommendation import checkpoints
 from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.core.recommendation.observations import UsageBatch
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.simulator.process import Process, Terms
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
 from tests import make
 from tests.simulator.story import (
     DAY,
@@ -443,8 +445,9 @@ def test_orphans(
     ]
     alien = make.vpa_json("alien", spec={"recommenders": [{"name": "perf"}]})
     cluster = cluster_of([*WEB, alien, *map(to_json, stored)])
-    rules = as_upstream(RecommenderRules()) if upstream else RecommenderRules()
-    process = Process(cluster, Terms(rules, namespace, frozenset(ignored)), START)
+    variant = UPSTREAM if upstream else OURS
+    rules = variant.tuned(RecommenderRules())
+    process = Process(cluster, Terms(rules, variant, namespace, frozenset(ignored)), START)
     for minute in range(1, minutes + 1):
         process.tick(UsageBatch.of([]), START + timedelta(minutes=minute))
     assert [name for _, name in cluster.checkpoints] == kept.split()

@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from app.adapters.kube import connect
+from app.core.recommendation.rules import Extras
+from app.core.recommendation.upstream.tuning import as_upstream
 from app.manifests import crd
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Resource
@@ -20,6 +22,8 @@ from app.wiring.place import Connection, LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.stage import Reached, Stage
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import kubeconfig, write
 from tests.flows.test_admission_process import free_port
@@ -38,14 +42,15 @@ def test_rounds_are_as_the_flags_say() -> None:
     )
 
     assert (rules.interval_seconds, rules.namespace) == (30.0, "a")
-    assert not rules.model.departures.rows_per_vpa
+    assert rules.variant is UPSTREAM
+    assert rules.model == as_upstream(rules.model)
 
 
 def test_extras() -> None:
     """What is off is on when it is named, and only that can be named."""
-    departures = round_rules(settings("--extras=interpolate,seed-selectors")).model.departures
-    assert (departures.interpolate, departures.seed_selectors) == (True, True)
-    assert not departures.native_sidecars
+    rules = round_rules(settings("--extras=interpolate,seed-selectors"))
+    assert rules.variant is OURS
+    assert rules.model.extras == Extras(interpolate=True, seed_selectors=True)
 
     with pytest.raises(BadSetting, match='no difference is called "spec_selector"'):
         settings("--extras=spec_selector")

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.core.recommendation.promql import PastRules, Span
-from app.core.recommendation.rules import UPSTREAM, Departures
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.settings.command_line import parse
@@ -30,8 +29,6 @@ from tests.prometheus_server import Reply, prometheus
 from tests.stepped_clock import SteppedClock
 from tests.waiting import eventually
 
-OURS = Departures()
-
 
 def settings(*flags: str) -> RecommenderSettings:
     """Read flags."""
@@ -39,10 +36,8 @@ def settings(*flags: str) -> RecommenderSettings:
 
 
 def test_the_past_without_flags() -> None:
-    """Defaults are upstream's; what is ours are its departures."""
-    assert past_rules(settings(), OURS) == PastRules()
-    strict = past_rules(settings(), UPSTREAM)
-    assert (strict.is_strict, strict.extends_labels_query) == (True, False)
+    """Defaults are upstream's."""
+    assert past_rules(settings()) == PastRules()
 
 
 def test_the_past_with_flags() -> None:
@@ -63,7 +58,6 @@ def test_the_past_with_flags() -> None:
             "--container-pod-name-label=d",
             "--container-name-label=e",
         ),
-        OURS,
     )
     assert found == PastRules(
         cadvisor_job="kubelet",
@@ -86,7 +80,7 @@ def test_too_many_points() -> None:
     """A past that is too fine for anybody is refused, with both flags."""
     told = settings("--history-length=1y", "--history-resolution=1s")
     with pytest.raises(BadSetting, match=r"--history-length=1y .* --history-resolution=1s"):
-        past_rules(told, OURS)
+        past_rules(told)
 
 
 def test_storage() -> None:
@@ -94,7 +88,7 @@ def test_storage() -> None:
     metrics = RecommenderMetrics(CollectorRegistry())
     for storage, keeps in (("", True), ("checkpoint", True), ("prometheus", False)):
         told = settings(f"--storage={storage}")
-        found = past_reading(told, OURS, LiveRuntime(), metrics)
+        found = past_reading(told, LiveRuntime(), metrics)
         assert round_rules(told).keeps_checkpoints is (found is None) is keeps
 
 
@@ -115,7 +109,7 @@ def test_reading_in_the_background() -> None:
             "--vpa-object-namespace=shop",
             "--history-length=12h",
         )
-        reading = past_reading(told, OURS, place := LiveRuntime(), RecommenderMetrics(registry))
+        reading = past_reading(told, place := LiveRuntime(), RecommenderMetrics(registry))
         assert reading is not None
         reading.memory.begin(place.clock.now())
         reading.start()
@@ -158,6 +152,6 @@ def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
     """They are read on demand; without any name there is a word of warning."""
     clock = SteppedClock()
     cluster = ClusterInMemory(clock.now)
-    assert external_usage(settings(), OURS, clock, cluster) is None
-    assert external_usage(settings("--use-external-metrics"), OURS, clock, cluster) is not None
+    assert external_usage(settings(), clock, cluster) is None
+    assert external_usage(settings("--use-external-metrics"), clock, cluster) is not None
     assert "no external metric is named" in caplog.text

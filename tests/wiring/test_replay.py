@@ -166,12 +166,9 @@ def test_flags_of_the_recommender(flags: Sequence[str], target: make.Json, run: 
     assert [target.items() <= one.items() for one in shown] == ([True] if target else [])
 
 
-@pytest.mark.parametrize(
-    ("parity", "is_shown"),
-    [("", False), ("upstream", True), ("omit_unsampled", True), ("omit-unsampled", True)],
-)
-def test_likeness_bit_by_bit(parity: str, is_shown: bool, run: Run) -> None:
-    """Single differences can be taken back."""
+@pytest.mark.parametrize(("parity", "is_shown"), [("", False), ("none", False), ("upstream", True)])
+def test_parity(parity: str, is_shown: bool, run: Run) -> None:
+    """As upstream a container without any sample gets the floor."""
     events = Story().use(1, "100m", container="other").lines
     (line,) = run(f"--parity={parity}", events=events).lines
     assert bool(line["recommendation"]) is is_shown
@@ -258,7 +255,12 @@ def test_a_damaged_file(run: Run) -> None:
             "events:31: time: 27777 days after all before it; correct it, or say with --until",
             id="an event dated decades ahead",
         ),
-        pytest.param(["--parity=exact"], b"", 'no difference is called "exact"', id="no parity"),
+        pytest.param(
+            ["--parity=upstream,stale_after"],
+            b"",
+            "--parity: since 0.2 there are no single words: --parity=upstream does everything",
+            id="single words",
+        ),
     ],
 )
 def test_wrong_usage(flags: Sequence[str], events: bytes, sentence: str, run: Run) -> None:

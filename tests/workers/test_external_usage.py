@@ -16,6 +16,8 @@ from app.model.selectors import Selector
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Json
 from app.workers.external_usage import ExternalUsage
+from app.workers.upstream.external_usage_whole import ExternalUsageWhole
+from app.workers.variants import ExternalUsageFactory
 from tests import make
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
@@ -26,7 +28,6 @@ SNAPSHOT = Snapshot().changed(
     Replacement(Collection.PODS, "default", pod.name, pod) for pod in PODS
 )
 RULES = ExternalRules("cpu", "memory", "container")
-STRICT = ExternalRules("cpu", "memory", "container", is_strict=True)
 
 
 class Metrics(ClusterInMemory):
@@ -56,9 +57,13 @@ class Metrics(ClusterInMemory):
         return found or {"items": [value | {"value": "1"}]}
 
 
-def read(metrics: Metrics, rules: ExternalRules = RULES) -> tuple[list[Object], str]:
+def read(
+    metrics: Metrics,
+    rules: ExternalRules = RULES,
+    kind: ExternalUsageFactory = ExternalUsage,
+) -> tuple[list[Object], str]:
     """Return all items, and why there are no more."""
-    usage = ExternalUsage(metrics, rules, metrics.clock, threads=2, seconds=60)
+    usage = kind(metrics, rules, metrics.clock, threads=2, seconds=60)
     found: list[Object] = []
     try:
         for page in usage.pages([VPA], SNAPSHOT):
@@ -95,7 +100,7 @@ def test_one_failure(failure: ClusterError | Json) -> None:
     assert pods(items) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
     assert error.startswith("1 of 6 external metrics were not read: ")
 
-    assert read(metrics, STRICT)[0] == []
+    assert read(metrics, kind=ExternalUsageWhole)[0] == []
 
 
 def test_a_mistake_of_ours() -> None:
@@ -126,7 +131,7 @@ def test_too_many_for_the_time() -> None:
 def test_as_upstream() -> None:
     """One after the other, and one item a pod."""
     metrics = Metrics()
-    items, error = read(metrics, STRICT)
+    items, error = read(metrics, kind=ExternalUsageWhole)
     assert (pods(items), error) == (["web-0", "web-1", "web-2"], "")
     assert metrics.asked[:3] == ["cpu web-0", "memory web-0", "cpu web-1"]
 

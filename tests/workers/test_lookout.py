@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app.core.recommendation.models import model_for
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.model.lookups import Failed, Found, Lookup
 from app.model.snapshot import Snapshot
 from app.model.workloads import scaled_workload
 from app.sandbox.clock import SteppedClock
 from app.workers.lookout import Lookout
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
 from tests import make
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -45,12 +46,12 @@ class SlowOwners:
 class Scene:
     """VPAs of custom kinds."""
 
-    def __init__(self, count: int, *, broken: bool = False, strict: bool = False) -> None:
+    def __init__(self, count: int, *, broken: bool = False, patient: bool = False) -> None:
         self.clock = SteppedClock()
-        rules = RecommenderRules()
-        self.model = model_for(as_upstream(rules) if strict else rules)
+        variant = UPSTREAM if patient else OURS
+        self.model = variant.model(RecommenderRules())
         owners = SlowOwners(self.clock, broken=broken)
-        self.lookout = Lookout(self.model, owners, self.clock)
+        self.lookout = Lookout(self.model, owners, self.clock, variant=variant)
         vpas = [
             make.vpa(f"web-{number}", target=f"Rollout/web-{number}") for number in range(count)
         ]
@@ -73,7 +74,7 @@ def test_targets_that_nobody_had_time_for() -> None:
 
 def test_targets_where_history_is_read_once() -> None:
     """As upstream has it whoever comes later gets no history, so the first look takes its time."""
-    assert Scene(10, strict=True).look() == [""] * 10
+    assert Scene(10, patient=True).look() == [""] * 10
 
 
 def test_targets_that_never_answer() -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from app.core.recommendation.promql import PastRules, Span
+from app.core.recommendation.reading import Reading
+from app.core.recommendation.upstream.reading_once import ReadingOnce
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.ports import Json
 from app.workers.remembering import Remembering
 from tests.stepped_clock import START, SteppedClock
 
 RULES = PastRules(length=Span("3h", timedelta(hours=3)))
-STRICT = replace(RULES, is_strict=True)
 NOTHING: Json = {"status": "success", "data": {"resultType": "matrix", "result": []}}
 DOWN = Unavailable("Prometheus is down")
 HEAVY = Invalid("too many samples", status=422)
@@ -53,10 +53,15 @@ class Archive:
 class Scene:
     """Somebody who remembers, an archive and a clock."""
 
-    def __init__(self, rules: PastRules = RULES, namespace: str = "") -> None:
+    def __init__(
+        self,
+        rules: PastRules = RULES,
+        namespace: str = "",
+        reading: type[Reading] = Reading,
+    ) -> None:
         self.clock = SteppedClock()
         self.archive = Archive()
-        self.memory = Remembering(self.archive, rules, self.clock, namespace)
+        self.memory = Remembering(self.archive, rules, self.clock, namespace, reading)
         self.memory.begin(self.clock.now())
 
     def tick(self) -> None:
@@ -240,9 +245,9 @@ def test_the_end() -> None:
     assert (len(scene.archive.asked), scene.wanted()) == (1, [])
 
 
-def test_strictness(caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_once(caplog: pytest.LogCaptureFixture) -> None:
     """As upstream: up to now, once, and if that fails never again; nobody may ask for more."""
-    scene = Scene(STRICT)
+    scene = Scene(reading=ReadingOnce)
     scene.archive.replies += [NOTHING, HEAVY]
     scene.tick()
     scene.memory.ask({("shop", "a")}, scene.clock.now())

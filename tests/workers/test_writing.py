@@ -7,17 +7,20 @@ from threading import Event
 
 import pytest
 
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS, Json
 from app.sandbox.faults import Fault
 from app.workers.recommender import Recommender, RoundRules
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS, Variant
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call
 from tests.workers.test_recommender import LOAD, Scene, vpa
 
 CROWD = 120  # several pieces
+VARIANTS = [pytest.param(OURS, id="ours"), pytest.param(UPSTREAM, id="as upstream")]
 
 
 def of_web(name: str) -> Json:
@@ -119,9 +122,9 @@ def test_a_slow_write_holds_nobody_up() -> None:
     assert len(set(statuses(scene))) == CROWD + 2
 
 
-@pytest.mark.parametrize("is_parity", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_what_there_was_no_time_for_comes_first(
-    is_parity: bool, caplog: pytest.LogCaptureFixture
+    variant: Variant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is put off, which is no failure; a line says how much, and the next round begins there."""
     caplog.set_level("INFO")
@@ -132,10 +135,8 @@ def test_what_there_was_no_time_for_comes_first(
             scene.sandbox.advance(7)
 
     scene.watched.before = late
-    rules = as_upstream(RecommenderRules()) if is_parity else RecommenderRules()
-    slow = Recommender(
-        RoundRules(rules, threads=1, checkpoint_seconds=0), scene.around, scene.heard
-    )
+    rules = RoundRules(variant.tuned(RecommenderRules()), variant, threads=1, checkpoint_seconds=0)
+    slow = Recommender(rules, scene.around, scene.heard)
     slow.round(scene.sandbox.clock.now())
     scene.watched.before = lambda _call: None
     done, every = statuses(scene), {"web", "zoo", *(f"vpa-{n:03}" for n in range(CROWD))}
@@ -167,8 +168,8 @@ def test_nobody_waits_for_ever() -> None:
     assert len(set(first)) == CROWD + 2
 
 
-@pytest.mark.parametrize("is_parity", [False, True])
-def test_some_checkpoints_are_written_in_any_case(is_parity: bool) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_some_checkpoints_are_written_in_any_case(variant: Variant) -> None:
     """W97: however little time there is, as many VPAs as there are workers come a step further."""
     scene = Scene()
     both = (container("app"), container("log"))
@@ -176,10 +177,8 @@ def test_some_checkpoints_are_written_in_any_case(is_parity: bool) -> None:
         scene.apply(deployment(f"d-{number}", *both, load=LOAD), vpa(f"d-{number}"))
     scene.sandbox.cluster.delete(VPAS, "default", "web")
     scene.sandbox.advance(60)
-    rules = RecommenderRules()
-    if is_parity:
-        rules = as_upstream(rules)
-    rounds = RoundRules(rules, threads=2, checkpoint_seconds=0)
+    rules = variant.tuned(RecommenderRules())
+    rounds = RoundRules(rules, variant, threads=2, checkpoint_seconds=0)
     recommender = Recommender(rounds, scene.around, scene.heard)
     scene.rounds(1, recommender)
     assert len(scene.checkpoints()) == 4

@@ -1,9 +1,8 @@
 """What usage teaches: histograms, estimates, checkpoints.
 
-Strategy: `models.model_for(rules)` gives a model; `model.py` shows how to use one. Samples flow
+Strategy: `models` names the face of a model; `model.py` shows how to use ours. Samples flow
 from `usage` over `intake` into `rows` of histograms (`bank`, `grid`, `decay`) and memory
 `windows`; who feeds what is the matter of `roster`. A tick goes from `appraisal` (`estimators`)
 over `entries` (`shaping`, `policy`) to `announcing` (`status`); `history` writes and reads
-`checkpoints`; `upkeep` forgets. `rules` names every knob, and every departure from upstream;
-`upstream` is the model without any of them.
+`checkpoints`; `upkeep` forgets. `rules` names every knob; `upstream` is another model.
 """

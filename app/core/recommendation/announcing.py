@@ -60,8 +60,7 @@ class Announcer:
     def announce(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
         """Return the statuses worth a write, of all VPAs or of some lines only."""
         now_ns, roster = nanoseconds(now), self._roster
-        if self._rules.departures.report_overlaps:
-            self.overlaps.look()
+        self.overlaps.look()
         rows = rows_in_use(roster.rows) if only is None else _rows_of(roster, only)
         appraisal = appraise(roster.rows, rows, now_ns, self._rules)
         if only is None:
@@ -150,12 +149,11 @@ class Announcer:
         now: datetime,
     ) -> VpaStatus:
         recommendation = carried(tracked, self._roster.rows, entries, stands, now)
-        reports = self._rules.departures.report_overlaps
         standing = Standing(
             is_provided=bool(recommendation),
             matches_pods=bool(tracked.pods),
             problem=problem_of(tracked.observed),
-            stronger=self.overlaps.stronger(tracked.line) if reports else None,
+            stronger=self.overlaps.stronger(tracked.line),
         )
         conditions = conditions_for(stands.conditions, standing, now)
         return VpaStatus(recommendation, conditions, tracked.vpa.generation or None)

@@ -64,12 +64,10 @@ def appraise(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) 
     taking_part = _taking_part(table, rows, now_ns, rules)
     containers = _per_vpa(table.vpa[rows], taking_part)
     evidence = table.evidence(rows)
-    departures, asked = rules.departures, rules.estimator
+    asked, interpolates = rules.estimator, rules.extras.interpolate
 
     def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> tuple[Estimates, Factors]:
-        buckets, bases = percentile_bases(
-            bank, rows, grid, of.fractions, interpolate=departures.interpolate
-        )
+        buckets, bases = percentile_bases(bank, rows, grid, of.fractions, interpolate=interpolates)
         confidences = confidence(evidence, of.confidence_interval)
         floor = floors(minimum, containers)
         return estimate(buckets, bases, confidences, floor, asked.margin_fraction), confidences
@@ -77,12 +75,12 @@ def appraise(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) 
     cpu_minimum, memory_minimum = pod_minimum(asked)
     cpu, cpu_confidence = one(table.cpu, CPU, asked.cpu, cpu_minimum)
     memory, memory_confidence = one(table.memory, MEMORY, asked.memory, memory_minimum)
-    shows = _shown(table, rows, taking_part, omits=departures.omit_unsampled)
+    shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
     return Appraisal(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
 
 
 def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Flags:
-    stale_after = rules.departures.stale_after
+    stale_after = rules.estimator.stale_after
     if stale_after is None:
         return ~table.is_off[rows]
     alive = table.live[rows] > 0

@@ -143,14 +143,12 @@ def own_annotations(item: Json) -> dict[str, str]:
     return {key: told.get(key, _NOTHING) for key in (WINDOWS_ANNOTATION, KILLS_ANNOTATION)}
 
 
-def patch_of(item: Json, *, parity: bool) -> list[Json]:
+def patch_of(item: Json) -> list[Json]:
     """Return the JSON patch that brings a stored checkpoint up to date.
 
     It fails on an object of the same name that belongs to another container, and on one without
     any annotations; those of others stay.
     """
-    if parity:
-        return [{"op": "replace", "path": "/status", "value": item["status"]}]
     spec = item["spec"]
     return [
         patches.test(("spec", "vpaObjectName"), spec["vpaObjectName"]),

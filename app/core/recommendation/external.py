@@ -1,13 +1,12 @@
 """Usage from external metrics: what is asked for, and what the answers tell of containers.
 
 Strategy: answers become items as `metrics.k8s.io` lists them, so from there on everything is the
-same. Each value is an item of its own, with its own time; what is not told is not there. Strictly
-read, as upstream does, a pod is one item with the time of the last answer.
+same. Each value is an item of its own, with its own time; what is not told is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +26,6 @@ class ExternalRules:
     cpu_metric: str = ""
     memory_metric: str = ""
     container_label: str = "name"
-    is_strict: bool = False
 
     @property
     def metrics(self) -> list[tuple[str, str]]:
@@ -61,7 +59,7 @@ def external_questions(
         if selector is None:
             return
         for pod in pods_of(namespace):
-            if not selector.matches(pod.labels) or (pod.phase in _OVER and not rules.is_strict):
+            if not selector.matches(pod.labels):
                 continue
             text = ",".join(filter(None, (str(selector), f"pod={pod.name}")))
             for resource, metric in rules.metrics:
@@ -72,6 +70,11 @@ def external_questions(
     return list(found.values())
 
 
+def unfinished(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that may still use something."""
+    return [pod for pod in pods if pod.phase not in _OVER]
+
+
 def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRules) -> list[Json]:
     """Return what an answer tells; values that name no container are left out.
 
@@ -79,36 +82,23 @@ def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRu
         BadObject: it is no list of values.
     """
     return [
-        _item(question, [{"name": name, "usage": {question.resource: value.get("value")}}], value)
-        for name, value in _named(answer, rules)
+        usage_item(
+            question, [{"name": name, "usage": {question.resource: value.get("value")}}], value
+        )
+        for name, value in named_values(answer, rules)
     ]
 
 
-def strict_items(
-    answers: Sequence[tuple[ExternalQuestion, Object]], rules: ExternalRules
-) -> list[Json]:
-    """Return one item for each pod, at the time of the first value of its last answer."""
-    found: dict[tuple[str, str], Json] = {}
-    for question, answer in answers:
-        containers = found.get((question.namespace, question.pod), {}).get("containers", [])
-        usage = {one["name"]: one["usage"] for one in containers}
-        for name, value in _named(answer, rules):
-            usage.setdefault(name, {})[question.resource] = value.get("value")
-        values = objects_at(answer, "items", "")
-        if values:
-            told = [{"name": name, "usage": used} for name, used in usage.items()]
-            found[question.namespace, question.pod] = _item(question, told, values[0])
-    return list(found.values())
-
-
-def _named(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Object]]:
+def named_values(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Object]]:
+    """Yield the values of an answer that name a container, with its name."""
     for index, value in enumerate(objects_at(answer, "items", "")):
         name = labels_at(value, "metricLabels", f"items[{index}]").get(rules.container_label)
         if name:
             yield name, value
 
 
-def _item(question: ExternalQuestion, containers: list[Json], value: Object) -> Json:
+def usage_item(question: ExternalQuestion, containers: list[Json], value: Object) -> Json:
+    """Return what is told of containers as `metrics.k8s.io` lists it, at the time of a value."""
     window = value.get("window")
     return {
         "metadata": {"namespace": question.namespace, "name": question.pod},

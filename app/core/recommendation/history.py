@@ -176,8 +176,6 @@ class History:
             ends = np.array([one.end_ns for _, one in pairs])
             lines = np.array([line for line, _ in pairs])
             memory.subtract(lines, MEMORY.bucket(peaks), ends, PEAK_WEIGHT)
-        if not self._rules.departures.persist_open_windows:
-            told = defaultdict(list)
         return memory, told
 
     def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
@@ -194,16 +192,10 @@ class History:
         lines = lines[streams.windows.ends[lines] > now_ns]
         for line in lines[np.argsort(-streams.windows.peak(lines), kind="stable")].tolist():
             of_row = found[int(streams.table.row[line])]
-            if len(of_row) < self._limit:
+            if len(of_row) < self._rules.publish.open_windows:
                 pod = self._roster.owners[int(streams.table.instance[line])].pod.name
                 of_row.append(streams.windows.told(line, pod))
         return found
-
-    @property
-    def _limit(self) -> float:
-        if self._rules.departures.persist_open_windows:
-            return self._rules.publish.open_windows
-        return float("inf")  # nothing is told, so everything is left out
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
         """Return counted kills by row, the newest first."""
@@ -228,7 +220,6 @@ class History:
 
         Returns sentences about those that cannot be.
         """
-        self._roster.has_restored = True
         best: dict[tuple[str, str, str], Checkpoint] = {}
         for found in checkpoints:
             key = (found.namespace, found.vpa, found.container)

@@ -80,8 +80,8 @@ class Intake:
         self._quality = quality
         self._roster = roster
         self._rules = rules
-        self._grace_ns = span(rules.departures.selector_move_memory_grace)
-        self._drops_boosted = rules.cpu_startup_boost and rules.departures.drop_boosted_cpu
+        self._grace_ns = span(rules.extras.selector_move_memory_grace)
+        self._drops_boosted = rules.cpu_startup_boost
 
     def take(
         self,
@@ -167,7 +167,6 @@ class Intake:
             amounts,
             self._roster.rows.interval_ns[rows],
             is_oom=is_oom,
-            replace_zero=self._rules.departures.replace_zero_peaks,
         )
         self._roster.rows.learn_peaks(rows, peaks, amounts, times)
 

@@ -102,7 +102,7 @@ class Killings:
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
         table, windows = self._roster.streams.instances, self._roster.streams.windows
-        repeats, intervals = self._rules.departures.repeat_oom_bump, self._roster.rows.interval_ns
+        repeats, intervals = self._rules.extras.repeat_oom_bump, self._roster.rows.interval_ns
         last = int(table.last_memory[instance])
         youngest = now_ns if last == UNSET else last
         counted = False
@@ -145,8 +145,6 @@ class Killings:
 
         A container that is held at its maxAllowed is killed again and again for the same reason.
         """
-        if not self._rules.departures.skip_equal_oom_peaks:
-            return False
         made = int(self._roster.streams.instances.synthetic[instance])
         return needed <= min(made, int(self._roster.rows.published[row, _MEMORY_TARGET]))
 

@@ -13,8 +13,7 @@
 Strategy: it may be told things in any order and at any time; only `tick`, `urgent` and
 `checkpoints` answer. What they answer counts as done unless `not_published`, `not_stored` or
 `not_dropped` says otherwise. It keeps no clock, no lock and no file: whoever owns it calls it
-from one thread at a time. Exactly upstream's behaviour, weaknesses included, is another model
-with the same face, `upstream.UpstreamModel`.
+from one thread at a time. `models` names the face that it shares with another model.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from app.core.recommendation.intake import Intake, Tally
 from app.core.recommendation.killings import Killings
 from app.core.recommendation.moments import HOUR, UNSET, nanoseconds
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
-from app.core.recommendation.oom import OomRecord, kills, kills_by_transition
+from app.core.recommendation.oom import OomRecord, kills
 from app.core.recommendation.past import PastUsage
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.quality import Change, Comparison, Quality
@@ -72,9 +71,8 @@ class Model:
         known = self.roster.vpas.get(observed.key)
         before = set() if known is None else set(known.pods)
         self.roster.see_vpa(observed, nanoseconds(now))
-        if self.rules.departures.inspect_known_kills:
-            for key in self.roster.vpas[observed.key].pods - before:
-                self.killed(kills(None, self.roster.pods[key].pod), now)
+        for key in self.roster.vpas[observed.key].pods - before:
+            self.killed(kills(None, self.roster.pods[key].pod), now)
 
     def vpa_gone(self, key: VpaKey, now: datetime) -> None:
         """Let a VPA go."""
@@ -86,9 +84,7 @@ class Model:
         old = before.pod if before is not None and before.pod.uid == pod.uid else None
         if self.roster.see_pod(pod, top, nanoseconds(now)) is None or old is pod:
             return
-        inspects = self.rules.departures.inspect_known_kills
-        found = kills(old, pod) if inspects else kills_by_transition(old, pod)
-        if found:
+        if found := kills(old, pod):
             self.killed(found, now)
 
     def pod_gone(self, namespace: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The face of both models, and which one the rules ask for."""
+"""The face of every model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from app.core.recommendation.derivations import Derivation
 from app.core.recommendation.explaining import Explanation
 from app.core.recommendation.intake import Tally
 from app.core.recommendation.mishaps import Mishaps
-from app.core.recommendation.model import Model
 from app.core.recommendation.observations import ObservedVpa, UsageBatch, VpaKey
 from app.core.recommendation.oom import OomRecord
 from app.core.recommendation.past import PastUsage
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.quality import Change, Comparison
 from app.core.recommendation.rules import RecommenderRules
-from app.core.recommendation.upstream.model import UpstreamModel
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 
@@ -132,8 +130,3 @@ class RecommenderModel(Protocol):
     def row_count(self) -> int:
         """How many histories are kept."""
         ...
-
-
-def model_for(rules: RecommenderRules) -> RecommenderModel:
-    """Return the model that keeps history as the rules ask."""
-    return Model(rules) if rules.departures.rows_per_vpa else UpstreamModel(rules)

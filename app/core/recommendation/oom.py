@@ -2,7 +2,7 @@
 
 Strategy: a kill is a termination with reason OOMKilled that the newer pod tells of and the older
 one did not, or that is told at first sight; whoever records kills counts each (pod, container,
-end) once. Upstream's narrower rule, which looks at transitions only, stands beside it.
+end) once.
 """
 
 from __future__ import annotations
@@ -46,31 +46,11 @@ def needed_memory(record_bytes: int, peak_bytes: int, *, ratio: float, bump_byte
 def kills(before: Pod | None, after: Pod) -> list[OomRecord]:
     """Return the kills that a pod tells of and did not tell of before."""
     return [
-        _record(after, status.name, end, _requesting(before, after, status, end))
+        kill_record(after, status.name, end, _requesting(before, after, status, end))
         for status in after.statuses
         for end in _ends(status)
         if not _told(before, status, end)
     ]
-
-
-def kills_by_transition(before: Pod | None, after: Pod) -> list[OomRecord]:
-    """Return the kills that upstream sees between two states of a pod."""
-    found = []
-    for status in after.statuses:
-        old = before.status(status.name) if before is not None else None
-        if before is None or old is None:
-            continue
-        restarted = status.restart_count > old.restart_count
-        if _was_killed(status.terminated) and (old.terminated is None or restarted):
-            found.append(_record(after, status.name, status.terminated, after))
-        elif (
-            status.is_running
-            and old.is_running
-            and restarted
-            and _was_killed(status.last_terminated)
-        ):
-            found.append(_record(after, status.name, status.last_terminated, before))
-    return found
 
 
 def evicted(event: Object, *, share_resource: bool) -> list[OomRecord]:
@@ -132,7 +112,8 @@ def memory_request(pod: Pod, container: str) -> int:
     return 0 if request is None else min(max(request.units, 0), MOST)
 
 
-def _was_killed(end: Termination | None) -> bool:
+def was_killed(end: Termination | None) -> bool:
+    """Whether a container ended for want of memory."""
     return end is not None and end.reason == _OOM_KILLED
 
 
@@ -155,7 +136,8 @@ def _requesting(before: Pod | None, after: Pod, status: ContainerStatus, end: Te
     return before if before is not None and end is status.last_terminated else after
 
 
-def _record(pod: Pod, container: str, end: Termination | None, requesting: Pod) -> OomRecord:
+def kill_record(pod: Pod, container: str, end: Termination | None, requesting: Pod) -> OomRecord:
+    """Return the record of a kill, with what the pod requested."""
     finished = end.finished_at if end is not None else None
     return OomRecord(
         namespace=pod.namespace,

@@ -41,8 +41,6 @@ class PastRules:
     container_pod_name_label: str = "pod_name"
     container_name_label: str = "name"
     sampling: timedelta = timedelta(minutes=1)  # between two samples of live usage
-    extends_labels_query: bool = True  # by the range it needs
-    is_strict: bool = False  # one bad series, and nothing of it is believed
 
 
 def cpu_query(rules: PastRules, namespace: str = "") -> str:
@@ -58,7 +56,7 @@ def memory_query(rules: PastRules, namespace: str = "") -> str:
 def labels_query(rules: PastRules) -> str:
     """Return the query for the labels of pods; a bare selector gets the range it lacks."""
     found = _BARE.fullmatch(rules.pod_labels_metric.strip())
-    if found is None or not rules.extends_labels_query:
+    if found is None:
         return rules.pod_labels_metric
     return f"{found['selector']}[{rules.length.text}]{found['shift']}"
 

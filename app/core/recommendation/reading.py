@@ -66,6 +66,9 @@ class Question:
 class Reading:
     """The past of all containers, or of those in one namespace, up to a moment."""
 
+    is_repeated = True  # what failed is asked again, and the past of VPAs that come later is read
+    live_age = timedelta(minutes=2)  # of usage that is thought of as live
+
     def __init__(self, rules: PastRules, end: datetime, namespace: str = "") -> None:
         self.flaws = Flaws()
         self._rules = rules
@@ -75,8 +78,7 @@ class Reading:
         self._columns = rules.length.time // self._step + 1
         self._stage = Stage.CPU
         self._done = 0  # columns of this stage
-        self._piece = self._columns if rules.is_strict else _FIRST_POINTS
-        self._most = self._columns if rules.is_strict else _MOST_POINTS
+        self._piece, self._most = _FIRST_POINTS, _MOST_POINTS
         self._labels: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
         self._lines: dict[ContainerKey, int] = {}
         self._used = {stage: np.zeros((0, self._columns), np.int64) for stage in _USAGE}
@@ -91,7 +93,7 @@ class Reading:
         if self._stage is Stage.DONE:
             return None
         if self._stage is Stage.LABELS:
-            return Question(labels_query(self._rules), self._at(self._columns - 1))
+            return Question(self._labels_query(), self._at(self._columns - 1))
         query = cpu_query if self._stage is Stage.CPU else memory_query
         return Question(
             query(self._rules, self._namespace),
@@ -104,9 +106,9 @@ class Reading:
         """Take the answer to the question.
 
         Raises:
-            BadObject: it is none, or strictly read not a good one.
+            BadObject: it is none.
         """
-        found = read_series(body, self.flaws, is_strict=self._rules.is_strict)
+        found = self._series(body)
         if self._stage is Stage.LABELS:
             for series in found:
                 with self._doubt():
@@ -115,8 +117,7 @@ class Reading:
             return
         count = self._note_usage(found)
         self._done = self._until
-        if not self._rules.is_strict:
-            self._piece = min(self._points(count), self._most)
+        self._piece = min(self._points(count), self._most)
         if self._done == self._columns:
             self._done = 0
             self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.LABELS
@@ -126,8 +127,6 @@ class Reading:
 
         Without the labels of pods that are gone the past of the others is still worth having.
         """
-        if self._rules.is_strict:
-            return False
         if self._stage is Stage.LABELS:
             self.flaws.tell("labels: pods that are gone stay without")
             self._stage = Stage.DONE
@@ -154,6 +153,17 @@ class Reading:
             self.flaws.points,
         )
 
+    # --- how answers are read
+
+    def _labels_query(self) -> str:
+        return labels_query(self._rules)
+
+    def _series(self, body: Object) -> Iterator[Series]:
+        return read_series(body, self.flaws)
+
+    def _amounts(self, values: Numbers, scale: float) -> Amounts:
+        return amounts(values, scale)
+
     # --- inside
 
     def _points(self, count: int) -> int:
@@ -173,12 +183,10 @@ class Reading:
 
     @contextmanager
     def _doubt(self) -> Iterator[None]:
-        """Count a series that cannot be used, unless one spoils all."""
+        """Count a series that cannot be used."""
         try:
             yield
         except BadObject as error:
-            if self._rules.is_strict:
-                raise
             self.flaws.series += 1
             self.flaws.tell(f"{self._stage}: {error}")
 
@@ -220,9 +228,7 @@ class Reading:
 
     def _put(self, lines: Lines, times: Numbers, values: Numbers) -> None:
         """Put amounts in their places; where several series have one, the highest counts."""
-        is_strict = self._rules.is_strict
-        scale = _MILLICORES if self._stage is Stage.CPU else 1.0
-        found = amounts(values, scale, is_strict=is_strict)
+        found = self._amounts(values, _MILLICORES if self._stage is Stage.CPU else 1.0)
         columns = np.rint((times - self._start.timestamp()) / self._step.total_seconds())
         good = (found != ABSENT) & (columns >= self._done) & (columns < self._until)
         bad = np.flatnonzero(~good)

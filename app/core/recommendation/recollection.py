@@ -71,9 +71,7 @@ class Recollection:
         self._roster = roster
         self._killings = killings
         self._tally = tally
-        self._weighs = rules.departures.weigh_history_by_time
-        self._drops_boosted = rules.cpu_startup_boost and rules.departures.drop_boosted_cpu
-        self._replaces_zero = rules.departures.replace_zero_peaks
+        self._drops_boosted = rules.cpu_startup_boost
 
     def learn(self, past: PastUsage, now_ns: int, only: Collection[VpaKey] | None = None) -> None:
         """Take the past in, for all VPAs or for some only; nothing may be told twice to a VPA."""
@@ -152,7 +150,7 @@ class Recollection:
             told &= free
         rows = feeds.rows[told]
         self._tally.cpu += len(rows)
-        samples = past.stands_for if self._weighs else 1.0
+        samples = past.stands_for
         # Whole numbers that add up, also where an amount stands for less than a sample.
         count = floor((column + 1) * samples) - floor(column * samples)
         times = np.full(len(rows), time_ns)
@@ -170,7 +168,6 @@ class Recollection:
             amounts,
             self._roster.rows.interval_ns[rows],
             is_oom=False,
-            replace_zero=self._replaces_zero,
         )
         self._roster.rows.learn_peaks(rows, peaks, amounts, times)
 

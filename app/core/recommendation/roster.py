@@ -40,8 +40,7 @@ class Roster:
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
         self.mishaps = Mishaps()
-        counts = rules.departures.memory_counts_as_history
-        self.rows = RowTable(rules.aggregation, memory_counts=counts)
+        self.rows = RowTable(rules.aggregation)
         self.streams = Streams()
         self.table = VpaTable()
         self.vpas: dict[VpaKey, TrackedVpa] = {}
@@ -52,9 +51,8 @@ class Roster:
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
         self.parking = Parking(self.rows)
-        retains = rules.departures.retain_unmatched
+        retains = rules.extras.retain_unmatched
         self.retention = Retention(self.rows, self.streams, rules.aggregation, retains=retains)
-        self.has_restored = False  # checkpoints were read at least once
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -81,7 +79,7 @@ class Roster:
         for container, row in tracked.rows.items():
             rules = container_rules(observed.vpa, container, self.rules)
             self.rows.follow(row, tracked.line, rules)
-        self._claim(tracked, claim_of(tracked, self.rules.departures, None), now_ns)
+        self._claim(tracked, claim_of(tracked, None), now_ns)
         return tracked
 
     def lose_vpa(self, key: VpaKey, now_ns: int) -> None:
@@ -105,7 +103,7 @@ class Roster:
 
         def give_up(key: VpaKey) -> None:
             tracked = self.vpas[key]
-            self._claim(tracked, claim_of(tracked, self.rules.departures, now_ns), now_ns)
+            self._claim(tracked, claim_of(tracked, now_ns), now_ns)
 
         self.mishaps.each("VPA", self._broken, "/".join, give_up)
 
@@ -143,8 +141,6 @@ class Roster:
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
             tracked.had_rows = True
-        elif self.has_restored and not self.rules.departures.read_checkpoints_late:
-            tracked.awaits_history = False
         return tracked
 
     def _change_target(self, tracked: TrackedVpa, observed: ObservedVpa, now_ns: int) -> None:
@@ -260,7 +256,7 @@ class Roster:
 
     def _containers(self, pod: Pod) -> list[str]:
         names = [container.name for container in pod.containers]
-        if self.rules.departures.native_sidecars:
+        if self.rules.extras.native_sidecars:
             names += [one.name for one in pod.init_containers if one.restart_policy == _SIDECAR]
         return names
 

@@ -95,10 +95,9 @@ class RowTable(Columns):
     told: NDArray[np.int8]  # which resources were in the last publication, as bits
     published: Amounts  # what they were, before caps; six columns
 
-    def __init__(self, rules: AggregationRules, *, memory_counts: bool = True) -> None:
+    def __init__(self, rules: AggregationRules) -> None:
         super().__init__()
         self.usual_expiry_ns = aggregation_of(None, rules).expiry_ns
-        self._memory_counts = memory_counts  # as a sign of life
         self.cpu = Bank(span(rules.cpu_half_life))
         self.memory = Bank(span(rules.memory_half_life))
         self.published = np.zeros((0, _AMOUNTS), dtype=np.int64)
@@ -193,6 +192,5 @@ class RowTable(Columns):
         """File memory peaks of streams; rows whose peaks stay in their buckets do not move."""
         weights = file_peaks(self.memory, rows, peaks, amounts)
         np.add.at(self.moved_memory, rows, weights)
-        if self._memory_counts:
-            np.maximum.at(self.last_any, rows, times)
+        np.maximum.at(self.last_any, rows, times)
         self.is_dirty[rows[weights > 0.0]] = True

@@ -1,13 +1,11 @@
-"""What may be tuned: estimation, aggregation, rounding, caps, publishing, departures.
+"""What may be tuned: estimation, aggregation, rounding, caps, publishing, extras.
 
-Strategy: one frozen value per concern, with the defaults of the flags. `Departures` lists
-everything that is done differently from upstream on purpose, each with a switch of its own;
-`UPSTREAM` turns all of them back.
+Strategy: one frozen value per concern, with the defaults of the flags.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from app.model.quantity import Quantity
@@ -39,6 +37,8 @@ class EstimatorRules:
     min_memory_mib: float = 250.0  # of a pod, shared by its containers
     cpu: ResourceRules = field(default_factory=ResourceRules)
     memory: ResourceRules = field(default_factory=ResourceRules)
+    omit_unsampled: bool = True  # a resource without any sample has none, else the floor
+    stale_after: timedelta | None = _DAY  # without a live container; None: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,70 +84,16 @@ class PublishRules:
     least_vpas: int = 10  # whose checkpoints are written in any case
 
 
-EVERY_TICK = PublishRules(
-    bound_tolerance=0.0,
-    refresh=timedelta(0),
-    checkpoint_change=0.0,
-    checkpoint_pause=timedelta(0),
-    checkpoint_age=timedelta(0),
-    open_windows=0,
-)
-
-
 @dataclass(frozen=True, slots=True)
-class Departures:
-    """Where this recommender differs from upstream; the defaults are ours."""
+class Extras:
+    """What is done only where it is asked for."""
 
-    rows_per_vpa: bool = True  # else history is kept per set of pod labels
     interpolate: bool = False  # answer inside of buckets instead of their ends
-    omit_unsampled: bool = True  # else a resource without any sample gets the floor
-    keep_on_target_failure: timedelta | None = timedelta(hours=1)  # None: forget at once
-    persist_open_windows: bool = True  # running peaks survive restarts
-    read_checkpoints_late: bool = True  # whenever a VPA comes, not only at start
-    stale_after: timedelta | None = _DAY  # without a live container; None: never
-    memory_counts_as_history: bool = True  # else only CPU samples keep history alive
-    share_starved_resource: bool = True  # one word of an eviction stands for all its containers
-    inspect_known_kills: bool = True  # OOMs on first and last sight, each exactly once
     repeat_oom_bump: bool = False  # several kills within one interval grow the peak further
-    skip_equal_oom_peaks: bool = True  # the same peak is not invented again every interval
-    replace_zero_peaks: bool = True  # else a first value of 0 freezes its interval
-    drop_boosted_cpu: bool = True  # with gate CPUStartupBoost
     native_sidecars: bool = False  # treat restartable init containers as containers
-    weigh_history_by_time: bool = True  # a history point counts for the time it stands for
-    extend_label_query: bool = True  # give a bare labels selector the range it needs
-    first_tick_at_once: bool = True  # else one interval after start
     retain_unmatched: bool = False  # learn of pods without a VPA too, for one that may come
-    spec_selector: bool = True  # heed `spec.selector` of VPAs
     seed_selectors: bool = False  # VPAs with a selector begin with a little of a former one's
     selector_move_memory_grace: timedelta = timedelta(0)  # after a move only OOMs count
-    report_overlaps: bool = True  # condition SelectorOverlap
-
-
-UPSTREAM = Departures(
-    rows_per_vpa=False,
-    interpolate=False,
-    omit_unsampled=False,
-    keep_on_target_failure=None,
-    persist_open_windows=False,
-    read_checkpoints_late=False,
-    stale_after=None,
-    memory_counts_as_history=False,
-    share_starved_resource=False,
-    inspect_known_kills=False,
-    repeat_oom_bump=False,
-    skip_equal_oom_peaks=False,
-    replace_zero_peaks=False,
-    drop_boosted_cpu=False,
-    native_sidecars=False,
-    weigh_history_by_time=False,
-    extend_label_query=False,
-    first_tick_at_once=False,
-    retain_unmatched=False,
-    spec_selector=False,
-    seed_selectors=False,
-    selector_move_memory_grace=timedelta(0),
-    report_overlaps=False,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +106,9 @@ class RecommenderRules:
     format: FormatRules = field(default_factory=FormatRules)
     caps: CapRules = field(default_factory=CapRules)
     publish: PublishRules = field(default_factory=PublishRules)
-    departures: Departures = field(default_factory=Departures)
+    extras: Extras = field(default_factory=Extras)
     memory_saver: bool = False  # forget pods that no VPA matches
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
     expects_past: bool = False  # what VPAs used before is told later, by `learn_past`
     gathers_quality: bool = False  # somebody will ask how usage compares with recommendations
-
-
-def as_upstream(rules: RecommenderRules) -> RecommenderRules:
-    """Return rules that differ in nothing from upstream: statuses and checkpoints at every tick."""
-    publish = replace(EVERY_TICK, least_vpas=rules.publish.least_vpas)
-    return replace(rules, departures=UPSTREAM, publish=publish)

@@ -20,7 +20,7 @@ _CONFIDENCE: Final = 0.1  # at most
 
 def seed(tracked: TrackedVpa, roster: Roster, now_ns: int) -> None:
     """Give a VPA with a selector, where it knows nothing itself, what a former one knew."""
-    if not roster.rules.departures.seed_selectors or tracked.vpa.selector is None:
+    if not roster.rules.extras.seed_selectors or tracked.vpa.selector is None:
         return
     former = roster.parking.former(tracked.key[0], target_of(tracked.observed))
     for container, source in former.items():

@@ -1,13 +1,12 @@
 """Reads what Prometheus answers: series of points, and labels.
 
 Strategy: what cannot be read costs itself alone, one series or one point, and is counted. Amounts
-that cannot be - not a number, infinite, below zero - are no points. Strictly read, as upstream
-does, one bad series makes the whole answer worthless, and amounts are bent until they can be.
+that cannot be - not a number, infinite, below zero - are no points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,26 +47,34 @@ class Flaws:
             self.told.append(sentence)
 
 
-def read_series(body: Object, flaws: Flaws, *, is_strict: bool) -> Iterator[Series]:
+def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
     """Yield the series of an answer, whatever else is in it.
 
     Raises:
-        BadObject: it is no answer, or strictly read not a good one.
+        BadObject: it is no answer.
+    """
+    kind, items = answer(body, ("matrix", "vector"), flaws)
+    for index, item in enumerate(items):
+        try:
+            yield series_of(item, kind, index)
+        except BadObject as error:
+            flaws.series += 1
+            flaws.tell(str(error))
+
+
+def answer(body: Object, kinds: Collection[str], flaws: Flaws) -> tuple[str, Sequence[Object]]:
+    """Return what kind of result an answer holds, and its series, which are not read yet.
+
+    Raises:
+        BadObject: it holds no result of these kinds.
     """
     data = object_at(body, "data", "")
     kind = text_at(data, "resultType", "data")
-    if kind != "matrix" and (is_strict or kind != "vector"):
+    if kind not in kinds:
         raise BadObject("data.resultType", f'expected "matrix", found "{kind[:40]}"')
     for warning in texts_at(body, "warnings", "") or ():
         flaws.tell(f"Prometheus warns: {warning}")
-    for index, item in enumerate(objects_at(data, "result", "data")):
-        try:
-            yield _series(item, kind, f"data.result[{index}]")
-        except BadObject as error:
-            if is_strict:
-                raise
-            flaws.series += 1
-            flaws.tell(str(error))
+    return kind, objects_at(data, "result", "data")
 
 
 def label(series: Series, name: str) -> str:
@@ -83,14 +90,24 @@ def label(series: Series, name: str) -> str:
     return found
 
 
-def amounts(values: Numbers, scale: float, *, is_strict: bool) -> Amounts:
+def amounts(values: Numbers, scale: float) -> Amounts:
     """Return values as whole amounts, cut off; ABSENT for those that cannot be."""
-    can_be = ~np.isnan(values) if is_strict else np.isfinite(values) & (values >= 0.0)
-    bent = np.clip(np.clip(np.where(can_be, values, 0.0), 0.0, MOST) * scale, 0.0, MOST)
-    return np.where(can_be, bent.astype(np.int64), ABSENT)
+    return bent(values, scale, np.isfinite(values) & (values >= 0.0))
 
 
-def _series(item: Object, kind: str, path: str) -> Series:
+def bent(values: Numbers, scale: float, can_be: NDArray[np.bool_]) -> Amounts:
+    """Return values as whole amounts between zero and the most; ABSENT for those left out."""
+    whole = np.clip(np.clip(np.where(can_be, values, 0.0), 0.0, MOST) * scale, 0.0, MOST)
+    return np.where(can_be, whole.astype(np.int64), ABSENT)
+
+
+def series_of(item: Object, kind: str, index: int) -> Series:
+    """Read one series of a result.
+
+    Raises:
+        BadObject: it cannot be read.
+    """
+    path = f"data.result[{index}]"
     labels = labels_at(item, "metric", path)
     points: Any = item.get("values") if kind == "matrix" else [item.get("value")]
     try:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.core.recommendation.membership import Claim
-from app.core.recommendation.moments import span
+from app.core.recommendation.moments import HOUR
 from app.core.recommendation.observations import ObservedVpa, VpaKey
-from app.core.recommendation.rules import Departures
 from app.core.recommendation.status import VpaStatus
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -19,6 +18,7 @@ PodKey = tuple[str, str]  # namespace and name
 Lines = frozenset[int]  # in the table of VPAs
 
 _REMEMBERED_MOVES: Final = 2
+_BROKEN_NS: Final = HOUR  # a target may be unknown for so long before its pods are let go
 _OVER: Final = ("Succeeded", "Failed")
 
 
@@ -108,13 +108,11 @@ class TrackedVpa:
         return not (self.awaits_history or self.is_fetched_for)
 
 
-def claim_of(tracked: TrackedVpa, departures: Departures, now_ns: int | None) -> Claim:
+def claim_of(tracked: TrackedVpa, now_ns: int | None) -> Claim:
     """Return the claim of a VPA; while its target cannot be resolved, the last one for a while."""
     vpa, selector = tracked.vpa, tracked.observed.selector
     if selector is None:
-        grace, since_ns = departures.keep_on_target_failure, tracked.broken_since_ns
+        since_ns = tracked.broken_since_ns
         lasted_ns = now_ns - since_ns if now_ns is not None and since_ns is not None else 0
-        over = grace is None or lasted_ns >= span(grace)
-        selector = NOTHING if over else tracked.claim.of_target
-    own = vpa.selector if departures.spec_selector else None
-    return Claim(vpa.namespace, selector, own, vpa.target.key if vpa.target else None)
+        selector = NOTHING if lasted_ns >= _BROKEN_NS else tracked.claim.of_target
+    return Claim(vpa.namespace, selector, vpa.selector, vpa.target.key if vpa.target else None)

@@ -1,8 +1,7 @@
 """Reads a list of pod metrics into columns.
 
 Strategy: the only code that runs once per container and tick, so it is plain loops over parsed
-JSON. What cannot be read costs itself alone: one amount, one container, one pod. Strictly read,
-as upstream does, a resource that is not told is not used, and there is nothing too much.
+JSON. What cannot be read costs itself alone: one amount, one container, one pod.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf
 from typing import Final
 
 import numpy as np
@@ -33,6 +31,14 @@ _SHOWN: Final = 40  # characters of an amount
 
 
 @dataclass(frozen=True, slots=True)
+class UsageLimits:
+    """What amounts can be."""
+
+    absent: int = ABSENT  # stands for what is not told
+    most: float = MOST  # greater amounts cannot be
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """A list of pod metrics, read."""
 
@@ -49,8 +55,7 @@ class _Columns:
     windows: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unreadable: int = 0
-    absent: int = ABSENT  # stands for what is not told
-    most: float = MOST  # greater amounts cannot be
+    limits: UsageLimits = UsageLimits()
 
     def refuse(self, item: Object, error: BadObject) -> None:
         """Leave out what cannot be read."""
@@ -59,10 +64,10 @@ class _Columns:
 
 
 def read_metrics(
-    body: Object, *, is_strict: bool = False, mishaps: Mishaps | None = None
+    body: Object, limits: UsageLimits | None = None, *, mishaps: Mishaps | None = None
 ) -> Metrics:
     """Read `items` of a PodMetricsList."""
-    columns = _Columns(absent=0, most=inf) if is_strict else _Columns()
+    columns = _Columns(limits=limits or UsageLimits())
 
     def read(item: Object) -> None:
         try:
@@ -117,13 +122,13 @@ def _amount(
 ) -> int:
     """Return an amount in whole units, rounded up."""
     if value is None:
-        return columns.absent
+        return columns.limits.absent
     try:
         found = read(value)
     except BadObject as error:
         problem = str(error)
     else:
-        if 0 <= found <= columns.most:
+        if 0 <= found <= columns.limits.most:
             return min(found, _GREATEST)
         problem = f"{str(value)[:_SHOWN]} is {'negative' if found < 0 else 'too much'}"
     columns.problems.append(f"metrics of {'/'.join(container)}: {resource}: {problem}")

@@ -92,13 +92,12 @@ class Windows:
         intervals_ns: Amounts,
         *,
         is_oom: bool,
-        replace_zero: bool,
     ) -> Peaks:
         """Take one observation for each stream, each stream at most once."""
         ends = self.ends[streams]
         inside = (ends != UNSET) & (times < ends)
         old = self.peak(streams)
-        replaced = inside & (amounts > old) & (replace_zero | (old != 0))
+        replaced = inside & (amounts > old)
         starts = np.where(ends == UNSET, times, ends)
         later = starts + (times - starts) // intervals_ns * intervals_ns + intervals_ns
         ends = np.where(inside, ends, later)

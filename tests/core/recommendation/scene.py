@@ -6,7 +6,7 @@ a cluster would; what it stores is kept, so that a new model can be restored fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint, to_json
 from app.core.recommendation.model import Model
-from app.core.recommendation.models import model_for
+from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch
 from app.core.recommendation.oom import OomRecord
@@ -37,9 +37,16 @@ WEB = ObjectKey("", "StatefulSet", "web")
 class Scene:
     """A model and what it is told."""
 
-    def __init__(self, rules: RecommenderRules | None = None, *, start: datetime = START) -> None:
+    def __init__(
+        self,
+        rules: RecommenderRules | None = None,
+        *,
+        start: datetime = START,
+        model: Callable[[RecommenderRules], RecommenderModel] = Model,
+    ) -> None:
         self.rules = rules or RecommenderRules()
-        self.model = model_for(self.rules)
+        self._make = model
+        self.model = model(self.rules)
         self.start = self.now = start
         self.vpas: dict[str, ObservedVpa] = {}
         self.pods: dict[str, tuple[Pod, ObjectKey | None]] = {}
@@ -201,7 +208,7 @@ class Scene:
         if flush:
             self.store()
         self.rules = rules or self.rules
-        self.model = model_for(self.rules)
+        self.model = self._make(self.rules)
         for observed in self.vpas.values():
             self.model.vpa_seen(observed, self.now)
         stored = [read_checkpoint(to_json(checkpoint)) for checkpoint in self.stored.values()]

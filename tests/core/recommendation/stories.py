@@ -9,7 +9,7 @@ from random import Random
 
 from app.core.recommendation.model import Model
 from app.core.recommendation.observations import ABSENT
-from app.core.recommendation.rules import Departures, RecommenderRules
+from app.core.recommendation.rules import Extras, RecommenderRules
 from tests import make
 from tests.core.recommendation.scene import GI, MI, WEB, Scene
 
@@ -23,14 +23,13 @@ class Story:
     """Things that happen to VPAs and pods of one namespace."""
 
     def __init__(self, random: Random) -> None:
-        departures = Departures(
+        extras = Extras(
             retain_unmatched=random.random() < 0.5,
             seed_selectors=random.random() < 0.5,
             repeat_oom_bump=random.random() < 0.5,
-            persist_open_windows=random.random() < 0.5,
         )
         expects_past = random.random() < 0.5
-        self.scene = Scene(replace(RULES, departures=departures, expects_past=expects_past))
+        self.scene = Scene(replace(RULES, extras=extras, expects_past=expects_past))
         self.random = random
         self.born = 0  # pods
 

@@ -12,7 +12,7 @@ from app.core.recommendation.appraisal import appraise, rows_in_use
 from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.policy import container_rules
 from app.core.recommendation.rows import RowTable
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import EstimatorRules, PublishRules, RecommenderRules
 from tests import make
 from tests.core.recommendation.scene import GI, START, Scene
 
@@ -50,7 +50,7 @@ def test_containers_that_are_off_share_nothing() -> None:
 )
 def test_containers_without_samples(omits: bool, expected: dict[str, str]) -> None:
     """What was never sampled is not shown, but has its share of the floor."""
-    scene = Scene(replace(EAGER, departures=Departures(omit_unsampled=omits)))
+    scene = Scene(replace(EAGER, estimator=EstimatorRules(omit_unsampled=omits)))
     scene.vpa()
     scene.pod("web-0", "app", "log", "proxy")
     scene.use(cpu=1)
@@ -89,7 +89,7 @@ def test_stale_containers(
 ) -> None:
     """A container that no pod has any more is left out, and its share goes to the others."""
     after = None if stale_after is None else timedelta(hours=stale_after)
-    scene = Scene(replace(EAGER, departures=Departures(stale_after=after)))
+    scene = Scene(replace(EAGER, estimator=EstimatorRules(stale_after=after)))
     scene.vpa()
     scene.pod("web-0", "app", "log")
     for container in ("app", "log"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -10,14 +11,16 @@ from app.core.recommendation.explaining import explanations
 from app.core.recommendation.rules import (
     PublishRules,
     RecommenderRules,
-    as_upstream,
 )
+from app.core.recommendation.upstream.model import UpstreamModel
+from app.core.recommendation.upstream.tuning import as_upstream
 from app.model.quantity import Quantity
 from tests import make
 from tests.core.recommendation.scene import GI, MI, Scene
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 LAZY = RecommenderRules(publish=PublishRules(bound_tolerance=0.5, refresh=timedelta(days=365)))
+AS_UPSTREAM = as_upstream(RecommenderRules())
 WEB = ("default", "web")
 
 
@@ -38,16 +41,16 @@ def published(scene: Scene, container: str = "app") -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "rules",
+    "begin",
     [
-        pytest.param(EAGER, id="every change"),
-        pytest.param(LAZY, id="slight moves wait"),
-        pytest.param(as_upstream(RecommenderRules()), id="as upstream"),
+        pytest.param(lambda: Scene(EAGER), id="every change"),
+        pytest.param(lambda: Scene(LAZY), id="slight moves wait"),
+        pytest.param(lambda: Scene(AS_UPSTREAM, model=UpstreamModel), id="as upstream"),
     ],
 )
-def test_they_end_in_what_stands(rules: RecommenderRules) -> None:
+def test_they_end_in_what_stands(begin: Callable[[], Scene]) -> None:
     """After every tick the derivation leads to the status, also where newer numbers wait."""
-    scene = Scene(rules)
+    scene = begin()
     scene.vpa(policies=[make.policy_json("*", max_allowed={"cpu": "1500m"})])
     scene.pod("web-0", "app", "log")
     for minute in range(90):
@@ -155,4 +158,4 @@ def test_without_containers() -> None:
     found = scene.model.derivations()[WEB]
 
     assert (found.containers, explanations([found], scene.rules)[0]) == ((), {})
-    assert Scene(as_upstream(RecommenderRules())).model.derivations() == {}
+    assert Scene(AS_UPSTREAM, model=UpstreamModel).model.derivations() == {}

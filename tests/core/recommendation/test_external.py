@@ -12,7 +12,7 @@ from app.core.recommendation.external import (
     ExternalRules,
     external_items,
     external_questions,
-    strict_items,
+    unfinished,
 )
 from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.observations import ObservedVpa
@@ -23,7 +23,6 @@ from tests import make
 from tests.junk import ANYTHING
 
 RULES = ExternalRules("cpu", "memory", "container")
-STRICT = ExternalRules("cpu", "memory", "container", is_strict=True)
 WEB = Selector.of_labels(make.LABELS)
 CPU = ExternalQuestion("default", "web-0", "cpu", "cpu", "app=web,pod=web-0")
 MEMORY = ExternalQuestion("default", "web-0", "memory", "memory", "app=web,pod=web-0")
@@ -56,7 +55,7 @@ def test_questions() -> None:
         ObservedVpa(make.vpa("lost"), None, "no such target"),
         ObservedVpa(make.vpa("all"), EVERYTHING),
     ]
-    found = external_questions(vpas, lambda name: pods.get(name, []), RULES, Mishaps())
+    found = external_questions(vpas, lambda name: unfinished(pods.get(name, [])), RULES, Mishaps())
 
     assert [(one.pod, one.resource, one.selector) for one in found] == [
         ("web-0", "cpu", "app=web,pod=web-0"),
@@ -64,10 +63,8 @@ def test_questions() -> None:
         ("db-0", "cpu", "pod=db-0"),
         ("db-0", "memory", "pod=db-0"),
     ]
-    strict = external_questions(vpas[:1], lambda name: pods.get(name, []), STRICT, Mishaps())
-    assert [one.pod for one in strict] == ["web-0", "web-0", "done", "done"]
     rules = ExternalRules("", "memory")
-    alone = external_questions(vpas, lambda name: pods.get(name, []), rules, Mishaps())
+    alone = external_questions(vpas, lambda name: unfinished(pods.get(name, [])), rules, Mishaps())
     assert {one.metric for one in alone} == {"memory"}
 
 
@@ -81,22 +78,6 @@ def test_items() -> None:
     assert found.batch.cpu_millicores.tolist() == [250, 1000]
     assert found.batch.memory_bytes.tolist() == [-1, -1]
     assert found.batch.windows_ns.tolist() == [30 * 10**9, 0]
-
-
-def test_items_as_upstream() -> None:
-    """A pod is one item at the time of the first value of its last answer, whatever is told."""
-    later = "2026-01-05T00:01:00Z"
-    told = [
-        (CPU, answer(value("250m"), value("1", "log"))),
-        (MEMORY, answer(value("1Mi", timestamp=later, window=60))),
-        (ExternalQuestion("default", "web-1", "cpu", "cpu", ""), answer()),
-    ]
-    (item,) = strict_items(told, STRICT)
-    found = read_metrics({"items": [item]}, is_strict=True)
-
-    assert (item["timestamp"], item["window"]) == (later, "60s")
-    assert found.batch.cpu_millicores.tolist() == [250, 1000]
-    assert found.batch.memory_bytes.tolist() == [2**20, 0]
 
 
 @pytest.mark.parametrize(

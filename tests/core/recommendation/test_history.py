@@ -14,7 +14,6 @@ from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.rules import (
     AggregationRules,
-    Departures,
     PublishRules,
     RecommenderRules,
 )
@@ -136,17 +135,6 @@ def test_open_windows_are_limited(limit: int, told: object, total: float) -> Non
     found = [one.usage_bytes // MI for one in stored.windows]
     assert (found if limit == 2 else len(found)) == told
     assert stored.memory.total == total
-
-
-def test_without_open_windows_nothing_is_told() -> None:
-    """Without the switch a checkpoint holds what upstream's would."""
-    scene = Scene(replace(EAGER, departures=Departures(persist_open_windows=False)))
-    scene.vpa()
-    scene.pod()
-    used(scene, 0, 10)
-
-    (stored,) = scene.store()
-    assert (stored.windows, stored.memory.total, stored.memory.weights) == ((), 0.0, {})
 
 
 CHECKPOINT = Checkpoint(
@@ -404,19 +392,15 @@ def test_history_of_a_vpa_that_comes_back_is_stored_again(way: str) -> None:
     assert (after.name, after.count) == (before.name, before.count)
 
 
-@pytest.mark.parametrize(
-    ("late", "expected"),
-    [pytest.param(True, ["web", "later"], id="ours"), pytest.param(False, ["web"], id="at start")],
-)
-def test_when_checkpoints_are_read(late: bool, expected: list[str]) -> None:
-    """On demand, only VPAs that are there at start get their stored history."""
-    scene = Scene(replace(EAGER, departures=Departures(read_checkpoints_late=late)))
+def test_when_checkpoints_are_read() -> None:
+    """VPAs that come later get their stored history too."""
+    scene = Scene(EAGER)
     scene.vpa("web", restored=False)
     found = scene.model.awaited()
     scene.model.restore([], scene.now)
     scene.vpa("later", of={"app": "later"}, restored=False)
 
-    assert [name for _, name in found + scene.model.awaited()] == expected
+    assert [name for _, name in found + scene.model.awaited()] == ["web", "later"]
 
 
 def test_history_of_vpas_that_went_meanwhile() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.recommendation.moments import MINUTE, nanoseconds
 from app.core.recommendation.observations import UsageBatch
-from app.core.recommendation.rules import Departures, RecommenderRules
+from app.core.recommendation.rules import Extras, RecommenderRules
 from app.model.pods import BOOST_ANNOTATION
 from tests.core.recommendation.scene import GI, MI, Scene
 
@@ -64,8 +64,8 @@ def test_samples_around_a_move(
 
 def test_grace_after_a_move() -> None:
     """On demand, memory of the old role does not count for a while, unless it kills."""
-    departures = Departures(selector_move_memory_grace=timedelta(minutes=5))
-    scene = split(RecommenderRules(departures=departures))
+    extras = Extras(selector_move_memory_grace=timedelta(minutes=5))
+    scene = split(RecommenderRules(extras=extras))
     for minute in (9, 11, 14, 15):
         scene.use(100, minute * MI, at=scene.at(minute))
     scene.killed(GI, at=scene.at(12))

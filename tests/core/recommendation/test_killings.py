@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.recommendation.oom import OomRecord
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import Extras, PublishRules, RecommenderRules
 from tests import make
 from tests.core.recommendation.scene import GI, MI, Scene
 
@@ -155,8 +155,8 @@ def test_late_kills(interval: int | None, hours: int, counted: int) -> None:
 )
 def test_usage_and_kills(repeats: bool, expected: tuple[int, int]) -> None:
     """Usage after a kill leads when the next one is judged."""
-    departures = Departures(repeat_oom_bump=repeats)
-    scene = started(replace(EAGER, departures=departures))
+    extras = Extras(repeat_oom_bump=repeats)
+    scene = started(replace(EAGER, extras=extras))
     scene.use(memory=400 * MI)
     scene.killed(500 * MI, at=scene.at(1))
     scene.use(memory=650 * MI, at=scene.at(2))
@@ -171,7 +171,7 @@ def test_usage_and_kills(repeats: bool, expected: tuple[int, int]) -> None:
 )
 def test_repeated_kills(repeats: bool, expected: int) -> None:
     """On demand, kills within one interval build on each other."""
-    scene = started(replace(EAGER, departures=Departures(repeat_oom_bump=repeats)))
+    scene = started(replace(EAGER, extras=Extras(repeat_oom_bump=repeats)))
     for minute in range(2):
         scene.killed(1000 * MI, at=scene.at(minute))
 
@@ -233,13 +233,9 @@ def killed_pod(
     scene.pod(memory="1000Mi", status={"containerStatuses": [told]})
 
 
-@pytest.mark.parametrize(
-    ("inspects", "counted"),
-    [pytest.param(True, 1, id="at first sight"), pytest.param(False, 0, id="as upstream")],
-)
-def test_pods_that_tell_of_kills(inspects: bool, counted: int) -> None:
+def test_pods_that_tell_of_kills() -> None:
     """A pod that tells of a kill when it is first seen counts, unless it is too long ago."""
-    scene = Scene(replace(EAGER, departures=Departures(inspect_known_kills=inspects)))
+    scene = Scene(EAGER)
     scene.vpa()
     scene.go(30)
     killed_pod(scene, scene.at(20))
@@ -248,8 +244,8 @@ def test_pods_that_tell_of_kills(inspects: bool, counted: int) -> None:
     scene.tick()
     killed_pod(scene, scene.at(-1440))
 
-    assert scene.model.tally.kills == counted
-    assert scene.model.tally.kills_late == counted
+    assert scene.model.tally.kills == 1
+    assert scene.model.tally.kills_late == 1
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["a VPA that comes", "a target found"])
@@ -368,21 +364,12 @@ def capped(rules: RecommenderRules) -> Scene:
     return scene
 
 
-@pytest.mark.parametrize(
-    ("skips", "kept", "equal"),
-    [
-        pytest.param(True, [(900, 0)], 2, id="skipped"),
-        pytest.param(False, [(900, 1200)], 0, id="as upstream"),
-    ],
-)
-def test_the_same_peak_is_not_made_every_day(
-    skips: bool, kept: list[tuple[int, int]], equal: int
-) -> None:
+def test_the_same_peak_is_not_made_every_day() -> None:
     """A peak that stands already is not invented again while it is honoured."""
-    scene = capped(replace(EAGER, departures=Departures(skip_equal_oom_peaks=skips)))
+    scene = capped(EAGER)
 
-    assert peaks(scene) == kept
-    assert scene.model.tally.kills_equal == equal
+    assert peaks(scene) == [(900, 0)]
+    assert scene.model.tally.kills_equal == 2
     assert scene.model.tally.kills == 3
 
 

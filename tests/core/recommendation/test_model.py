@@ -12,7 +12,7 @@ from app.core.recommendation.checkpoints import decode
 from app.core.recommendation.model import Model
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.publications import Why
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import PublishRules, RecommenderRules
 from tests.core.recommendation.past_usage import past
 from tests.core.recommendation.scene import GI, MI, START, Scene
 from tests.core.recommendation.stories import Story, living
@@ -98,21 +98,9 @@ def test_lower_bound_follows_the_fresh_interval() -> None:
     assert scene.shown()["app"]["lower"] == "125m 379499094"
 
 
-@pytest.mark.parametrize(
-    ("persists", "lower", "target", "upper"),
-    [
-        pytest.param(False, "125m 250Mi", "126m 250Mi", "378m 744460440", id="W70: as upstream"),
-        pytest.param(
-            True, "125m 1233719960", "126m 1238659775", "378m 3715979325", id="open windows survive"
-        ),
-    ],
-)
-def test_restart_during_the_first_interval(
-    persists: bool, lower: str, target: str, upper: str
-) -> None:
-    """What a restart leaves of a day that is not over."""
-    departures = replace(Departures(), persist_open_windows=persists)
-    scene = Scene(replace(EAGER, departures=departures), start=START + timedelta(hours=6))
+def test_restart_during_the_first_interval() -> None:
+    """A day that is not over goes on after a restart."""
+    scene = Scene(EAGER, start=START + timedelta(hours=6))
     scene.vpa()
     scene.pod()
     for minute in range(12 * 60 + 1):
@@ -126,7 +114,8 @@ def test_restart_during_the_first_interval(
     scene.tick()
 
     shown = scene.shown()["app"]
-    assert (shown["lower"], shown["target"], shown["upper"]) == (lower, target, upper)
+    assert (shown["lower"], shown["target"]) == ("125m 1233719960", "126m 1238659775")
+    assert shown["upper"] == "378m 3715979325"
 
 
 def roles(scene: Scene, leader: int) -> None:

@@ -1,22 +1,21 @@
-"""Which model the rules ask for."""
+"""Both models have one face."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
 from app.core.recommendation.model import Model
-from app.core.recommendation.models import model_for
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.models import RecommenderModel
+from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.model import UpstreamModel
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        pytest.param(RecommenderRules(), Model, id="ours"),
-        pytest.param(as_upstream(RecommenderRules()), UpstreamModel, id="upstream's"),
-    ],
-)
-def test_model_for(rules: RecommenderRules, expected: type) -> None:
-    """Rows per VPA are ours, label sets are upstream's."""
-    assert isinstance(model_for(rules), expected)
+@pytest.mark.parametrize("kind", [Model, UpstreamModel])
+def test_nothing_comes_of_nothing(kind: Callable[[RecommenderRules], RecommenderModel]) -> None:
+    """A model that was told nothing has nothing to say."""
+    model, now = kind(RecommenderRules()), datetime(2026, 1, 5, tzinfo=UTC)
+    assert (model.awaited(), model.tick(now), model.urgent(now)) == ([], [], [])
+    assert (model.checkpoints(now, None), model.abandoned(), model.row_count) == ([], [], 0)

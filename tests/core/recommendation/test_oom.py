@@ -12,7 +12,6 @@ from app.core.recommendation.oom import (
     OomRecord,
     evicted,
     kills,
-    kills_by_transition,
     memory_request,
     needed_memory,
 )
@@ -122,14 +121,22 @@ TRANSITIONS = [
 def test_kills(
     before: dict[str, Any], after: dict[str, Any], other: str, expected: list[int]
 ) -> None:
-    """Both ways of seeing kills agree on what a transition tells."""
+    """A transition tells of kills."""
+    old, new = transition(before, after, other, expected)
+
+    assert [record.memory_bytes for record in kills(old, new)] == expected
+
+
+def transition(
+    before: dict[str, Any], after: dict[str, Any], other: str, expected: list[int]
+) -> tuple[Pod, Pod]:
+    """Return two states of a pod, of which the one that counts requests what is expected."""
     memories = ("1024", other) if expected != [2048] else ("2048", other)
     old, new = pod(before, memories[0]), pod(after, memories[1])
     if expected == [1024]:
         old, new = pod(before, other), pod(after, "1024")
 
-    for found in (kills(old, new), kills_by_transition(old, new)):
-        assert [record.memory_bytes for record in found] == expected
+    return old, new
 
 
 def test_record() -> None:
@@ -141,11 +148,10 @@ def test_record() -> None:
 
 
 def test_first_sight() -> None:
-    """A pod that tells of kills when it is first seen counts, but not for upstream."""
+    """A pod that tells of kills when it is first seen counts."""
     after = pod(status("terminated", restarts=1, last="OOMKilled", finished=None))
 
     assert [record.time_ns for record in kills(None, after)] == [EARLIEST, EARLIEST]
-    assert kills_by_transition(None, after) == []
 
 
 def test_kills_without_time_are_told_apart_by_restarts() -> None:
@@ -158,11 +164,11 @@ def test_kills_without_time_are_told_apart_by_restarts() -> None:
 
 
 def test_containers_that_were_not_there_before() -> None:
-    """A status that appears tells of its kills; upstream waits for the next."""
+    """A status that appears tells of its kills."""
     before = make.pod(status={"phase": "Running"})
     after = pod(status("terminated"))
 
-    assert (len(kills(before, after)), len(kills_by_transition(before, after))) == (1, 0)
+    assert len(kills(before, after)) == 1
 
 
 @pytest.mark.parametrize(

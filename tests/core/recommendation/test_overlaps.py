@@ -6,16 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from app.core.recommendation.rules import Departures, RecommenderRules
 from tests.core.recommendation.scene import GI, START, Scene
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 EXISTS = {"matchExpressions": [{"key": "role", "operator": "Exists"}]}
 
 
-def overlapping(*, report: bool = True) -> Scene:
+def overlapping() -> Scene:
     """Return a scene in which a young VPA also selects what an old one does."""
-    scene = Scene(RecommenderRules(departures=Departures(report_overlaps=report)))
+    scene = Scene()
     scene.vpa("old", selector=LEADERS, created=START - timedelta(days=9))
     scene.vpa("young", selector=EXISTS, created=START - timedelta(days=1))
     scene.vpa("all")
@@ -55,11 +54,6 @@ def test_overlaps_end(way: str) -> None:
     assert "SelectorOverlap" not in scene.conditions("young")
     assert scene.model.overlapping_pods() == {}
     assert scene.tick() == []
-
-
-def test_nobody_is_told_without_the_switch() -> None:
-    """Overlaps are not looked for unless asked for."""
-    assert "SelectorOverlap" not in overlapping(report=False).conditions("young")
 
 
 def test_overlaps_that_stay_are_told_once() -> None:

@@ -70,4 +70,3 @@ def test_query_for_labels(metric: str, query: str) -> None:
     """A bare selector gets a range; anything else is taken as it is written."""
     rules = replace(RULES, pod_labels_metric=metric)
     assert labels_query(rules) == query
-    assert labels_query(replace(rules, extends_labels_query=False)) == metric

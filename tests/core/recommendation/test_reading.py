@@ -13,7 +13,6 @@ import pytest
 from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.promql import PastRules, Span
 from app.core.recommendation.reading import Question, Reading, Stage
-from app.model.errors import BadObject
 
 END = datetime(2026, 1, 13, 12, 0, 0, 123_456, tzinfo=UTC)
 CUT = END.replace(microsecond=123_000)
@@ -230,14 +229,3 @@ def test_flaws_are_counted() -> None:
     assert (reading.usage().refused_series, reading.usage().refused_points) == (3, 3)
     assert reading.flaws.told[1] == "cpu: default/web-0/app has amounts that cannot be"
     assert reading.flaws.told[2] == "labels: a series has no label namespace: pod=x"
-
-
-def test_strictness() -> None:
-    """As upstream: one piece, one bad series spoils everything, nothing is asked differently."""
-    rules = replace(RULES, is_strict=True, resolution=Span("1s", timedelta(seconds=1)))
-    reading = Reading(rules, END)
-    assert not reading.was_refused(is_too_much=True)
-    question = asked(reading)
-    assert (question.start, question.end) == (CUT - timedelta(days=8), CUT)
-    with pytest.raises(BadObject, match="no label container"):
-        reading.take(answer(series({"namespace": "a", "pod": "b"}, (CUT, 1))))

@@ -16,7 +16,7 @@ from app.core.recommendation.model import Model
 from app.core.recommendation.moments import HOUR, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch
 from app.core.recommendation.rows import RowTable
-from app.core.recommendation.rules import Departures, RecommenderRules
+from app.core.recommendation.rules import Extras, RecommenderRules
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from tests import make
@@ -83,12 +83,11 @@ def live(scene: Scene, used: Sequence[Sequence[tuple[int, int]]], end: datetime)
 
 
 HOURS = timedelta(hours=1)
-PLAIN = RecommenderRules(departures=Departures(weigh_history_by_time=False))
 
 
 def two_pods(start: datetime) -> Scene:
     """Return two VPAs of two pods with two containers."""
-    scene = Scene(PLAIN, start=start)
+    scene = Scene(start=start)
     scene.vpa()
     scene.vpa("other")
     for pod in ("web-0", "web-1"):
@@ -189,17 +188,15 @@ def test_past_agrees_with_sampling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stands_for", "weighs", "count", "weight"),
+    ("stands_for", "count", "weight"),
     [
-        pytest.param(60.0, True, 180, 18.0, id="an hour of minutes"),
-        pytest.param(0.5, True, 1, 0.15, id="half a sample each"),
-        pytest.param(60.0, False, 3, 0.3, id="as upstream"),
+        pytest.param(60.0, 180, 18.0, id="an hour of minutes"),
+        pytest.param(0.5, 1, 0.15, id="half a sample each"),
     ],
 )
-def test_weight(stands_for: float, weighs: bool, count: int, weight: float) -> None:
+def test_weight(stands_for: float, count: int, weight: float) -> None:
     """An amount weighs as much as the samples whose place it takes."""
-    rules = RecommenderRules(departures=Departures(weigh_history_by_time=weighs))
-    scene = scene_of(rules)
+    scene = scene_of()
     step = timedelta(microseconds=1)
     told = past({"web-0/app": USED * 3}, START, step=step, stands_for=stands_for)
     scene.model.learn_past(told, START)
@@ -209,13 +206,9 @@ def test_weight(stands_for: float, weighs: bool, count: int, weight: float) -> N
     assert table.cpu.totals[0] == pytest.approx(weight)
 
 
-@pytest.mark.parametrize(
-    ("weighs", "ratio"),
-    [pytest.param(False, 8.46, id="as upstream"), pytest.param(True, 1.124, id="by time")],
-)
-def test_confidence(weighs: bool, ratio: float) -> None:
-    """Eight days of hourly amounts are eight days, where upstream sees some 193 minutes."""
-    scene = scene_of(RecommenderRules(departures=Departures(weigh_history_by_time=weighs)))
+def test_confidence() -> None:
+    """Eight days of hourly amounts are eight days."""
+    scene = scene_of()
     used = {"web-0/app": USED * 193}
     scene.model.learn_past(past(used, START, stands_for=60.0), START)
     scene.tick()
@@ -223,7 +216,7 @@ def test_confidence(weighs: bool, ratio: float) -> None:
     amounts = [
         Quantity.parse(scene.shown()["app"][word].split()[0]) for word in ("upper", "target")
     ]
-    assert amounts[0].milli / amounts[1].milli == pytest.approx(ratio, rel=1e-3)
+    assert amounts[0].milli / amounts[1].milli == pytest.approx(1.124, rel=1e-3)
 
 
 # --- memory intervals
@@ -405,7 +398,7 @@ def test_boosted_containers() -> None:
 
 def test_pods_without_a_vpa() -> None:
     """With retention they keep their past for the VPA that may come."""
-    scene = Scene(RecommenderRules(departures=Departures(retain_unmatched=True)))
+    scene = Scene(RecommenderRules(extras=Extras(retain_unmatched=True)))
     scene.pod()
     scene.model.learn_past(past({"web-0/app": USED}, START), START)
     scene.vpa()

@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 
 from app.core.recommendation.observations import NO_OWNER
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import Extras, PublishRules, RecommenderRules
 from app.model.kinds import ObjectKey
 from tests.core.recommendation.scene import GI, MI, WEB, Scene
 
 RULES = RecommenderRules(
     publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)),
-    departures=Departures(retain_unmatched=True),
+    extras=Extras(retain_unmatched=True),
 )
 
 
@@ -42,8 +42,8 @@ def used(rules: RecommenderRules = RULES, *, top: ObjectKey | None = WEB) -> Sce
 )
 def test_a_vpa_that_comes_later(retains: bool, top: ObjectKey | None, known: bool) -> None:
     """A VPA takes over what was learned of its target's pods before it came."""
-    departures = replace(RULES.departures, retain_unmatched=retains)
-    scene = used(replace(RULES, departures=departures), top=top)
+    extras = replace(RULES.extras, retain_unmatched=retains)
+    scene = used(replace(RULES, extras=extras), top=top)
     scene.vpa()
     scene.tick()
 

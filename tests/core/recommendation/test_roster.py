@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.core.recommendation.observations import NO_OWNER
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import Extras, PublishRules, RecommenderRules
 from app.model.kinds import ObjectKey
 from tests import make
 from tests.core.recommendation.scene import GI, MI, WEB, Scene
@@ -298,8 +298,8 @@ def test_containers_come_and_stay() -> None:
 )
 def test_native_sidecars(sidecars: bool, expected: dict[str, int]) -> None:
     """Init containers that keep running count as containers on demand, others never."""
-    departures = Departures(native_sidecars=sidecars)
-    scene = Scene(replace(EAGER, departures=departures))
+    extras = Extras(native_sidecars=sidecars)
+    scene = Scene(replace(EAGER, extras=extras))
     scene.vpa()
     init = [make.container_json("proxy", restartPolicy="Always"), make.container_json("setup")]
     scene.model.pod_seen(make.pod(init=init, status={"phase": "Running"}), scene.now)

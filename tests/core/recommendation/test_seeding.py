@@ -9,11 +9,11 @@ import pytest
 
 from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
 from app.core.recommendation.moments import DAY, HOUR, UNSET, nanoseconds
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import Extras, PublishRules, RecommenderRules
 from tests.core.recommendation.scene import MI, START, Scene
 
 SEEDS = RecommenderRules(
-    departures=Departures(seed_selectors=True),
+    extras=Extras(seed_selectors=True),
     publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)),
 )
 NOW_NS = nanoseconds(START)
@@ -77,7 +77,7 @@ def test_how_long_it_matters(minutes: int, is_free: bool) -> None:
 @pytest.mark.parametrize(
     ("rules", "pause_minutes"),
     [
-        pytest.param(replace(SEEDS, departures=Departures()), 0, id="not asked for"),
+        pytest.param(replace(SEEDS, extras=Extras()), 0, id="not asked for"),
         pytest.param(SEEDS, 61, id="deleted too long ago"),
     ],
 )

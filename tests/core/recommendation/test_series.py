@@ -27,7 +27,7 @@ def answer(*series: object, kind: str = "matrix", **more: object) -> dict[str, A
 def test_good_answer() -> None:
     """Points are numbers, whatever they say."""
     flaws = Flaws()
-    (found,) = read_series(answer(GOOD), flaws, is_strict=True)
+    (found,) = read_series(answer(GOOD), flaws)
 
     assert found.labels == {"pod": "web-0"}
     assert found.times == [1767571200.0, 1767574800.5]
@@ -51,52 +51,48 @@ def test_good_answer() -> None:
     ],
 )
 def test_bad_series(bad: object) -> None:
-    """One bad series costs itself; strictly read, everything."""
+    """One bad series costs itself."""
     flaws = Flaws()
-    found = list(read_series(answer(bad, GOOD), flaws, is_strict=False))
+    found = list(read_series(answer(bad, GOOD), flaws))
 
     assert (len(found), flaws.series) == (1, 1)
     assert flaws.told[0].startswith("data.result[0]")
-    with pytest.raises(BadObject, match=r"data\.result\[0\]"):
-        list(read_series(answer(bad, GOOD), flaws, is_strict=True))
 
 
 @pytest.mark.parametrize(
-    ("body", "is_strict"),
+    "body",
     [
-        pytest.param({}, False, id="empty"),
-        pytest.param({"data": []}, False, id="no object"),
-        pytest.param(answer(GOOD, kind="scalar"), False, id="another kind"),
-        pytest.param(answer(GOOD, kind="vector"), True, id="a vector, strictly read"),
-        pytest.param(answer("a"), False, id="series are words"),
+        pytest.param({}, id="empty"),
+        pytest.param({"data": []}, id="no object"),
+        pytest.param(answer(GOOD, kind="scalar"), id="another kind"),
+        pytest.param(answer("a"), id="series are words"),
     ],
 )
-def test_no_answer(body: dict[str, Any], is_strict: bool) -> None:
+def test_no_answer(body: dict[str, Any]) -> None:
     """What is no answer at all is refused with the field that is wrong."""
     with pytest.raises(BadObject, match="data"):
-        list(read_series(body, Flaws(), is_strict=is_strict))
+        list(read_series(body, Flaws()))
 
 
 def test_vector() -> None:
     """An instant answer has one point a series."""
     item = {"metric": {"pod": "web-0"}, "value": [1767571200, "1"]}
-    (found,) = read_series(answer(item, kind="vector"), Flaws(), is_strict=False)
+    (found,) = read_series(answer(item, kind="vector"), Flaws())
     assert found.times == [1767571200.0]
 
 
 def test_warnings_are_told_in_short() -> None:
     """What Prometheus warns of is passed on, but no more than a few sentences."""
     flaws = Flaws()
-    list(read_series(answer(warnings=["slow"] * 9), flaws, is_strict=False))
+    list(read_series(answer(warnings=["slow"] * 9), flaws))
     assert flaws.told == ["Prometheus warns: slow"] * 5
 
 
 @given(body=st.dictionaries(st.sampled_from(["data", "result", "status"]), ANYTHING))
 def test_junk(body: dict[str, Any]) -> None:
     """Whatever is answered, it is read or refused."""
-    for is_strict in (False, True):
-        with suppress(BadObject):
-            list(read_series(body, Flaws(), is_strict=is_strict))
+    with suppress(BadObject):
+        list(read_series(body, Flaws()))
 
 
 @given(item=ANYTHING, points=ANYTHING)
@@ -104,7 +100,7 @@ def test_junk_in_series(item: object, points: object) -> None:
     """Whatever stands in a series, the next one is read."""
     bodies = [item] if isinstance(item, dict) else []
     body = answer(*bodies, {"metric": {}, "values": points}, GOOD)
-    assert len(list(read_series(body, Flaws(), is_strict=False))) >= 1
+    assert len(list(read_series(body, Flaws()))) >= 1
 
 
 def test_labels_that_are_missing() -> None:
@@ -118,20 +114,18 @@ def test_labels_that_are_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "ours", "strict"),
+    ("value", "expected"),
     [
-        pytest.param(0.25, 250, 250, id="an amount"),
-        pytest.param(0.0019, 1, 1, id="cut, not rounded"),
-        pytest.param(0.0, 0, 0, id="nothing"),
-        pytest.param(-1.0, -1, 0, id="below zero"),
-        pytest.param(float("nan"), -1, -1, id="not a number"),
-        pytest.param(float("inf"), -1, 10**14, id="infinite"),
-        pytest.param(1e300, 10**14, 10**14, id="huge"),
-        pytest.param(float("-inf"), -1, 0, id="infinitely little"),
+        pytest.param(0.25, 250, id="an amount"),
+        pytest.param(0.0019, 1, id="cut, not rounded"),
+        pytest.param(0.0, 0, id="nothing"),
+        pytest.param(-1.0, -1, id="below zero"),
+        pytest.param(float("nan"), -1, id="not a number"),
+        pytest.param(float("inf"), -1, id="infinite"),
+        pytest.param(1e300, 10**14, id="huge"),
+        pytest.param(float("-inf"), -1, id="infinitely little"),
     ],
 )
-def test_amounts(value: float, ours: int, strict: int) -> None:
-    """Amounts that cannot be are none; upstream takes something else for them."""
-    values = np.array([value])
-    assert amounts(values, 1000.0, is_strict=False).tolist() == [ours]
-    assert amounts(values, 1000.0, is_strict=True).tolist() == [strict]
+def test_amounts(value: float, expected: int) -> None:
+    """Amounts that cannot be are none."""
+    assert amounts(np.array([value]), 1000.0).tolist() == [expected]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from app.core.recommendation.rules import (
     CapRules,
-    Departures,
     EstimatorRules,
+    Extras,
     FormatRules,
     PublishRules,
     RecommenderRules,
@@ -208,6 +208,7 @@ RULES = st.builds(
         margin_fraction=st.sampled_from([0.0, 0.15, 0.5, 3.7]),
         min_cpu_millicores=st.sampled_from([0.0, 25.0, 333.3]),
         min_memory_mib=st.sampled_from([0.0, 250.0, 4000.0]),
+        omit_unsampled=st.booleans(),
     ),
     format=st.builds(
         FormatRules,
@@ -222,12 +223,7 @@ RULES = st.builds(
         max_allowed_memory=st.none() | SIZES.map(Quantity.parse),
     ),
     publish=st.sampled_from([EAGER, PublishRules()]),
-    departures=st.builds(
-        Departures,
-        interpolate=st.booleans(),
-        rows_per_vpa=st.just(True),
-        omit_unsampled=st.booleans(),
-    ),
+    extras=st.builds(Extras, interpolate=st.booleans()),
 )
 USES = st.lists(
     st.tuples(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from app.core.recommendation.membership import Claim
 from app.core.recommendation.moments import HOUR
 from app.core.recommendation.observations import ObservedVpa
-from app.core.recommendation.rules import Departures
 from app.core.recommendation.tracked import TrackedPod, TrackedVpa, claim_of
 from app.model.selectors import NOTHING, Selector
 from tests import make
@@ -60,18 +57,16 @@ def test_forgotten_vpas_are_gone_from_the_past() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "grace", "since", "now", "expected"),
+    ("selector", "since", "now", "expected"),
     [
-        pytest.param(OF_WEB, timedelta(hours=1), None, HOUR, OF_WEB, id="resolved"),
-        pytest.param(None, timedelta(hours=1), 0, None, OF_WEB, id="just broken"),
-        pytest.param(None, timedelta(hours=1), 0, HOUR - 1, OF_WEB, id="within the grace"),
-        pytest.param(None, timedelta(hours=1), 0, HOUR, NOTHING, id="for too long"),
-        pytest.param(None, None, 0, 0, NOTHING, id="no grace"),
+        pytest.param(OF_WEB, None, HOUR, OF_WEB, id="resolved"),
+        pytest.param(None, 0, None, OF_WEB, id="just broken"),
+        pytest.param(None, 0, HOUR - 1, OF_WEB, id="within the grace"),
+        pytest.param(None, 0, HOUR, NOTHING, id="for too long"),
     ],
 )
 def test_claim_of(
     selector: Selector | None,
-    grace: timedelta | None,
     since: int | None,
     now: int | None,
     expected: Selector,
@@ -79,9 +74,8 @@ def test_claim_of(
     """A target that cannot be resolved keeps its last selector for a while."""
     observed = ObservedVpa(make.vpa(selector={"matchLabels": {"role": "leader"}}), selector)
     tracked = TrackedVpa(0, observed, Claim("default", OF_WEB), 0, broken_since_ns=since)
-    departures = Departures(keep_on_target_failure=grace)
 
-    claim = claim_of(tracked, departures, now)
+    claim = claim_of(tracked, now)
 
     assert claim.of_target == expected
     assert claim.own == Selector.of_labels({"role": "leader"})
@@ -89,11 +83,11 @@ def test_claim_of(
 
 
 def test_claim_without_target() -> None:
-    """A VPA without target claims nothing; without the switch its selector is not heeded."""
-    observed = ObservedVpa(make.vpa(target=None, selector={"matchLabels": {"a": "b"}}), None)
+    """A VPA without target claims nothing."""
+    observed = ObservedVpa(make.vpa(target=None), None)
     tracked = TrackedVpa(0, observed, Claim("default"), 0)
 
-    claim = claim_of(tracked, Departures(spec_selector=False), None)
+    claim = claim_of(tracked, None)
 
     assert claim == Claim("default", NOTHING)
 

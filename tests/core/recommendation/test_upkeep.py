@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from app.core.recommendation.checkpoints import Checkpoint
-from app.core.recommendation.rules import Departures, PublishRules, RecommenderRules
+from app.core.recommendation.rules import PublishRules, RecommenderRules
 from app.core.recommendation.upkeep import orphans
 from tests.core.recommendation.scene import GI, Scene
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
-def gone_for(
-    days: float, *, cpu: int = 100, memory: int = GI, departures: Departures | None = None
-) -> Scene:
+def gone_for(days: float, *, cpu: int = 100, memory: int = GI) -> Scene:
     """Return a scene whose only pod was sampled once and then went for some days."""
-    scene = Scene(replace(EAGER, departures=departures or Departures()))
+    scene = Scene(EAGER)
     scene.vpa()
     scene.pod()
     scene.use(cpu, memory)
@@ -43,23 +40,6 @@ def gone_for(
 def test_expiry(cpu: int, memory: int, days: float, left: int) -> None:
     """History outlives its last container by the time of expiry."""
     assert gone_for(days, cpu=cpu, memory=memory).model.row_count == left
-
-
-def test_memory_may_not_count() -> None:
-    """Without the switch, memory alone keeps nothing: a row is as old as its container's end."""
-    scene = Scene(replace(EAGER, departures=Departures(memory_counts_as_history=False)))
-    scene.vpa()
-    scene.pod()
-    scene.go(3 * 1440)
-    scene.use(100, GI)
-    scene.go(4 * 1440)
-    scene.use(memory=GI)
-    scene.drop("web-0")
-    scene.tick()
-    scene.go(12 * 1440)
-    scene.tick()
-
-    assert scene.model.row_count == 0
 
 
 def test_living_containers_keep_their_history() -> None:

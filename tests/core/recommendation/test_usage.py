@@ -10,7 +10,7 @@ import pytest
 from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.moments import SECOND, nanoseconds
 from app.core.recommendation.observations import ABSENT, REFUSED
-from app.core.recommendation.usage import Metrics, read_metrics
+from app.core.recommendation.usage import Metrics, UsageLimits, read_metrics
 
 NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
 
@@ -30,9 +30,12 @@ def used(name: str = "app", **usage: object) -> dict[str, Any]:
     return {"name": name, "usage": usage}
 
 
-def read(*items: object, is_strict: bool = False) -> Metrics:
+LIMITLESS = UsageLimits(absent=0, most=float("inf"))
+
+
+def read(*items: object, limits: UsageLimits | None = None) -> Metrics:
     """Read a list of items."""
-    return read_metrics({"items": list(items)}, is_strict=is_strict)
+    return read_metrics({"items": list(items)}, limits)
 
 
 class OddText(str):
@@ -73,21 +76,21 @@ def test_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "is_strict", "expected", "problem"),
+    ("usage", "limits", "expected", "problem"),
     [
-        pytest.param({}, False, (ABSENT, ABSENT), "", id="nothing told"),
-        pytest.param({}, True, (0, 0), "", id="nothing told counts as nothing used"),
-        pytest.param({"cpu": "1"}, False, (1000, ABSENT), "", id="cpu alone"),
+        pytest.param({}, None, (ABSENT, ABSENT), "", id="nothing told"),
+        pytest.param({}, LIMITLESS, (0, 0), "", id="nothing told counts as nothing used"),
+        pytest.param({"cpu": "1"}, None, (1000, ABSENT), "", id="cpu alone"),
         pytest.param(
             {"cpu": "-1", "memory": "-5Mi"},
-            False,
+            None,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: -1 is negative",
             id="negative",
         ),
         pytest.param(
             {"cpu": "much", "memory": "1Ki"},
-            False,
+            None,
             (REFUSED, 1024),
             "metrics of default/web-0/app: cpu: quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
@@ -95,24 +98,24 @@ def test_columns() -> None:
         ),
         pytest.param(
             {"cpu": "1e300", "memory": "100000000000001"},
-            False,
+            None,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: 1e300 is too much",
             id="huge",
         ),
         pytest.param(
-            {"cpu": "1e30", "memory": "1e30"}, True, (2**62, 2**62), "", id="huge is the most"
+            {"cpu": "1e30", "memory": "1e30"}, LIMITLESS, (2**62, 2**62), "", id="huge is the most"
         ),
         pytest.param(
-            {"cpu": "1.5n", "memory": "1.5Ki"}, False, (1, 1536), "", id="not the usual form"
+            {"cpu": "1.5n", "memory": "1.5Ki"}, None, (1, 1536), "", id="not the usual form"
         ),
     ],
 )
 def test_amounts(
-    usage: dict[str, Any], is_strict: bool, expected: tuple[int, int], problem: str
+    usage: dict[str, Any], limits: UsageLimits | None, expected: tuple[int, int], problem: str
 ) -> None:
     """Amounts that cannot be are refused one by one."""
-    found = read(item(used(**usage)), is_strict=is_strict)
+    found = read(item(used(**usage)), limits=limits)
 
     assert (found.batch.cpu_millicores[0], found.batch.memory_bytes[0]) == expected
     assert problem in "".join(found.problems[:1])

@@ -22,9 +22,8 @@ ALONE = np.array([0])
 class Container:
     """One stream that feeds one row, and a log of what it did there."""
 
-    def __init__(self, interval_ns: int = DAY, *, replace_zero: bool = True) -> None:
+    def __init__(self, interval_ns: int = DAY) -> None:
         self.interval_ns = interval_ns
-        self.replace_zero = replace_zero
         self.bank = Bank(DAY, 1)
         self.windows = Windows()
         self.windows.grow(1)
@@ -39,7 +38,6 @@ class Container:
             amounts,
             np.array([self.interval_ns]),
             is_oom=is_oom,
-            replace_zero=self.replace_zero,
         )
         hours = (int(peaks.ends[0]) - START) / HOUR
         if peaks.replaced[0]:
@@ -111,35 +109,20 @@ def test_weights_of_two_days() -> None:
     assert container.bank.references[0] == START + 14 * HOUR
 
 
-@pytest.mark.parametrize(
-    ("replace_zero", "expected"),
-    [
-        pytest.param(
-            False,
-            [("+", 0, 24), ("+", 500, 48)],
-            id="W33: a zero freezes the interval, as upstream",
-        ),
-        pytest.param(
-            True,
-            [
-                ("+", 0, 24),
-                ("-", 0, 24),
-                ("+", 500, 24),
-                ("-", 500, 24),
-                ("+", 700, 24),
-                ("+", 500, 48),
-            ],
-            id="a zero is replaced like any other value",
-        ),
-    ],
-)
-def test_zero(replace_zero: bool, expected: list[tuple[str, int, float]]) -> None:
-    """What a first value of zero does."""
-    container = Container(replace_zero=replace_zero)
+def test_zero() -> None:
+    """A first value of zero is replaced like any other value."""
+    container = Container()
     for minute, mebibytes in [(0, 0), (1, 500), (1439, 700), (1440, 500)]:
         container.uses(minute, mebibytes)
 
-    assert container.log == expected
+    assert container.log == [
+        ("+", 0, 24),
+        ("-", 0, 24),
+        ("+", 500, 24),
+        ("-", 500, 24),
+        ("+", 700, 24),
+        ("+", 500, 48),
+    ]
 
 
 def test_one_leaking_pod_in_ten() -> None:
@@ -153,7 +136,6 @@ def test_one_leaking_pod_in_ten() -> None:
         amounts,
         np.full(10, DAY),
         is_oom=False,
-        replace_zero=True,
     )
     file_peaks(bank, np.zeros(10, dtype=np.intp), peaks, amounts)
 

@@ -24,7 +24,7 @@ from app.core.recommendation.intake import Tally
 from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.moments import moment, nanoseconds
 from app.core.recommendation.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
-from app.core.recommendation.oom import OomRecord, kills_by_transition
+from app.core.recommendation.oom import OomRecord
 from app.core.recommendation.past import PastUsage
 from app.core.recommendation.policy import CPU, MEMORY, container_rules
 from app.core.recommendation.publications import Publication, problem_of, publication
@@ -43,6 +43,7 @@ from app.core.recommendation.status import (
 from app.core.recommendation.upstream.aggregates import Aggregate
 from app.core.recommendation.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
 from app.core.recommendation.upstream.judging import Judge
+from app.core.recommendation.upstream.transitions import kills_by_transition
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.vpa import ContainerRecommendation

@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.upstream.model import UpstreamModel
+from app.core.recommendation.upstream.tuning import as_upstream
 from app.model.selectors import Selector
 from tests.core.recommendation.scene import START, Scene
 from tests.core.recommendation.upstream.plain import MI, YEAR_ONE, Labels, Plain
@@ -26,7 +28,7 @@ class Trace:
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.scene, self.plain = Scene(RULES), Plain()
+        self.scene, self.plain = Scene(RULES, model=UpstreamModel), Plain()
         self.minute = 0.0
         self.revision = 0
         for name in ("all", "leader", "follower"):

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from app.core.recommendation.moments import DAY
 from app.core.recommendation.observations import ObservedVpa
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.cluster import UpstreamCluster
+from app.core.recommendation.upstream.tuning import as_upstream
 from app.model.pods import Pod
 from app.model.selectors import EVERYTHING, Selector
 from tests import make

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.judging import Judge
+from app.core.recommendation.upstream.model import UpstreamModel
+from app.core.recommendation.upstream.tuning import as_upstream
 from tests import make
 from tests.core.recommendation.scene import GI, MI, Scene
 
@@ -16,7 +18,7 @@ RULES = as_upstream(RecommenderRules(gathers_quality=True))
 
 def started(mode: str | None = "Auto", rules: RecommenderRules = RULES) -> Scene:
     """Return a scene with a VPA of a mode over two pods, after a loop without samples."""
-    scene = Scene(rules)
+    scene = Scene(rules, model=UpstreamModel)
     scene.vpa()
     scene.change(replace(scene.vpas["web"].vpa, update_policy=make.vpa(mode=mode).update_policy))
     scene.pod("web-0")

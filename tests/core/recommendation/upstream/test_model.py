@@ -10,8 +10,10 @@ import pytest
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.observations import ABSENT
-from app.core.recommendation.rules import RecommenderRules, as_upstream
+from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import ConditionType
+from app.core.recommendation.upstream.model import UpstreamModel
+from app.core.recommendation.upstream.tuning import as_upstream
 from app.model.conditions import Condition
 from app.model.selectors import EVERYTHING
 from tests import make
@@ -25,7 +27,7 @@ FLOOR = "25m 250Mi"
 
 def scene_of(rules: RecommenderRules = RULES, *, start_hours: float = 0) -> Scene:
     """Return a scene that behaves as upstream does."""
-    return Scene(rules, start=START + timedelta(hours=start_hours))
+    return Scene(rules, start=START + timedelta(hours=start_hours), model=UpstreamModel)
 
 
 def sawtooth(scene: Scene, first: int, last: int) -> None:

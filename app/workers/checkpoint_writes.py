@@ -1,0 +1,46 @@
+"""Writes one checkpoint, unless the stored object of that name belongs to another container."""
+
+from __future__ import annotations
+
+from app.core.recommendation.checkpoints import Checkpoint, own_annotations, patch_of, to_json
+from app.model.errors import Conflict, Invalid, NotFound
+from app.model.fields import object_at
+from app.ports import CHECKPOINTS, Cluster, Json, PatchKind
+
+
+def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
+    """Bring a checkpoint up to date, or create it.
+
+    Raises:
+        ClusterError: it was not written.
+    """
+    item, place = to_json(one), (CHECKPOINTS, one.namespace, one.name)
+    body = patch_of(item)
+    try:
+        cluster.patch(*place, body)
+    except NotFound:
+        cluster.create(CHECKPOINTS, one.namespace, item)
+    except Invalid:
+        if not _annotated(cluster, one, item):
+            raise
+        cluster.patch(*place, body)
+
+
+def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
+    """Annotate a checkpoint that has no annotations at all, and return whether it was one.
+
+    Raises:
+        Conflict: it belongs to another container.
+    """
+    place, field = (CHECKPOINTS, one.namespace), f"metadata.name={one.name}"
+    for stored in cluster.list(*place, field_selector=field).items:
+        metadata = object_at(stored, "metadata", "")
+        if stored.get("spec") != item["spec"]:
+            whose = f"container {one.container} of VPA {one.vpa}"
+            name = f"checkpoint {one.namespace}/{one.name}"
+            raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
+        if not metadata.get("annotations"):
+            ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
+            cluster.patch(*place, one.name, {"metadata": ours}, kind=PatchKind.MERGE)
+            return True
+    return False

@@ -1,0 +1,105 @@
+"""A model and everything around it that goes with it, as one value.
+
+Strategy: which one a process has is chosen once, where the process is put together; from there on
+nothing asks which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+from app.core.matching import Unknown
+from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.external import ExternalRules
+from app.core.recommendation.mishaps import Mishaps
+from app.core.recommendation.model import Model
+from app.core.recommendation.models import RecommenderModel
+from app.core.recommendation.observations import ObservedVpa
+from app.core.recommendation.oom import OomRecord, evicted
+from app.core.recommendation.reading import Reading
+from app.core.recommendation.rules import RecommenderRules
+from app.core.recommendation.usage import UsageLimits
+from app.core.targets import Target, resolve_target
+from app.model.fields import Object
+from app.model.lookups import LookedUp
+from app.model.snapshot import NamespaceView, Snapshot
+from app.model.vpa import Vpa
+from app.ports import Clock, Cluster
+from app.workers.checkpoint_writes import put_checkpoint
+from app.workers.external_usage import ExternalUsage
+
+
+class UsagePages(Protocol):
+    """Where usage is read page by page."""
+
+    def pages(
+        self,
+        vpas: Iterable[ObservedVpa],
+        snapshot: Snapshot,
+        may_ask: Callable[[], bool] = ...,
+        mishaps: Mishaps | None = ...,
+    ) -> Iterator[Sequence[Object]]:
+        """Yield items as `metrics.k8s.io` lists them."""
+        ...
+
+
+class ExternalUsageFactory(Protocol):
+    """What makes a reader of external metrics."""
+
+    def __call__(
+        self, cluster: Cluster, rules: ExternalRules, clock: Clock, *, threads: int, seconds: float
+    ) -> UsagePages:
+        """Return the reader."""
+        ...
+
+
+class Resolve(Protocol):
+    """How the target of a VPA is resolved."""
+
+    def __call__(self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp) -> Target | Unknown:
+        """Return the target, or what to look up first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """Which checkpoints are written, and how."""
+
+    put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
+    is_budgeted: bool = True  # in a round the most urgent ones, else all as time allows
+    is_flushed: bool = True  # what changed is stored before the end
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to recommend."""
+
+    model: Callable[[RecommenderRules], RecommenderModel]
+    tuned: Callable[[RecommenderRules], RecommenderRules]  # what flags ask for, as it is heeded
+    usage: UsageLimits
+    external_usage: ExternalUsageFactory
+    history: type[Reading]
+    evicted: Callable[[Object], list[OomRecord]]  # the containers that an event blames
+    checkpoints: CheckpointPolicy
+    resolve: Resolve
+    lookup_seconds: float  # for all look-ups of one round together
+    begins_at_once: bool  # else one interval after start, and when the past is read
+    samples_meanwhile: bool  # reads usage that is due also while writes of a round go on
+
+
+OURS: Final = Variant(
+    model=Model,
+    tuned=lambda rules: rules,
+    usage=UsageLimits(),
+    external_usage=ExternalUsage,
+    history=Reading,
+    evicted=partial(evicted, share_resource=True),
+    checkpoints=CheckpointPolicy(),
+    resolve=resolve_target,
+    lookup_seconds=5.0,
+    begins_at_once=True,
+    samples_meanwhile=True,
+)
