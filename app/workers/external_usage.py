@@ -91,8 +91,8 @@ class ExternalUsage:
                 return Unavailable(f"{path_of(question)}: {error}")
 
         def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            for answer in mishaps.each("external metric", [question], path_of, ask):
-                return answer
+            with mishaps.guard("external metric", question, name=path_of):
+                return ask(question)
             return Unavailable(f"{path_of(question)}: it failed unexpectedly")
 
         with ThreadPoolExecutor(self._threads, "usage") as pool:

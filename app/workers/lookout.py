@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from app.core.matching import MatchReason, Unknown, topmost
@@ -90,33 +89,34 @@ class Lookout:
     def tell_some(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
         """Tell of some pods that changed."""
         self._begin()
-
-        def tell(key: VpaKey) -> None:
-            view, place = snapshot.of(key[0]), self._places.get(key[0])
-            pod = view.pods.get(key[1])
-            if pod is not None and place is not None:
-                self._tell_pod(pod, place, view, now)
-
-        self._model.mishaps.each("pod", keys, "/".join, tell)
+        for namespace, name in keys:
+            with self._model.mishaps.guard("pod", namespace, name):
+                view, place = snapshot.of(namespace), self._places.get(namespace)
+                pod = view.pods.get(name)
+                if pod is not None and place is not None:
+                    self._tell_pod(pod, place, view, now)
 
     def _begin(self) -> None:
         self._known.clear()
         self._until = self._clock.monotonic() + self._seconds
 
     def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
-        seen, each = set[VpaKey](), self._model.mishaps.each
+        seen, mishaps = set[VpaKey](), self._model.mishaps
         for namespace, view in snapshot.namespaces.items():
             if namespace in self._ignored:
                 continue
             mine = [vpa for vpa in view.vpas.values() if handles(vpa, self._model.rules.name)]
             seen.update((vpa.namespace, vpa.name) for vpa in mine)
-            each("VPA", mine, _name, partial(self._tell_vpa, view=view, now=now))
+            for vpa in mine:
+                with mishaps.guard("VPA", vpa.namespace, vpa.name):
+                    self._tell_vpa(vpa, view, now)
         for key in self._late.keys() - seen:
             del self._late[key]
         gone = self._vpas.keys() - seen
         for key in gone:
             del self._vpas[key]
-        each("VPA", gone, "/".join, partial(self._model.vpa_gone, now=now))
+            with mishaps.guard("VPA", *key):
+                self._model.vpa_gone(key, now)
 
     def _tell_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
         found = self._resolved(vpa, view)
@@ -143,8 +143,9 @@ class Lookout:
         if place.view.workloads is not view.workloads or age >= _BELIEVED_SECONDS:
             place.tops, place.since = {}, self._clock.monotonic()
         place.view = view
-        tell = partial(self._tell_pod, place=place, view=view, now=now)
-        self._model.mishaps.each("pod", view.pods.values(), _name, tell)
+        for pod in view.pods.values():
+            with self._model.mishaps.guard("pod", namespace, pod.name):
+                self._tell_pod(pod, place, view, now)
 
     def _tell_pod(self, pod: Pod, place: _Place, view: NamespaceView, now: datetime) -> None:
         top = self._top(place, pod, view)
@@ -184,10 +185,6 @@ class Lookout:
         if lookup.key.is_built_in:
             return Absent()  # all of them are in the snapshot
         return self._owners.find(lookup, max(self._until - self._clock.monotonic(), 0.0))
-
-
-def _name(item: Vpa | Pod) -> str:
-    return f"{item.namespace}/{item.name}"
 
 
 def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:

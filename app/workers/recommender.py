@@ -27,7 +27,7 @@ from app.model.errors import BadObject, ClusterError, Unavailable
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
-from app.telemetry.recommender import RecommenderMetrics, Step
+from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
 from app.workers.leaving import leavable
 from app.workers.left_out import LeftOut
 from app.workers.lookout import Lookout
@@ -128,10 +128,9 @@ class Recommender:
         self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[Step, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
-        self._due = self._sampled = clock.monotonic()
+        self._due = self._sampled = self._tidied = clock.monotonic()
         if not variant.begins_at_once:
             self._due += rules.interval_seconds
-        self._tidied = clock.monotonic()
         self.finished: float | None = None  # when a round last ended
 
     def tick(self, now: datetime) -> float:
@@ -208,11 +207,9 @@ class Recommender:
     def _hear(self, now: datetime) -> None:
         pods = list(dict.fromkeys(_drained(self._heard.pods)))
         self._lookout.tell_some(self._around.snapshot(), pods, now)
-
-        def count(event: Object) -> None:
-            self.model.killed(self._variant.evicted(event), now)
-
-        self.model.mishaps.each("event", _drained(self._heard.events), _shown, count)
+        for event in list(_drained(self._heard.events)):
+            with self.model.mishaps.guard("event", event, name=_shown):
+                self.model.killed(self._variant.evicted(event), now)
 
     def _restore(self, now: datetime) -> None:
         """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
@@ -239,22 +236,24 @@ class Recommender:
 
     def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> list[Checkpoint]:
         """Return the checkpoints that can be read; note whose the others are."""
+        found = list[Checkpoint]()
+        for item in items:
+            with self.model.mishaps.guard("checkpoint", item, name=_shown):
+                found += self._read(item, lost)
+        return found
 
-        def read(item: Object) -> Checkpoint | None:
-            try:
-                return read_checkpoint(item)
-            except Exception as error:
-                lost.update((one.namespace, one.vpa) for one, _ in _identities([item]))
-                if not isinstance(error, BadObject):
-                    raise
-                problem = f"checkpoint {_shown(item)}: {error}"
-            if problem not in self._refused:  # else it was told of
-                self._refused.add(problem)
-                self._refuse(problem)
-            return None
-
-        found = self.model.mishaps.each("checkpoint", items, _shown, read)
-        return [one for one in found if one is not None]
+    def _read(self, item: Object, lost: set[VpaKey]) -> Sequence[Checkpoint]:
+        try:
+            return (read_checkpoint(item),)
+        except Exception as error:
+            lost.update((one.namespace, one.vpa) for one, _ in _identities([item]))
+            if not isinstance(error, BadObject):
+                raise
+            problem = f"checkpoint {_shown(item)}: {error}"
+        if problem not in self._refused:  # else it was told of
+            self._refused.add(problem)
+            self._refuse(problem)
+        return ()
 
     def _refuse(self, problem: str) -> None:
         log.warning("checkpoint not used", extra={"problem": problem})
@@ -359,8 +358,11 @@ class Recommender:
     def _count(self) -> None:
         self._around.metrics.aggregates(self.model.row_count)
         vpas = [one.vpa for one in self._lookout.vpas.values()]
-        names = "{0.namespace}/{0.name}".format
-        self._around.metrics.vpas(self.model.mishaps.each("VPA", vpas, names, state_of))
+        states = list[VpaState]()
+        for vpa in vpas:
+            with self.model.mishaps.guard("VPA", vpa.namespace, vpa.name):
+                states.append(state_of(vpa))
+        self._around.metrics.vpas(states)
         self._missing.look(vpas)
         self._left_out.tell(self.model.mishaps)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from app.core.recommendation.models import RecommenderModel
@@ -59,8 +58,8 @@ class Sources:
         for found in self._past.taken():
             only = None if found.only is None else ready & found.only
             self._missing -= ready if only is None else only
-            learn = partial(self._model.learn_past, now=now, only=only)
-            self._model.mishaps.each("past", [found.usage], lambda _: "of all pods", learn)
+            with self._model.mishaps.guard("past", "of all pods"):
+                self._model.learn_past(found.usage, now, only=only)
 
     def read_usage(self, pages: Iterable[Sequence[Object]], now: datetime) -> int:
         """Take usage page by page; return how many containers were told of."""

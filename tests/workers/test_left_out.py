@@ -135,7 +135,9 @@ def test_many(caplog: pytest.LogCaptureFixture) -> None:
     registry, mishaps = CollectorRegistry(), Mishaps()
     left_out = LeftOut(RecommenderMetrics(registry))
     for _ in range(2):
-        mishaps.each("share", range(20), str, lambda one: one / 0)
+        for one in range(20):
+            with mishaps.guard("share", str(one)):
+                raise ZeroDivisionError
         left_out.tell(mishaps)
 
     assert [one.__dict__["of"] for one in caplog.records] == [20] * 5

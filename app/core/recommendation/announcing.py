@@ -75,12 +75,11 @@ class Announcer:
         entries = self._entries(appraisal, wanted)
         derivations = Derivations(roster.rows, appraisal, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
-
-        def look(tracked: TrackedVpa) -> Publication | None:
-            return self._publication(tracked, entries.get(tracked.line, []), turns, derivations)
-
-        known = [roster.by_line[line] for line in lines if line in roster.by_line]
-        found = roster.mishaps.each("VPA", known, lambda one: "/".join(one.key), look)
+        found = list[Publication | None]()
+        for tracked in [roster.by_line[line] for line in lines if line in roster.by_line]:
+            with roster.mishaps.guard("VPA", *tracked.key):
+                shown = entries.get(tracked.line, [])
+                found.append(self._publication(tracked, shown, turns, derivations))
         roster.table.is_dirty[lines] = False
         roster.table.is_urgent[lines] = False
         return [one for one in found if one is not None]

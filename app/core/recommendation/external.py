@@ -53,21 +53,24 @@ def external_questions(
 ) -> list[ExternalQuestion]:
     """Return what to ask of the pods that VPAs select; `pods_of` knows those of a namespace."""
     found: dict[tuple[str, str, str], ExternalQuestion] = {}
+    for vpa in vpas:
+        with mishaps.guard("VPA", *vpa.key):
+            for one in _questions(vpa, pods_of, rules):
+                found.setdefault((one.namespace, one.pod, one.resource), one)
+    return list(found.values())
 
-    def ask(vpa: ObservedVpa) -> None:
-        namespace, selector = vpa.vpa.namespace, vpa.selector
-        if selector is None:
-            return
-        for pod in pods_of(namespace):
-            if not selector.matches(pod.labels):
-                continue
+
+def _questions(
+    vpa: ObservedVpa, pods_of: Callable[[str], Collection[Pod]], rules: ExternalRules
+) -> Iterator[ExternalQuestion]:
+    namespace, selector = vpa.vpa.namespace, vpa.selector
+    if selector is None:
+        return
+    for pod in pods_of(namespace):
+        if selector.matches(pod.labels):
             text = ",".join(filter(None, (str(selector), f"pod={pod.name}")))
             for resource, metric in rules.metrics:
-                one = ExternalQuestion(namespace, pod.name, resource, metric, text)
-                found.setdefault((namespace, pod.name, resource), one)
-
-    mishaps.each("VPA", vpas, lambda vpa: "/".join(vpa.key), ask)
-    return list(found.values())
+                yield ExternalQuestion(namespace, pod.name, resource, metric, text)
 
 
 def unfinished(pods: Iterable[Pod]) -> list[Pod]:

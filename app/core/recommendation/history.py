@@ -76,25 +76,22 @@ class History:
         """Return the checkpoints of some rows, which count as written from now on."""
         table, kills = self._roster.rows, self._kills()
         memory, windows = self._without_windows(rows, now_ns)
-
-        def made(place: tuple[int, int]) -> Checkpoint:
-            line, row = place
-            return Checkpoint(
-                *self._identity(row),
-                cpu=_encoded(table.cpu, row),
-                memory=_encoded(memory, line),
-                first_ns=int(table.first[row]),
-                last_ns=int(table.last[row]),
-                count=int(table.counts[row]),
-                updated_ns=now_ns,
-                windows=tuple(windows[row]),
-                kills=tuple(kills[row]),
-            )
-
-        places = enumerate(rows.tolist())
-        found = self._roster.mishaps.each(
-            "history", places, lambda place: "/".join(self._identity(place[1])), made
-        )
+        found = list[Checkpoint]()
+        for line, row in enumerate(rows.tolist()):
+            with self._roster.mishaps.guard("history", row, name=self._named):
+                found.append(
+                    Checkpoint(
+                        *self._identity(row),
+                        cpu=_encoded(table.cpu, row),
+                        memory=_encoded(memory, line),
+                        first_ns=int(table.first[row]),
+                        last_ns=int(table.last[row]),
+                        count=int(table.counts[row]),
+                        updated_ns=now_ns,
+                        windows=tuple(windows[row]),
+                        kills=tuple(kills[row]),
+                    )
+                )
         table.is_dirty[rows] = False
         table.moved_cpu[rows] = table.moved_memory[rows] = 0.0
         table.written[rows] = now_ns
@@ -163,6 +160,9 @@ class History:
         container = table.names[row]
         return namespace, self.names.of(namespace, (vpa, container)), vpa, container
 
+    def _named(self, row: int) -> str:
+        return "/".join(self._identity(row))
+
     def _without_windows(
         self, rows: Rows, now_ns: int
     ) -> tuple[Bank, defaultdict[int, list[OpenWindow]]]:
@@ -225,23 +225,20 @@ class History:
             key = (found.namespace, found.vpa, found.container)
             if key not in best or best[key].count < found.count:
                 best[key] = found
-
-        def take_in(found: Checkpoint) -> str:
-            try:
-                return self._take_in(found, now_ns, only)
-            except Exception:
-                self.lose([(found.namespace, found.vpa)])
-                raise
-
-        def begin(key: VpaKey) -> None:
-            if (waiting := self._roster.vpas.get(key)) is not None:
-                waiting.awaits_history = False
-                self._roster.table.is_dirty[waiting.line] = True
-                seed(waiting, self._roster, now_ns)
-
-        each, names = self._roster.mishaps.each, "{0.namespace}/{0.name}".format
-        problems = each("checkpoint", best.values(), names, take_in)
-        each("VPA", self.awaited() if only is None else only, "/".join, begin)
+        problems, mishaps = list[str](), self._roster.mishaps
+        for found in best.values():
+            with mishaps.guard("checkpoint", found.namespace, found.name):
+                try:
+                    problems.append(self._take_in(found, now_ns, only))
+                except Exception:
+                    self.lose([(found.namespace, found.vpa)])
+                    raise
+        for vpa in self.awaited() if only is None else only:
+            with mishaps.guard("VPA", *vpa):
+                if (waiting := self._roster.vpas.get(vpa)) is not None:
+                    waiting.awaits_history = False
+                    self._roster.table.is_dirty[waiting.line] = True
+                    seed(waiting, self._roster, now_ns)
         return [problem for problem in problems if problem]
 
     def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:

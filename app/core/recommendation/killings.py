@@ -7,7 +7,6 @@ may come after it. The peak that the kill asked for is then raised, as if it had
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 import numpy as np
 
@@ -63,8 +62,9 @@ class Killings:
         self._count_each(held, now_ns, holds=False)
 
     def _count_each(self, records: Iterable[OomRecord], now_ns: int, *, holds: bool = True) -> None:
-        count = partial(self._count, now_ns=now_ns, holds=holds)
-        self._roster.mishaps.each("kill", records, _name, count)
+        for record in records:
+            with self._roster.mishaps.guard("kill", record, name=_name):
+                self._count(record, now_ns, holds=holds)
 
     def _count(self, record: OomRecord, now_ns: int, *, holds: bool) -> None:
         tally = self._intake.tally
@@ -89,10 +89,12 @@ class Killings:
     def amend(self, instances: Iterable[int]) -> None:
         """Judge the newest kill of some instances again, as usage from before it has come."""
         found = [(self._newest[instance], instance) for instance in instances]
-        self._roster.mishaps.each("kill", found, lambda one: _name(one[0]), self._amend)
+        for record, instance in found:
+            with self._roster.mishaps.guard("kill", record, name=_name):
+                self._amend(record, instance)
 
-    def _amend(self, kill: tuple[OomRecord, int]) -> None:
-        windows, (record, instance) = self._roster.streams.windows, kill
+    def _amend(self, record: OomRecord, instance: int) -> None:
+        windows = self._roster.streams.windows
         pod = self._roster.owners[instance]
         for stream in self._roster.streams_at(pod, instance, record.time_ns):
             needed = self._needed(record, stream, int(windows.usage[stream]))

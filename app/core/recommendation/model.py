@@ -153,7 +153,8 @@ class Model:
         self.roster.forget_lost_pods(now_ns)
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
-            self.mishaps.each("upkeep", [now_ns], lambda _: "of every hour", self._upkeep.tidy)
+            with self.mishaps.guard("upkeep", "of every hour"):
+                self._upkeep.tidy(now_ns)
         return self._announcer.announce(now)
 
     def urgent(self, now: datetime) -> list[Publication]:

@@ -100,12 +100,10 @@ class Roster:
 
     def give_up_broken(self, now_ns: int) -> None:
         """Let the pods go of targets that could not be resolved for too long."""
-
-        def give_up(key: VpaKey) -> None:
-            tracked = self.vpas[key]
-            self._claim(tracked, claim_of(tracked, now_ns), now_ns)
-
-        self.mishaps.each("VPA", self._broken, "/".join, give_up)
+        for key in list(self._broken):
+            with self.mishaps.guard("VPA", *key):
+                tracked = self.vpas[key]
+                self._claim(tracked, claim_of(tracked, now_ns), now_ns)
 
     def row_of(self, tracked: TrackedVpa, container: str, now_ns: int) -> int:
         """Return the row of a container, a new one if there is none."""
@@ -221,12 +219,10 @@ class Roster:
 
     def forget_lost_pods(self, now_ns: int) -> None:
         """Forget the pods that went."""
-
-        def forget(key: PodKey) -> None:
-            self._forget_pod(self.pods[key], now_ns)
-
         leaving, self._leaving = self._leaving, set()
-        self.mishaps.each("pod", leaving, "/".join, forget)
+        for key in leaving:
+            with self.mishaps.guard("pod", *key):
+                self._forget_pod(self.pods[key], now_ns)
 
     def _see_again(self, tracked: TrackedPod, pod: Pod, top: ObjectKey | None, now_ns: int) -> None:
         before, was_alive = tracked.pod, tracked.is_alive

@@ -68,14 +68,13 @@ def read_metrics(
 ) -> Metrics:
     """Read `items` of a PodMetricsList."""
     columns = _Columns(limits=limits or UsageLimits())
-
-    def read(item: Object) -> None:
-        try:
-            _read_pod(item, columns)
-        except BadObject as error:
-            columns.refuse(item, error)
-
-    (mishaps or Mishaps()).each("usage", objects_at(body, "items", ""), _name, read)
+    mishaps = mishaps or Mishaps()
+    for item in objects_at(body, "items", ""):
+        with mishaps.guard("usage", item, name=_name):
+            try:
+                _read_pod(item, columns)
+            except BadObject as error:
+                columns.refuse(item, error)
     batch = UsageBatch(
         columns.containers,
         np.array(columns.cpu, dtype=np.int64),

@@ -7,16 +7,18 @@ import pytest
 from app.core.recommendation.mishaps import Mishaps
 
 
-def test_each() -> None:
-    """All but the failing ones come out, in their order; those are told of once."""
-    mishaps = Mishaps()
-    found = mishaps.each("share", [1, 0, 2, 0], lambda one: f"by {one}", lambda one: 4 // one)
+def test_guard() -> None:
+    """What fails is left out and told of once; the others go on."""
+    mishaps, found = Mishaps(), list[float]()
+    for one in (1, 0, 2, 0):
+        with mishaps.guard("share", "by", str(one)):
+            found.append(4 / one)
 
     assert found == [4, 2]
     told = mishaps.taken()
     assert [(one.kind, one.name, type(one.error)) for one in told] == [
-        ("share", "by 0", ZeroDivisionError),
-        ("share", "by 0", ZeroDivisionError),
+        ("share", "by/0", ZeroDivisionError),
+        ("share", "by/0", ZeroDivisionError),
     ]
     assert mishaps.taken() == []
 
@@ -24,15 +26,12 @@ def test_each() -> None:
 def test_name_that_fails() -> None:
     """What cannot even be named is left out too."""
     mishaps = Mishaps()
-    assert mishaps.each("share", [0, 4], lambda one: str(1 // one), lambda one: 4 // one) == [1]
+    with mishaps.guard("share", 0, name=lambda one: str(1 // one)):
+        raise ValueError
     assert [one.name for one in mishaps.taken()] == ["?"]
 
 
 def test_end_of_the_process() -> None:
     """What is meant to end more than one object does."""
-
-    def end(_one: int) -> None:
+    with pytest.raises(KeyboardInterrupt), Mishaps().guard("share", "1"):
         raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Mishaps().each("share", [1], str, end)
