@@ -39,7 +39,7 @@ from app.wiring.recommendation_api import (
     recommendation_api,
 )
 from app.wiring.recommender_rules import recommender_rules, variant_of
-from app.wiring.recommender_sources import external_usage, has_past, past_reading
+from app.wiring.recommender_sources import has_past, past_reading, usage_source
 from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 from app.workers.election import Campaign, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
@@ -88,11 +88,11 @@ class Process:
             written,
             self._snapshot,
             self._owners,
+            usage_source(settings, clock, written),
             clock,
             metrics,
             self._showing.show,
             self._past.memory if self._past is not None else None,
-            external_usage(settings, clock, written),
         )
         told = settings.election
         self._election = election(told, leased, clock)

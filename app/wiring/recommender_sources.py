@@ -14,7 +14,7 @@ from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.place import Runtime
 from app.wiring.recommender_rules import variant_of
 from app.workers.remembering import Remembering
-from app.workers.variants import UsagePages
+from app.workers.usage_source import PodMetrics, UsageSource
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +67,11 @@ def has_past(settings: RecommenderSettings) -> bool:
     return settings.history.storage == _PROMETHEUS
 
 
-def external_usage(
-    settings: RecommenderSettings, clock: Clock, cluster: Cluster
-) -> UsagePages | None:
-    """Return usage from external metrics if that is asked for."""
+def usage_source(settings: RecommenderSettings, clock: Clock, cluster: Cluster) -> UsageSource:
+    """Return where usage is read."""
     told = settings.external_metrics
     if not told.is_on:
-        return None
+        return PodMetrics(cluster, settings.scope.namespace)
     rules = ExternalRules(
         told.cpu_metric, told.memory_metric, settings.prometheus.container_name_label
     )

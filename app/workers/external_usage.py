@@ -45,8 +45,8 @@ class ExternalUsage:
         self,
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
-        may_ask: Callable[[], bool] = lambda: True,
-        mishaps: Mishaps | None = None,
+        may_ask: Callable[[], bool],
+        mishaps: Mishaps,
     ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
@@ -57,7 +57,6 @@ class ExternalUsage:
         def pods_of(namespace: str) -> Collection[Pod]:
             return unfinished(snapshot.of(namespace).pods.values())
 
-        mishaps = mishaps or Mishaps()
         questions = external_questions(vpas, pods_of, self._rules, mishaps)
         items: list[Object] = []
         errors: list[PlumblineError] = []

@@ -23,23 +23,24 @@ from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.publications import Publication
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upkeep import orphans
-from app.model.errors import BadObject, ClusterError, Unavailable
+from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
-from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Clock, Cluster, Json, Owners, Resource
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, Owners, Resource
 from app.telemetry.recommender import RecommenderMetrics, Step, VpaState
 from app.workers.leaving import leavable
 from app.workers.left_out import LeftOut
+from app.workers.listing import listed
 from app.workers.lookout import Lookout
 from app.workers.missing import Missing, state_of
 from app.workers.remembering import Remembering
 from app.workers.sources import Sources
-from app.workers.variants import OURS, UsagePages, Variant
+from app.workers.usage_source import UsageSource
+from app.workers.variants import OURS, Variant
 from app.workers.writing import Desk, Writing, WritingRules
 
 log = logging.getLogger(__name__)
 
-_PAGE: Final = 500
 _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000
 _LEAST_PER_MINUTE: Final = 300  # checkpoints
@@ -68,11 +69,11 @@ class Surroundings:
     cluster: Cluster
     snapshot: Callable[[], Snapshot]
     owners: Owners
+    usage: UsageSource
     clock: Clock
     metrics: RecommenderMetrics
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
     past: Remembering | None = None  # instead of checkpoints
-    external_usage: UsagePages | None = None  # instead of `metrics.k8s.io`
 
 
 class Heard:
@@ -266,12 +267,8 @@ class Recommender:
             return self._sources.read_usage(self._usage_pages(), now)
 
     def _usage_pages(self) -> Iterator[Sequence[Object]]:
-        external = self._around.external_usage
-        if external is None:
-            return self._pages(POD_METRICS)
-        vpas = self._lookout.vpas.values()
-        snapshot, mishaps = self._around.snapshot(), self.model.mishaps
-        found = external.pages(vpas, snapshot, self._may_write, mishaps)
+        vpas, snapshot = self._lookout.vpas.values(), self._around.snapshot()
+        found = self._around.usage.pages(vpas, snapshot, self._may_write, self.model.mishaps)
         return leavable(found, self._may_write)
 
     # --- writing
@@ -333,24 +330,9 @@ class Recommender:
     # --- inside
 
     def _items(self, resource: Resource) -> Iterator[Json]:
-        for page in self._pages(resource):
+        pages = listed(self._around.cluster, resource, self._rules.namespace, self._may_write)
+        for page in leavable(pages, self._may_write):
             yield from page
-
-    def _pages(self, resource: Resource) -> Iterator[Sequence[Json]]:
-        return leavable(self._listed(resource), self._may_write)
-
-    def _listed(self, resource: Resource) -> Iterator[Sequence[Json]]:
-        token = ""
-        while True:
-            page = self._around.cluster.list(
-                resource, self._rules.namespace, limit=_PAGE, continue_token=token
-            )
-            yield page.items
-            token = page.continue_token
-            if not token:
-                return
-            if not self._may_write():
-                raise Unavailable("the rest is not read, for this is no longer the leader")
 
     def _born(self, key: VpaKey) -> datetime | None:
         return self._lookout.vpas[key].vpa.created

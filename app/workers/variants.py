@@ -6,7 +6,7 @@ nothing asks which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -14,10 +14,8 @@ from typing import Final, Protocol
 from app.core.matching import Unknown
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.external import ExternalRules
-from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.model import Model
 from app.core.recommendation.models import RecommenderModel
-from app.core.recommendation.observations import ObservedVpa
 from app.core.recommendation.oom import OomRecord, evicted
 from app.core.recommendation.reading import Reading
 from app.core.recommendation.rules import RecommenderRules
@@ -25,25 +23,12 @@ from app.core.recommendation.usage import UsageLimits
 from app.core.targets import Target, resolve_target
 from app.model.fields import Object
 from app.model.lookups import LookedUp
-from app.model.snapshot import NamespaceView, Snapshot
+from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.ports import Clock, Cluster
 from app.workers.checkpoint_writes import put_checkpoint
 from app.workers.external_usage import ExternalUsage
-
-
-class UsagePages(Protocol):
-    """Where usage is read page by page."""
-
-    def pages(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool] = ...,
-        mishaps: Mishaps | None = ...,
-    ) -> Iterator[Sequence[Object]]:
-        """Yield items as `metrics.k8s.io` lists them."""
-        ...
+from app.workers.usage_source import UsageSource
 
 
 class ExternalUsageFactory(Protocol):
@@ -51,7 +36,7 @@ class ExternalUsageFactory(Protocol):
 
     def __call__(
         self, cluster: Cluster, rules: ExternalRules, clock: Clock, *, threads: int, seconds: float
-    ) -> UsagePages:
+    ) -> UsageSource:
         """Return the reader."""
         ...
 

@@ -29,7 +29,7 @@ from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.recommender import round_rules
-from app.wiring.recommender_sources import external_usage, past_rules
+from app.wiring.recommender_sources import past_rules, usage_source
 from app.workers.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.workers.recommender import Heard, Recommender, Surroundings
 from app.workers.remembering import Remembering
@@ -89,10 +89,10 @@ class Replica:
             self._cluster,
             lambda: self._shown,
             NoOwners(),
+            usage_source(settings, self.clock, self._cluster),
             self.clock,
             RecommenderMetrics(self.registry),
             past=self.past,
-            external_usage=external_usage(settings, self.clock, self._cluster),
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)
         self._campaign = Campaign(self.election, lambda: None, lambda: None)

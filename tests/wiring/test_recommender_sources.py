@@ -20,7 +20,9 @@ from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.place import LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
-from app.wiring.recommender_sources import external_usage, past_reading, past_rules
+from app.wiring.recommender_sources import past_reading, past_rules, usage_source
+from app.workers.external_usage import ExternalUsage
+from app.workers.usage_source import PodMetrics
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import kubeconfig, write
 from tests.cluster_in_memory import ClusterInMemory
@@ -152,6 +154,7 @@ def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
     """They are read on demand; without any name there is a word of warning."""
     clock = SteppedClock()
     cluster = ClusterInMemory(clock.now)
-    assert external_usage(settings(), clock, cluster) is None
-    assert external_usage(settings("--use-external-metrics"), clock, cluster) is not None
+    assert isinstance(usage_source(settings(), clock, cluster), PodMetrics)
+    found = usage_source(settings("--use-external-metrics"), clock, cluster)
+    assert isinstance(found, ExternalUsage)
     assert "no external metric is named" in caplog.text

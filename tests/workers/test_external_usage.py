@@ -30,6 +30,11 @@ SNAPSHOT = Snapshot().changed(
 RULES = ExternalRules("cpu", "memory", "container")
 
 
+def always() -> bool:
+    """Allow everything."""
+    return True
+
+
 class Metrics(ClusterInMemory):
     """A cluster with external metrics, each answer of which takes a second."""
 
@@ -66,7 +71,7 @@ def read(
     usage = kind(metrics, rules, metrics.clock, threads=2, seconds=60)
     found: list[Object] = []
     try:
-        for page in usage.pages([VPA], SNAPSHOT):
+        for page in usage.pages([VPA], SNAPSHOT, always, Mishaps()):
             found += page
     except PlumblineError as error:
         return found, str(error)
@@ -108,7 +113,7 @@ def test_a_mistake_of_ours() -> None:
     metrics, mishaps = Metrics(), Mishaps()
     metrics.errors["cpu web-1"] = ZeroDivisionError("a mistake")
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
-    pages = usage.pages([VPA], SNAPSHOT, lambda: True, mishaps)
+    pages = usage.pages([VPA], SNAPSHOT, always, mishaps)
 
     assert pods(next(pages)) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
     with pytest.raises(Unavailable, match=r"1 of 6 .*/cpu: it failed unexpectedly"):
@@ -122,7 +127,7 @@ def test_too_many_for_the_time() -> None:
     """What cannot be asked in time is not asked; the rest counts."""
     metrics = Metrics()
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=1, seconds=3)
-    pages = usage.pages([VPA], SNAPSHOT)
+    pages = usage.pages([VPA], SNAPSHOT, always, Mishaps())
     assert len(next(pages)) == 3
     with pytest.raises(Unavailable, match=r"3 of 6 .*: the time for it was over"):
         next(pages)
@@ -140,7 +145,7 @@ def test_nobody_to_ask_of() -> None:
     """Without pods nothing is asked."""
     metrics = Metrics()
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
-    assert list(usage.pages([VPA], Snapshot())) == [[]]
+    assert list(usage.pages([VPA], Snapshot(), always, Mishaps())) == [[]]
     assert metrics.asked == []
 
 

@@ -20,6 +20,7 @@ from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.telemetry.recommender import RecommenderMetrics
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
+from app.workers.usage_source import PodMetrics
 from tests.sandbox.worlds import deployment
 from tests.workers.stage import NoOwners, Watched
 
@@ -36,10 +37,12 @@ class Scene:
         self.registry = CollectorRegistry()
         metrics = RecommenderMetrics(self.registry)
         self.watched = Watched(self.faults.before(self.sandbox.cluster))
+        cluster = cast("Cluster", self.watched)
         self.around = Surroundings(
-            cast("Cluster", self.watched),
+            cluster,
             self.sandbox.snapshot,
             NoOwners(),
+            PodMetrics(cluster, ""),
             self.sandbox.clock,
             metrics,
         )

@@ -32,8 +32,8 @@ class ExternalUsageWhole:
         self,
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
-        may_ask: Callable[[], bool] = lambda: True,
-        mishaps: Mishaps | None = None,
+        may_ask: Callable[[], bool],
+        mishaps: Mishaps,
     ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
@@ -45,6 +45,6 @@ class ExternalUsageWhole:
         def pods_of(namespace: str) -> Collection[Pod]:
             return snapshot.of(namespace).pods.values()
 
-        questions = external_questions(vpas, pods_of, self._rules, mishaps or Mishaps())
+        questions = external_questions(vpas, pods_of, self._rules, mishaps)
         answers = [(one, asked(self._cluster, one)) for one in questions]
         yield pod_items(answers, self._rules)
