@@ -81,7 +81,7 @@ class Playing:
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class ReplayOutput:
     """What is shown."""
 
     at: Annotated[
@@ -112,7 +112,7 @@ class ReplaySettings:
     """All that a replay can be told."""
 
     playing: Playing
-    showing: Showing
+    showing: ReplayOutput
     offline: Offline
     likeness: Likeness
     loop: Loop

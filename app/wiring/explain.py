@@ -20,7 +20,7 @@ from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import MatchReason, Unknown
 from app.core.reporting.advice import MATCHES
-from app.core.reporting.comparisons import Comparison, comparison_json, comparisons, vpa_json
+from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons, vpa_json
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, VpaKey, members
 from app.core.reporting.outlook import UpcomingDecision, outlook, upcoming_json
@@ -306,7 +306,9 @@ class Explainer:
         }
 
     def _comparisons(self, key: VpaKey, pods: Sequence[Pod]) -> list[Json]:
-        found: Iterator[Comparison] = comparisons(self._seen.snapshot, {key: pods}, self._histories)
+        found: Iterator[RequestComparison] = comparisons(
+            self._seen.snapshot, {key: pods}, self._histories
+        )
         return [comparison_json(one) for one in found if (one.namespace, one.vpa) == key]
 
     # --- what it gets

@@ -11,7 +11,7 @@ from typing import Final
 from app.adapters.recommendation_api import RecommenderAccess, answers
 from app.adapters.recorded import RecordedCluster
 from app.core.reporting.answers import answered_histories
-from app.core.reporting.comparisons import Comparison, comparison_json, comparisons
+from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
 from app.model.amounts import amount, percent, span
@@ -129,8 +129,8 @@ def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 
 def _named(
-    found: Sequence[Comparison], names: Sequence[str], namespace: str
-) -> Sequence[Comparison]:
+    found: Sequence[RequestComparison], names: Sequence[str], namespace: str
+) -> Sequence[RequestComparison]:
     """Return those of some VPAs, all if none is named.
 
     Raises:
@@ -144,7 +144,7 @@ def _named(
     return [one for one in found if not names or one.vpa in names]
 
 
-def _notes(seen: GatheredObjects, found: Sequence[Comparison], namespace: str) -> list[str]:
+def _notes(seen: GatheredObjects, found: Sequence[RequestComparison], namespace: str) -> list[str]:
     notes = list(map(str, seen.problems))
     if not found:
         where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
@@ -153,7 +153,7 @@ def _notes(seen: GatheredObjects, found: Sequence[Comparison], namespace: str) -
 
 
 def comparisons_report(
-    found: Sequence[Comparison], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
+    found: Sequence[RequestComparison], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
 ) -> Report:
     """Return comparisons as a table with an object for each line."""
     has_problems = any(one.problem for one in found)
@@ -174,7 +174,7 @@ def comparisons_report(
     return Report(Table(columns, rows), list(map(comparison_json, found)), names, notes)
 
 
-def _row(one: Comparison, now: datetime) -> Iterator[Piece]:
+def _row(one: RequestComparison, now: datetime) -> Iterator[Piece]:
     yield _workload(one)
     yield Piece(one.container) if one.container else _NOTHING
     yield Piece(one.resource) if one.resource else _NOTHING
@@ -186,7 +186,7 @@ def _row(one: Comparison, now: datetime) -> Iterator[Piece]:
     yield Piece(span(now - one.as_of)) if one.as_of else _NOTHING
 
 
-def _workload(one: Comparison) -> Piece:
+def _workload(one: RequestComparison) -> Piece:
     """Return what a VPA is for; where its name says something else, that as well."""
     kind, _, name = one.workload.partition("/")
     shown = f"{kind.lower()}/{name}" if name else "-"
@@ -205,7 +205,7 @@ def _range(resource: str, low: Quantity | None, high: Quantity | None) -> Piece:
     return Piece(most if least == most else f"{least}-{most}")
 
 
-def _difference(one: Comparison) -> Piece:
+def _difference(one: RequestComparison) -> Piece:
     if one.gap is None or one.gap.amount.is_zero:
         return _NOTHING
     told, share = amount(one.resource, one.gap.size), one.gap.share

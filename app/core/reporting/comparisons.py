@@ -38,7 +38,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RequestComparison:
     """A resource of a container: what is requested and what is recommended."""
 
     namespace: str
@@ -79,7 +79,7 @@ def comparisons(
     snapshot: Snapshot,
     members: Mapping[VpaKey, Sequence[Pod]],
     histories: Mapping[ContainerKey, LearnedHistory],
-) -> Iterator[Comparison]:
+) -> Iterator[RequestComparison]:
     """Yield all comparisons, by namespace, VPA, container and resource."""
     for namespace in sorted(snapshot.namespaces):
         view = snapshot.of(namespace)
@@ -95,9 +95,9 @@ def _of_vpa(
     pods: Sequence[Pod],
     template: Sequence[Container],
     histories: Mapping[ContainerKey, LearnedHistory],
-) -> Iterator[Comparison]:
+) -> Iterator[RequestComparison]:
     if not vpa.recommendation:
-        yield Comparison(
+        yield RequestComparison(
             vpa.namespace,
             vpa.name,
             vpa.mode,
@@ -120,7 +120,7 @@ def _comparison(
     found: ContainerRecommendation,
     resource: str,
     history: LearnedHistory | None,
-) -> Comparison:
+) -> RequestComparison:
     requests = [
         pod.current_resources(container).request(resource)
         for pod in pods
@@ -132,7 +132,7 @@ def _comparison(
     ]
     known = [request for request in shown if request is not None]
     target = found.target[resource]
-    return Comparison(
+    return RequestComparison(
         namespace=vpa.namespace,
         vpa=vpa.name,
         mode=vpa.mode,
@@ -199,7 +199,7 @@ def why_none(vpa: Vpa) -> str:
 # --- as JSON: exact amounts, and nothing for what is not there
 
 
-def comparison_json(one: Comparison) -> Json:
+def comparison_json(one: RequestComparison) -> Json:
     """Return a comparison as JSON."""
     gap = one.gap
     word = "shortage" if one.is_short else "saving"

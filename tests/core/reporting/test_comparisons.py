@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.core.reporting.comparisons import Comparison, Gap, comparison_json, comparisons, vpa_json
+from app.core.reporting.comparisons import (
+    Gap,
+    RequestComparison,
+    comparison_json,
+    comparisons,
+    vpa_json,
+)
 from app.core.reporting.history import LearnedHistory
 from app.core.reporting.members import members
 from app.model.vpa import read_vpa
@@ -19,13 +25,13 @@ Json = dict[str, Any]
 
 def told(
     *items: Json, histories: dict[tuple[str, str, str], LearnedHistory] | None = None
-) -> list[Comparison]:
+) -> list[RequestComparison]:
     """Return all comparisons of some objects."""
     snapshot = make.snapshot(*items)
     return list(comparisons(snapshot, members(snapshot, {}).pods, histories or {}))
 
 
-def of_pods(*requests: str | None) -> Comparison:
+def of_pods(*requests: str | None) -> RequestComparison:
     """Return how CPU stands of pods that request so much."""
     pods = [make.pod_json(name=f"web-{n}", cpu=cpu) for n, cpu in enumerate(requests)]
     recommended = make.recommendation_json(cpu="300m", lower={"cpu": "200m"}, upper={"cpu": "1"})
@@ -166,8 +172,8 @@ def test_why_nothing_is_recommended(conditions: list[tuple[str, str, str]], prob
 
 def test_a_comparison_as_json() -> None:
     """Amounts are exact and without sign; what is not known is left out."""
-    plain = Comparison("default", "web", "Off", "StatefulSet/web", 0)
-    short = Comparison(
+    plain = RequestComparison("default", "web", "Off", "StatefulSet/web", 0)
+    short = RequestComparison(
         "default",
         "web",
         "Off",
