@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
-from app.model.lookups import Found, Lookup
 from app.model.vpa import Vpa
+from app.model.workloads import Found, Lookup
 
 Json = dict[str, Any]
 

@@ -16,9 +16,8 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from app.model.errors import NotFound
-from app.model.lookups import Absent, Found, Lookup
-from app.model.objects import replacement
-from app.model.snapshot import Replacement, Snapshot
+from app.model.snapshot import Replacement, Snapshot, replacement
+from app.model.workloads import Absent, Found, Lookup
 from app.ports import Cluster
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings

@@ -18,15 +18,15 @@ from app.model.kinds import group_of
 from app.model.limits import (
     DisruptionBudget,
     LimitRange,
+    Node,
     read_disruption_budget,
     read_limit_range,
+    read_node,
 )
-from app.model.nodes import Node, read_node
-from app.model.objects import replacement
 from app.model.pods import Container, Pod, read_containers, read_pod
 from app.model.quantity import Quantity
 from app.model.review import read_review
-from app.model.snapshot import Collection, Replacement, Snapshot
+from app.model.snapshot import Collection, Replacement, Snapshot, replacement
 from app.model.vpa import ContainerPolicy, ContainerRecommendation, Vpa, read_vpa
 from app.model.workloads import Workload, read_workload
 

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from app.model.errors import Unavailable
 from app.model.fields import Object
-from app.model.identities import Identity
+from app.model.review import Identity
 from app.ports import Clock, Cluster, Json, Resource
 
 TOKEN_REVIEWS: Final = Resource(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from app.model.lookups import Absent, Failed, Found, Lookup
-from app.model.workloads import Workload
+from app.model.workloads import Absent, Failed, Found, Lookup, Workload
 
 SCALED_SECONDS = 600.0  # times 1 to 2, by the key
 BUILT_IN_SECONDS = 2.0  # the watch will bring it any moment

@@ -14,8 +14,7 @@ from threading import Event, Lock, Thread
 from app.adapters.discovery import Discovery
 from app.adapters.owner_cache import OwnerCache
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound
-from app.model.lookups import Absent, Failed, Found, Lookup
-from app.model.workloads import read_workload, scaled_workload
+from app.model.workloads import Absent, Failed, Found, Lookup, read_workload, scaled_workload
 from app.ports import WORKLOADS, Clock, Cluster, Resource
 
 log = logging.getLogger(__name__)

@@ -11,14 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.adapters.files import Document, Unreadable
-from app.model.customs import CustomKind, ScalePaths, read_custom_kind, scale_custom
 from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import ObjectKey, group_of, owner_key
-from app.model.lookups import Absent, Failed, Found, Lookup
-from app.model.objects import identity, replacement, without_broken_status
-from app.model.snapshot import Replacement, Snapshot
+from app.model.snapshot import Replacement, Snapshot, identity, replacement, without_broken_status
 from app.model.vpa import Vpa
+from app.model.workloads import (
+    Absent,
+    CustomKind,
+    Failed,
+    Found,
+    Lookup,
+    ScalePaths,
+    read_custom_kind,
+    scale_custom,
+)
 
 
 @dataclass(frozen=True, slots=True)

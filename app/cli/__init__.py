@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from app.cli import verbs
 from app.cli.verbs import program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
-from app.model.words import nearest
+from app.model.text import nearest
 from app.settings.pages import overview
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,10 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from app.model.kinds import ObjectKey, OwnerReference
-from app.model.lookups import Failed, LookedUp, Lookup
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import Failed, LookedUp, Lookup, Workload
 
 
 class MatchReason(StrEnum):

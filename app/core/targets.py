@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from app.core.matching import Unknown
 from app.model.kinds import BUILT_IN_KINDS, ObjectKey
-from app.model.lookups import Absent, Failed, Found, LookedUp, Lookup
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import Absent, Failed, Found, LookedUp, Lookup, Workload
 
 # Conditions are compared by other programs, so these read as they always have.
 _TOPMOST = "a topmost well-known or scalable controller"

@@ -2,15 +2,16 @@
 
 Strategy: absent and null are the same, as for an API server. What is there must have the right
 type; a wrong one raises `BadObject` with its path. Callers hand in the parent's path as text so
-that the happy path builds no strings.
+that the happy path builds no strings. Texts that repeat in every pod are kept in memory once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from app.model.errors import BadObject, BadQuantity
 from app.model.quantity import Quantity
@@ -194,3 +195,20 @@ def _quantity(value: object, path: str, key: str, name: str | None = None) -> Qu
     except BadQuantity as error:
         at = _join(path, key) if name is None else f"{_join(path, key)}[{name}]"
         raise BadQuantity(at, error.message) from None
+
+
+T = TypeVar("T", bound=Hashable)
+
+_REMEMBERED = 16_384
+_LONGEST = 64  # characters; longer texts hardly ever come twice
+
+
+@lru_cache(_REMEMBERED, typed=True)
+def shared(value: T) -> T:
+    """Return the first of equal values that was seen lately."""
+    return value
+
+
+def shared_text(text: str) -> str:
+    """Return the first of equal short texts that was seen lately."""
+    return shared(text) if len(text) <= _LONGEST else text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.model.errors import BadSetting
-from app.model.words import BOOLEANS, nearest
+from app.model.text import BOOLEANS, nearest
 
 
 class Gate(StrEnum):

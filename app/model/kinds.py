@@ -1,4 +1,4 @@
-"""Kinds, keys and owner references.
+"""What objects of every kind share: keys, owner references and conditions.
 
 Strategy: a key names an object the way owner references and VPA targets do. The seven built-in
 controllers are known by kind and API group together: a `Job` of another group is another kind.
@@ -6,9 +6,11 @@ controllers are known by kind and API group together: a `Job` of another group i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
-from app.model.fields import Object, flag_at, objects_at, text_at
+from app.model.fields import Object, flag_at, integer_at, objects_at, shared_text, text_at, time_at
 
 # Built-in controllers and their groups. `extensions` is where three of them lived once.
 _APPS = frozenset({"apps", "extensions"})
@@ -106,3 +108,37 @@ def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
         if owner.controller:
             return owner
     return None
+
+
+_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a pod or a VPA."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition: datetime | None = None
+    observed_generation: int | None = None
+
+
+def read_conditions(status: Object) -> tuple[Condition, ...]:
+    """Read the conditions of an object's status, in their order."""
+    return tuple(
+        _condition(item, f"status.conditions[{index}]")
+        for index, item in enumerate(objects_at(status, "conditions", "status"))
+    )
+
+
+def _condition(item: Object, path: str) -> Condition:
+    return Condition(
+        type=shared_text(text_at(item, "type", path)),
+        status=shared_text(text_at(item, "status", path)),
+        reason=shared_text(text_at(item, "reason", path)),
+        message=text_at(item, "message", path),
+        last_transition=time_at(item, "lastTransitionTime", path),
+        observed_generation=integer_at(item, "observedGeneration", path, most=_INT64),
+    )

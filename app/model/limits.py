@@ -1,4 +1,4 @@
-"""LimitRanges and PodDisruptionBudgets.
+"""What limits pods from outside: LimitRanges, PodDisruptionBudgets and nodes.
 
 Strategy: several LimitRanges of a namespace act together: the lowest maximum and the highest
 minimum hold. Of several defaults the one of the last object by name counts, so that equal
@@ -7,7 +7,7 @@ clusters give equal answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
@@ -141,4 +141,20 @@ def read_disruption_budget(item: Object) -> DisruptionBudget:
         selector=Selector.read(object_at(item, "spec", "").get("selector"), "spec.selector"),
         disruptions_allowed=integer_at(status, "disruptionsAllowed", "status") or 0,
         is_current=observed >= generation,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node and what it can give to pods."""
+
+    name: str
+    allocatable: Mapping[str, Quantity]
+
+
+def read_node(item: Object) -> Node:
+    """Read a node."""
+    return Node(
+        name=text_at(object_at(item, "metadata", ""), "name", "metadata"),
+        allocatable=quantities_at(object_at(item, "status", ""), "allocatable", "status") or {},
     )

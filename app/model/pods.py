@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.model.conditions import Condition, read_conditions
 from app.model.fields import (
     Object,
     integer_at,
@@ -20,12 +19,13 @@ from app.model.fields import (
     objects_at,
     optional_object,
     quantities_at,
+    shared,
+    shared_text,
     text_at,
     time_at,
 )
-from app.model.kinds import OwnerReference, controller_of, read_owners
+from app.model.kinds import Condition, OwnerReference, controller_of, read_conditions, read_owners
 from app.model.quantity import Quantities, Quantity
-from app.model.sharing import shared, shared_text
 
 PodCondition = Condition
 

@@ -1,4 +1,4 @@
-"""AdmissionReview: what an API server asks, and how it is answered.
+"""AdmissionReview: what an API server asks, and how it is answered; and the users that call it.
 
 Strategy: a review is plain JSON in and plain JSON out. Reading it never fails on what this
 service does not need; what it needs and does not find is `BadObject` with the path.
@@ -81,3 +81,13 @@ class Answer:
     status: Mapping[str, Any] | None = None  # a metav1 Status, only on denial
     warnings: tuple[str, ...] = ()
     audit: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A user as an API server knows it."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)

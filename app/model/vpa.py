@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
 
-from app.model.conditions import Condition, read_conditions
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import (
@@ -30,7 +29,7 @@ from app.model.fields import (
     texts_at,
     time_at,
 )
-from app.model.kinds import ObjectKey, target_key
+from app.model.kinds import Condition, ObjectKey, read_conditions, target_key
 from app.model.quantity import Quantities, Quantity
 from app.model.selectors import Selector
 

@@ -1,11 +1,25 @@
-"""Controllers of pods: who owns them, which pods are theirs, how many there should be."""
+"""Controllers of pods: their owner, selector and replicas, and how they are looked up.
+
+Strategy: built-in controllers are read from their own fields, all others from their scale
+subresource. Where no API server answers for the scale, it is read from the custom object itself,
+by the paths that its CustomResourceDefinition names.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.model.errors import BadObject
-from app.model.fields import Object, integer_at, labels_at, object_at, text_at
+from app.model.fields import (
+    Object,
+    integer_at,
+    labels_at,
+    object_at,
+    objects_at,
+    optional_object,
+    text_at,
+)
 from app.model.kinds import ObjectKey, OwnerReference, owner_key, read_owners
 from app.model.pods import Container, read_containers
 from app.model.selectors import NOTHING, Selector
@@ -130,3 +144,106 @@ def _scale_selector(text: str) -> Selector:
         return Selector.parse(text)
     except BadObject as error:
         raise BadObject("status.selector", error.message) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A controller to look for: a built-in one by itself, any other by its scale subresource."""
+
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    key: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """What was looked for does not exist or cannot be scaled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A look-up that gave no answer, and why."""
+
+    message: str
+
+
+Found = Workload | Absent | Failed
+LookedUp = Mapping[ObjectKey, Found]
+NOTHING_LOOKED_UP: LookedUp = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CustomKind:
+    """A kind that a CustomResourceDefinition brings; None where it cannot be scaled."""
+
+    group: str
+    kind: str
+    is_namespaced: bool
+    scales: Mapping[str, ScalePaths | None]  # by version, those that are served
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a custom object keeps what its scale subresource shows."""
+
+    replicas: str
+    selector: str  # empty if it shows none
+
+
+def read_custom_kind(item: Object) -> CustomKind:
+    """Read a CustomResourceDefinition."""
+    spec = object_at(item, "spec", "")
+    versions = objects_at(spec, "versions", "spec")
+    return CustomKind(
+        group=text_at(spec, "group", "spec"),
+        kind=text_at(object_at(spec, "names", "spec"), "kind", "spec.names"),
+        is_namespaced=text_at(spec, "scope", "spec") != "Cluster",
+        scales={
+            text_at(version, "name", f"spec.versions[{index}]"): _scale_paths(
+                version, f"spec.versions[{index}]"
+            )
+            for index, version in enumerate(versions)
+            if version.get("served") is not False
+        },
+    )
+
+
+def _scale_paths(version: Object, path: str) -> ScalePaths | None:
+    subresources = object_at(version, "subresources", path)
+    scale = optional_object(subresources, "scale", f"{path}.subresources")
+    if scale is None:
+        return None
+    at = f"{path}.subresources.scale"
+    return ScalePaths(
+        replicas=text_at(scale, "specReplicasPath", at),
+        selector=text_at(scale, "labelSelectorPath", at),
+    )
+
+
+def scale_custom(item: Object, namespace: str, paths: ScalePaths) -> Workload:
+    """Return a custom object as its scale subresource would show it.
+
+    Raises:
+        BadObject: it cannot be shown; without a number of replicas API servers refuse to.
+    """
+    replicas = _at(item, paths.replicas)
+    if replicas is None:
+        raise BadObject(paths.replicas.strip("."), "does not exist")
+    scale = {
+        # An API server does not copy owner references onto the scale of a custom object.
+        "metadata": {"name": object_at(item, "metadata", "").get("name")},
+        "spec": {"replicas": replicas},
+        "status": {"selector": _at(item, paths.selector)},
+    }
+    api_version, kind = text_at(item, "apiVersion", ""), text_at(item, "kind", "")
+    return scaled_workload(namespace, api_version, kind, scale)
+
+
+def _at(item: object, path: str) -> object:
+    """Follow a simple JSON path such as `.spec.replicas`."""
+    found = item if path else None
+    for key in path.strip(".").split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.model.labels import key_flaws, value_flaws
+from app.model.selectors import key_flaws, value_flaws
 from app.ports import Json
 from app.sandbox.kinds import Kind
 from app.sandbox.refusals import (

@@ -17,8 +17,7 @@ import yaml
 
 from app import ports
 from app.model.errors import BadObject, ClusterError, NotFound
-from app.model.objects import replacement
-from app.model.snapshot import Snapshot
+from app.model.snapshot import Snapshot, replacement
 from app.ports import Json, Resource
 from app.sandbox.carriers import Carrier, Https
 from app.sandbox.clock import RunningClock, SandboxClock, SteppedClock

@@ -16,7 +16,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from app.model.errors import BadSetting
-from app.model.words import nearest
+from app.model.text import nearest
 from app.settings.flags import Flag, RemovedFlag, Rest
 
 S = TypeVar("S")

@@ -21,7 +21,7 @@ from app.model.errors import BadObject, BadSetting
 from app.model.gates import parse_gates
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
-from app.model.words import BOOLEANS
+from app.model.text import BOOLEANS
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

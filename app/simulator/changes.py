@@ -15,8 +15,15 @@ from app.core.recommendation.checkpoints import read_checkpoint
 from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import group_of
-from app.model.objects import VPA_GROUP, identity, removal, replacement, without_broken_status
-from app.model.snapshot import Collection, Replacement
+from app.model.snapshot import (
+    VPA_GROUP,
+    Collection,
+    Replacement,
+    identity,
+    removal,
+    replacement,
+    without_broken_status,
+)
 
 
 class Subject(StrEnum):

@@ -15,11 +15,10 @@ from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.observations import VpaKey
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
-from app.model.lookups import Absent, Found, Lookup
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import Absent, Found, Lookup, Workload
 from app.ports import Owners
 from app.simulator.changes import Change, Subject
 

@@ -29,10 +29,9 @@ from app.core.recommendation.upkeep import orphans
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
-from app.model.lookups import Found
 from app.model.pods import ContainerStatus, Pod
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import Found, Workload
 from app.simulator.changes import Change, Subject
 from app.simulator.cluster import Cluster, Key
 from app.workers.variants import OURS, Variant

@@ -12,7 +12,7 @@ import re
 from typing import Final, Protocol
 
 from app.model.errors import ClusterError, Refused
-from app.model.identities import Identity
+from app.model.review import Identity
 from app.ports import VPAS, Resource
 from app.web.problems import Refusal
 

@@ -20,11 +20,11 @@ from app.core.recommendation.oom import kills
 from app.core.recommendation.usage import read_metrics
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.unboost import boosted_containers
-from app.model.amounts import amount, size
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, text_at
 from app.model.pods import UPDATES_ANNOTATION, Pod
 from app.model.quantity import Quantity
+from app.model.text import amount, size
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster
 from app.web.decisions import Archive

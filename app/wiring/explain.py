@@ -28,12 +28,11 @@ from app.core.reporting.recreated import created_again, creation_request
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
 from app.model.errors import BadSetting
-from app.model.lookups import Lookup
 from app.model.pods import Pod
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.model.words import nearest
+from app.model.workloads import Lookup
 from app.output import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.commands import ExplainSettings

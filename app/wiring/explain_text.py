@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.model.amounts import amount, percent, span
 from app.model.quantity import Quantity
+from app.model.text import amount, percent, span
 from app.output import Json, Line, Piece, Table, Tone, line, table_lines
 
 _INDENT: Final = Piece("  ")

@@ -23,9 +23,8 @@ from app.core.reporting.answers import vpa_object
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
-from app.model.lookups import Found, Lookup
-from app.model.objects import removal, replacement
-from app.model.snapshot import Snapshot
+from app.model.snapshot import Snapshot, removal, replacement
+from app.model.workloads import Found, Lookup
 from app.ports import (
     CHECKPOINTS,
     LEASES,

@@ -35,7 +35,7 @@ from app.manifests.rights import OPTIONS, RIGHTS, Reach, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
-from app.model.lookups import Lookup
+from app.model.workloads import Lookup
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,

@@ -13,10 +13,10 @@ from app.core.updating.decisions import Action, Decision
 from app.core.updating.memory import Memory
 from app.core.updating.summary import counted
 from app.core.updating.telling import decision_json
-from app.model.amounts import amount
 from app.model.errors import BadSetting
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
+from app.model.text import amount
 from app.output import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.settings.commands import PlanSettings

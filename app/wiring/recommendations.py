@@ -14,15 +14,13 @@ from app.core.reporting.answers import answered_histories
 from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
-from app.model.amounts import amount, percent, span
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
-from app.model.lookups import Lookup
-from app.model.objects import identity
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
-from app.model.snapshot import Snapshot
-from app.model.words import nearest
+from app.model.snapshot import Snapshot, identity
+from app.model.text import amount, nearest, percent, span
+from app.model.workloads import Lookup
 from app.output import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.settings.commands import RecommendationsSettings

@@ -19,9 +19,9 @@ from app.adapters.files import STDIN, Document, Unreadable, documents
 from app.adapters.lines import lines
 from app.adapters.recorded import RecordedCluster
 from app.core.recommendation.moments import nanoseconds, span
-from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
+from app.model.text import amount
 from app.output import Json, Line, Piece, Report, Table
 from app.ports import VPAS, Owners
 from app.settings.replay import ReplaySettings

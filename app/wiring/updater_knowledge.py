@@ -8,8 +8,7 @@ from typing import Final
 
 from app.adapters.mirror import Source, Transition
 from app.core.updating.rules import UpdateRules
-from app.model.limits import read_disruption_budget, read_limit_range
-from app.model.nodes import read_node
+from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS

@@ -13,8 +13,7 @@ from app.adapters.mirror import Source
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import owner_key
-from app.model.objects import without_broken_status
-from app.model.snapshot import Collection
+from app.model.snapshot import Collection, without_broken_status
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import read_workload
 from app.ports import VPAS, WORKLOADS, Clock

@@ -19,8 +19,8 @@ from app.core.updating.plan import Around, Plan, Unplannable, plan
 from app.core.updating.rules import UpdateRules
 from app.model.gates import Gates
 from app.model.kinds import ObjectKey
-from app.model.lookups import Found, Lookup
 from app.model.snapshot import Snapshot
+from app.model.workloads import Found, Lookup
 from app.ports import Clock, Owners
 
 log = logging.getLogger(__name__)

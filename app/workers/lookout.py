@@ -17,11 +17,10 @@ from app.core.matching import MatchReason, Unknown, topmost
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import NO_OWNER, ObservedVpa, VpaKey, handles
 from app.model.kinds import ObjectKey, OwnerReference
-from app.model.lookups import Absent, Found, Lookup
 from app.model.pods import Pod
 from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import Absent, Found, Lookup, Workload
 from app.ports import Clock, Owners
 from app.workers.variants import OURS, Variant
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from app.adapters.access_review import BELIEVED_SECONDS, TOKEN_REVIEWS, AccessReviews
 from app.adapters.kube import connect
 from app.model.errors import ClusterError, Refused, Unavailable
-from app.model.identities import Identity
+from app.model.review import Identity
 from app.ports import VPAS, Cluster, Json
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox

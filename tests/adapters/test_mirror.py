@@ -12,7 +12,7 @@ import pytest
 from app.adapters.kube import KubeCluster
 from app.adapters.mirror import Mirror, Source, Transition
 from app.model.kinds import ObjectKey
-from app.model.nodes import read_node
+from app.model.limits import read_node
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import read_vpa

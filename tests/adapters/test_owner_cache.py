@@ -6,8 +6,7 @@ import pytest
 
 from app.adapters.owner_cache import OwnerCache, life_seconds
 from app.model.kinds import owner_key
-from app.model.lookups import Absent, Failed, Found, Lookup
-from app.model.workloads import scaled_workload
+from app.model.workloads import Absent, Failed, Found, Lookup, scaled_workload
 
 
 def lookup(name: str = "web", kind: str = "Rollout") -> Lookup:

@@ -12,9 +12,8 @@ import pytest
 from app.adapters.kube_transport import Deadlines
 from app.adapters.owners import LiveOwners
 from app.model.kinds import OwnerReference, owner_key
-from app.model.lookups import Absent, Failed, Found, Lookup
 from app.model.selectors import NOTHING, Selector
-from app.model.workloads import Workload
+from app.model.workloads import Absent, Failed, Found, Lookup, Workload
 from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.api_state import PATIENCE_SECONDS

@@ -10,8 +10,7 @@ import yaml
 from app.adapters.files import Document, Unreadable, documents
 from app.adapters.recorded import Problem, RecordedCluster
 from app.model.kinds import owner_key
-from app.model.lookups import Absent, Failed, Found, Lookup
-from app.model.workloads import Workload
+from app.model.workloads import Absent, Failed, Found, Lookup, Workload
 from tests import make
 from tests.make import Json
 

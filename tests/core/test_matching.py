@@ -10,10 +10,18 @@ import pytest
 
 from app.core.matching import Match, MatchReason, Unknown, match_pod, selects, topmost
 from app.model.kinds import ObjectKey
-from app.model.lookups import NOTHING_LOOKED_UP, Absent, Failed, Found, LookedUp, Lookup
 from app.model.pods import read_pod
 from app.model.snapshot import EMPTY_VIEW
-from app.model.workloads import Workload, scaled_workload
+from app.model.workloads import (
+    NOTHING_LOOKED_UP,
+    Absent,
+    Failed,
+    Found,
+    LookedUp,
+    Lookup,
+    Workload,
+    scaled_workload,
+)
 from tests import make
 
 Json = dict[str, Any]

@@ -9,9 +9,8 @@ import pytest
 from app.core.matching import Unknown
 from app.core.targets import Target, resolve_target
 from app.model.kinds import ObjectKey, owner_key
-from app.model.lookups import Absent, Failed, Found, Lookup
 from app.model.selectors import NOTHING, Selector
-from app.model.workloads import scaled_workload
+from app.model.workloads import Absent, Failed, Found, Lookup, scaled_workload
 from tests import make
 
 WEB = Selector.of_labels(make.LABELS)

@@ -17,9 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from app.manifests import crd
 from app.model.errors import BadObject, ClusterError
-from app.model.objects import identity, removal, replacement
 from app.model.quantity import Quantity
-from app.model.snapshot import Replacement, Snapshot
+from app.model.snapshot import Replacement, Snapshot, identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.faults import Fault, Faults

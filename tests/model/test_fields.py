@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.model import fields
 from app.model.errors import BadObject, BadQuantity
-from app.model.fields import Object
+from app.model.fields import Object, shared, shared_text
 from app.model.quantity import Quantity
 
 Reader = Callable[[Object, str, str], object]
@@ -170,3 +170,17 @@ def test_any_value_is_read_or_refused(read: Reader, value: object) -> None:
     else:
         path = "spec.f"
     assert path.startswith("spec.f")
+
+
+def test_equal_values_become_one() -> None:
+    """The first one is returned for all that are equal and of its type."""
+    first, second = ("a", 1), ("a", 1)
+    assert shared(first) is shared(second)
+    assert shared(1.0) is not shared(1)
+
+
+def test_long_texts_are_left_alone() -> None:
+    """A text that hardly comes twice is not kept."""
+    short, long = "Running", "x" * 65
+    assert shared_text("".join(short)) is shared_text(short[:3] + short[3:])
+    assert shared_text(long) is long

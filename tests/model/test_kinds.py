@@ -1,4 +1,4 @@
-"""Keys tell controllers apart by kind and group together."""
+"""What all objects share: keys tell controllers apart by kind and group together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import pytest
 
 from app.model.errors import BadObject
 from app.model.kinds import (
+    Condition,
     ObjectKey,
     OwnerReference,
     controller_of,
     group_of,
     owner_key,
+    read_conditions,
     read_owners,
     target_key,
 )
@@ -103,3 +105,30 @@ def test_wrong_owners(references: object, path: str) -> None:
     with pytest.raises(BadObject) as caught:
         read_owners({"ownerReferences": references})
     assert caught.value.path == path
+
+
+FULL = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "ContainersNotReady",
+    "message": "wait",
+    "lastTransitionTime": "2026-01-05T10:00:00Z",
+    "observedGeneration": 2**40,
+}
+
+
+def test_conditions_keep_their_order() -> None:
+    """Every condition is read, the first one first; nothing said is nothing."""
+    assert read_conditions({"conditions": [FULL, {}]}) == (
+        Condition("Ready", "False", "ContainersNotReady", "wait", make.NOW, 2**40),
+        Condition("", ""),
+    )
+    assert read_conditions({}) == ()
+
+
+@pytest.mark.parametrize("field", FULL)
+def test_wrong_values(field: str) -> None:
+    """What is wrong in a condition is told with its path."""
+    with pytest.raises(BadObject) as caught:
+        read_conditions({"conditions": [{}, FULL | {field: []}]})
+    assert caught.value.path == f"status.conditions[1].{field}"

@@ -1,4 +1,4 @@
-"""Selectors match as in Kubernetes, and are told apart without a doubt."""
+"""Selectors match as in Kubernetes, and two that cannot meet in one pod are known as such."""
 
 from __future__ import annotations
 
@@ -17,9 +17,51 @@ from app.model.selectors import (
     Relation,
     Requirement,
     Selector,
+    key_flaws,
     relation,
     syntax_problems,
+    value_flaws,
 )
+
+
+@pytest.mark.parametrize(
+    ("key", "flaws"),
+    [
+        ("app", 0),
+        ("a", 0),
+        ("My_name.is-1", 0),
+        ("app.kubernetes.io/name", 0),
+        ("x" * 63, 0),
+        (f"{'x' * 253}/name", 0),
+        ("", 1),
+        ("-app", 1),
+        ("app.", 1),
+        ("a b", 1),
+        ("é", 1),
+        ("app\n", 1),
+        ("x" * 64, 1),
+        ("/name", 1),
+        ("prefix/", 1),
+        ("Prefix/name", 1),
+        ("-prefix/name", 1),
+        ("a..b/name", 1),
+        ("a/b/name", 1),
+        (f"{'x' * 254}/name", 1),
+        ("Prefix/", 2),
+    ],
+)
+def test_keys(key: str, flaws: int) -> None:
+    """Prefix and name of a key are judged apart."""
+    assert len(key_flaws(key)) == flaws
+
+
+@pytest.mark.parametrize(
+    ("value", "flaws"),
+    [("", 0), ("1.0_b-C", 0), ("x" * 63, 0), ("x" * 64, 1), ("a b", 1), ("-a", 1), ("a/b", 1)],
+)
+def test_values(value: str, flaws: int) -> None:
+    """A value may be empty, and has no prefix."""
+    assert len(value_flaws(value)) == flaws
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.model.kinds import ObjectKey
-from app.model.lookups import Absent, Lookup
+from app.model.workloads import Absent, Lookup
 from app.simulator.changes import Change, Subject, read_change, removal_of
 from tests import make
 from tests.simulator.story import START, WEB, Json, cluster_of, pod_json

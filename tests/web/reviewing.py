@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from app.core.admission.validate import Phase
-from app.model.lookups import Absent, Found, Lookup
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
+from app.model.workloads import Absent, Found, Lookup
 from app.ports import Owners, Siblings
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from tests import make

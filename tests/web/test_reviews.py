@@ -14,9 +14,9 @@ import pytest
 from app.core.admission.claims import LIFETIME
 from app.core.admission.overlap import Disjointness
 from app.core.admission.validate import Phase, ValidationRules
-from app.model.lookups import Absent, Failed, Found, Lookup
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
+from app.model.workloads import Absent, Failed, Found, Lookup
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from tests import make
 from tests.make import Json

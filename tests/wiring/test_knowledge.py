@@ -18,8 +18,7 @@ from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
 from app.model.gates import Gate
 from app.model.kinds import owner_key
-from app.model.lookups import Lookup
-from app.model.workloads import Workload
+from app.model.workloads import Lookup, Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from app.settings.commands import AdmitSettings

@@ -20,9 +20,9 @@ from prometheus_client import CollectorRegistry
 from app.core.admission.mutate import PodRules
 from app.manifests import crd
 from app.model.errors import ClusterError
-from app.model.lookups import Absent, Found, Lookup
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
+from app.model.workloads import Absent, Found, Lookup
 from app.ports import VPAS, Cluster, PatchKind
 from app.sandbox.carriers import InProcess
 from app.sandbox.clock import SteppedClock

@@ -13,10 +13,9 @@ from app.core.updating.memory import Memory
 from app.core.updating.rules import Prove, UpdateRules
 from app.model.gates import NO_GATES
 from app.model.kinds import read_owners
-from app.model.lookups import Absent, Failed, Found, Lookup
 from app.model.pods import read_pod
 from app.model.snapshot import Snapshot
-from app.model.workloads import scaled_workload
+from app.model.workloads import Absent, Failed, Found, Lookup, scaled_workload
 from app.workers.deciding import Decider, Sight
 from tests import make
 from tests.core.updating.scenes import container, recommended, running, several

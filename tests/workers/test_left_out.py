@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from app.core.recommendation.mishaps import Mishaps
 from app.core.recommendation.rules import RecommenderRules
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import VPAS, Json
 from app.telemetry.recommender import RecommenderMetrics

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from app.core.recommendation.rules import RecommenderRules
-from app.model.lookups import Failed, Found, Lookup
 from app.model.snapshot import Snapshot
-from app.model.workloads import scaled_workload
+from app.model.workloads import Failed, Found, Lookup, scaled_workload
 from app.sandbox.clock import SteppedClock
 from app.workers.lookout import Lookout
 from app.workers.upstream.variant import UPSTREAM

@@ -27,8 +27,8 @@ from app.core.admission.problems import (
 from app.core.admission.written import SELECTOR_PATH, Version
 from app.model.gates import Gates
 from app.model.kinds import BUILT_IN_KINDS, group_of
+from app.model.text import nearest
 from app.model.vpa import TargetReference
-from app.model.words import nearest
 
 _BUILT_IN_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
 

@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 from app.core.admission.applicant import Applicant
 from app.core.matching import Match, Unknown, match_pod
 from app.model.limits import NamespaceLimits
-from app.model.lookups import LookedUp
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
+from app.model.workloads import LookedUp
 
 T = TypeVar("T")
 

@@ -26,12 +26,12 @@ from app.model.errors import BadObject
 from app.model.fields import Object, as_object
 from app.model.gates import Gate, Gates
 from app.model.limits import NamespaceLimits
-from app.model.lookups import LookedUp
 from app.model.pods import Container, Pod
 from app.model.quantity import ZERO, Quantity
 from app.model.review import Request
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
+from app.model.workloads import LookedUp
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from app.core.matching import Match, match_pod
 from app.core.reporting.comparisons import why_none
 from app.core.reporting.members import VpaKey, members
 from app.model.kinds import ObjectKey
-from app.model.lookups import NOTHING_LOOKED_UP, Failed, Found, Lookup
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import NOTHING_LOOKED_UP, Failed, Found, Lookup, Workload
 
 _PATIENCE: Final = timedelta(minutes=10)
 

@@ -9,9 +9,9 @@ from typing import Final
 from app.core.checkup.components import ADMISSION, flag, logs_of, only_recommends, ours, place_of
 from app.core.checkup.facts import Check, Facts, Finding, Level, Unasked, unknown
 from app.core.rotation import defect
-from app.model.amounts import span
 from app.model.errors import BadObject
 from app.model.fields import Json, object_at, time_at
+from app.model.text import span
 
 HEARTBEAT: Final = "vpa-admission-controller"
 # By process; upstream's charts and manifests do not agree on one name.

@@ -10,8 +10,8 @@ from typing import Final
 
 from app.core.checkup.components import with_rights
 from app.core.checkup.facts import AccountRight, Check, Facts, Finding, Level, Unasked, unknown
-from app.model.amounts import span
 from app.model.fields import Json
+from app.model.text import span
 
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 _LEAST: Final = (1, 30)  # conditions of webhooks, for good

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from app.model.conditions import Condition
 from app.model.fields import Json
+from app.model.kinds import Condition
 from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation, Vpa
 

@@ -23,8 +23,8 @@ from app.core.recommendation.explaining import (
 )
 from app.core.recommendation.policy import CPU, MEMORY
 from app.core.recommendation.rules import RecommenderRules
-from app.model.conditions import Condition
 from app.model.fields import Json
+from app.model.kinds import Condition
 from app.model.quantity import Quantities
 from app.model.vpa import ContainerRecommendation, Vpa
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from app.core.matching import Unknown, match_pod
 from app.model.kinds import ObjectKey
-from app.model.lookups import NOTHING_LOOKED_UP, Found, Lookup
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
+from app.model.workloads import NOTHING_LOOKED_UP, Found, Lookup
 
 VpaKey = tuple[str, str]  # namespace and name
 FoundByNamespace = Mapping[str, Mapping[ObjectKey, Found]]

@@ -25,12 +25,11 @@ from app.core.updating.settle import settle
 from app.core.updating.shapes import Shapes
 from app.core.updating.wishes import Assessment, Terms
 from app.model.kinds import ObjectKey
-from app.model.lookups import LookedUp, Lookup
-from app.model.nodes import Node
+from app.model.limits import Node
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import LookedUp, Lookup, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ from typing import Final
 from app.core.matching import Match, MatchReason, Unknown, match_pod, selects
 from app.model.gates import Gate, Gates
 from app.model.kinds import ObjectKey
-from app.model.lookups import LookedUp, Lookup
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Workload
+from app.model.workloads import LookedUp, Lookup, Workload
 
 _OF_ONE_POD: Final = (
     MatchReason.CONTROLLED,

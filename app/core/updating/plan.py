@@ -24,8 +24,8 @@ from app.core.updating.owned import Overlap
 from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Terms
 from app.model.gates import Gates
-from app.model.lookups import NOTHING_LOOKED_UP, LookedUp, Lookup
 from app.model.snapshot import Snapshot
+from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup
 
 _GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import ContainerChange
 from app.core.updating.rules import UpdateRules
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from app.model.pods import Container, Pod, Resources
 from app.model.quantity import Quantities, Quantity
 

@@ -22,9 +22,9 @@ from app.core.updating.moments import believed, later
 from app.core.updating.patching import read_time, updated_marks, written
 from app.core.updating.resizing import is_disruptive
 from app.core.updating.shapes import Shapes, difference
-from app.model.conditions import Condition
 from app.model.errors import BadObject
 from app.model.fields import as_object, quantities_at
+from app.model.kinds import Condition
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import ZERO, Quantity
 from app.model.vpa import StartupBoost, Vpa

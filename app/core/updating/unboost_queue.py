@@ -20,7 +20,7 @@ from app.core.updating.unboost import (
     pending_containers,
     remaining,
 )
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from app.model.pods import Pod
 from app.model.vpa import Vpa
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from app.model.amounts import cores, size, span
+from app.model.text import cores, size, span
 from app.output import Line, Piece, Tone, line
 
 _NAME: Final = 16

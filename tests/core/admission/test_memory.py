@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_memory
-from app.model.lookups import NOTHING_LOOKED_UP
 from app.model.review import read_review
 from app.model.snapshot import Replacement, Snapshot
+from app.model.workloads import NOTHING_LOOKED_UP
 from tests import make
 
 CPU = st.sampled_from(["50m", "100m", None])

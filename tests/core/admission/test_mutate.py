@@ -13,9 +13,9 @@ from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import Unknown
 from app.model.errors import BadObject
 from app.model.gates import ALL_GATES
-from app.model.lookups import NOTHING_LOOKED_UP
 from app.model.patches import apply
 from app.model.review import read_review
+from app.model.workloads import NOTHING_LOOKED_UP
 from tests import make
 from tests.core.admission.oracle import Upstream, UpstreamFails
 from tests.core.admission.worlds import World, worlds

@@ -11,7 +11,7 @@ import pytest
 from app.core.checkup.autoscalers import of_vpas, targets
 from app.core.checkup.facts import Level, Pods, Unasked
 from app.model.kinds import ObjectKey
-from app.model.lookups import Failed
+from app.model.workloads import Failed
 from tests import make
 from tests.core.checkup.healthy import FACTS, VPA, flaws
 

@@ -11,7 +11,7 @@ from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
 from app.core.recommendation.moments import DAY, nanoseconds
 from app.core.recommendation.publications import Why
 from app.core.recommendation.rules import PublishRules, RecommenderRules
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from tests import make
 from tests.core.recommendation.scene import GI, MI, START, Scene
 

@@ -17,7 +17,7 @@ from app.core.recommendation.rules import (
     PublishRules,
     RecommenderRules,
 )
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from app.model.quantity import Quantity
 from app.model.selectors import EVERYTHING
 from app.model.vpa import ContainerRecommendation

@@ -17,7 +17,7 @@ from app.core.recommendation.status import (
     status_of,
     status_patch,
 )
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from app.model.vpa import ContainerRecommendation
 from tests import make
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.core.reporting.members import members
 from app.model.kinds import ObjectKey
-from app.model.lookups import Absent
 from app.model.snapshot import Snapshot
+from app.model.workloads import Absent
 from tests import make
 
 

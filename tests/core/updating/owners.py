@@ -10,7 +10,7 @@ from app.core.updating.plan import Around, Plan, plan
 from app.core.updating.rules import UpdateRules
 from app.model.gates import ALL_GATES
 from app.model.kinds import ObjectKey
-from app.model.lookups import LookedUp
+from app.model.workloads import LookedUp
 from tests import make
 from tests.core.updating.scenes import (
     NOW,

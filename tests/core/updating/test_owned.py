@@ -6,8 +6,7 @@ import pytest
 
 from app.core.updating.decisions import Action, Reason
 from app.core.updating.owned import Overlap
-from app.model.lookups import Absent
-from app.model.workloads import scaled_workload
+from app.model.workloads import Absent, scaled_workload
 from tests import make
 from tests.core.updating.owners import (
     FAR,

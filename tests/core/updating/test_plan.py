@@ -18,8 +18,8 @@ from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, Unplannable, plan
 from app.core.updating.proof import Breaker
 from app.core.updating.rules import Prove, UpdateRules
-from app.model.conditions import Condition
 from app.model.gates import ALL_GATES
+from app.model.kinds import Condition
 from app.model.snapshot import Snapshot
 from tests import make
 from tests.core.updating.boosts import boost, boosted

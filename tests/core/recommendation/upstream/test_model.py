@@ -14,7 +14,7 @@ from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.status import ConditionType
 from app.core.recommendation.upstream.model import UpstreamModel
 from app.core.recommendation.upstream.tuning import as_upstream
-from app.model.conditions import Condition
+from app.model.kinds import Condition
 from app.model.selectors import EVERYTHING
 from tests import make
 from tests.core.recommendation.past_usage import past

@@ -1,15 +1,31 @@
-"""Amounts, shares and spans as people write them: 250m, 1.5, 300Mi, +25%, 3h.
+"""Texts that people read and write: amounts such as 250m, 300Mi, +25% or 3h, and mistyped words.
 
-Strategy: three digits tell people all they want to know; who needs the exact amount prints the
+Strategy: three digits are enough for people; output that needs the exact amount prints the
 quantity itself.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
 from app.model.quantity import Quantity
+
+# What Go's flag package reads as a boolean, and with it every Kubernetes component.
+BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the known word that is most alike, empty if none is."""
+    lowered = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    return f'; did you mean "{lowered[found[0]]}"?' if found else ""
+
 
 CPU: Final = "cpu"
 _BYTE_SIZED: Final = ("memory", "ephemeral-storage")
