@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from app.model.errors import BadObject, BadQuantity
-from app.model.quantity import Quantity
+from app.model.quantity import MAX_INT64, Quantity
 
 Object = Mapping[str, Any]
 Json = dict[str, Any]  # an object that is made here
@@ -145,6 +145,11 @@ def integer_at(
     if not least <= value <= most:
         raise BadObject(_join(path, key), f"the number {_digits(value)} is out of range")
     return value
+
+
+def int64_at(parent: Object, key: str, path: str) -> int | None:
+    """Return the whole number of 64 bits at a key, or None if absent."""
+    return integer_at(parent, key, path, least=-MAX_INT64 - 1, most=MAX_INT64)
 
 
 def flag_at(parent: Object, key: str, path: str) -> bool:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from app.model.fields import Object, flag_at, integer_at, objects_at, shared_text, text_at, time_at
+from app.model.fields import (
+    Object,
+    flag_at,
+    int64_at,
+    objects_at,
+    shared_text,
+    text_at,
+    time_at,
+)
 
 # Built-in controllers and their groups. `extensions` is where three of them lived once.
 _APPS = frozenset({"apps", "extensions"})
@@ -110,9 +118,6 @@ def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
     return None
 
 
-_INT64 = 2**63 - 1
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A condition of a pod or a VPA."""
@@ -140,5 +145,5 @@ def _condition(item: Object, path: str) -> Condition:
         reason=shared_text(text_at(item, "reason", path)),
         message=text_at(item, "message", path),
         last_transition=time_at(item, "lastTransitionTime", path),
-        observed_generation=integer_at(item, "observedGeneration", path, most=_INT64),
+        observed_generation=int64_at(item, "observedGeneration", path),
     )

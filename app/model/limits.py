@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from app.model.fields import Object, integer_at, object_at, objects_at, quantities_at, text_at
+from app.model.fields import (
+    Object,
+    int64_at,
+    integer_at,
+    object_at,
+    objects_at,
+    quantities_at,
+    text_at,
+)
 from app.model.quantity import ZERO, Quantities, Quantity
 from app.model.selectors import Selector
 
@@ -133,8 +141,8 @@ def read_disruption_budget(item: Object) -> DisruptionBudget:
     """Read a PodDisruptionBudget."""
     metadata = object_at(item, "metadata", "")
     status = object_at(item, "status", "")
-    generation = integer_at(metadata, "generation", "metadata", most=2**63 - 1) or 0
-    observed = integer_at(status, "observedGeneration", "status", most=2**63 - 1) or 0
+    generation = int64_at(metadata, "generation", "metadata") or 0
+    observed = int64_at(status, "observedGeneration", "status") or 0
     return DisruptionBudget(
         namespace=text_at(metadata, "namespace", "metadata"),
         name=text_at(metadata, "name", "metadata"),

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from app.model.fields import (
     Object,
+    int64_at,
     integer_at,
     labels_at,
     object_at,
@@ -155,7 +156,7 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         name=text_at(metadata, "name", "metadata"),
         uid=text_at(metadata, "uid", "metadata"),
         resource_version=text_at(metadata, "resourceVersion", "metadata"),
-        generation=integer_at(metadata, "generation", "metadata", most=2**63 - 1) or 0,
+        generation=int64_at(metadata, "generation", "metadata") or 0,
         created=time_at(metadata, "creationTimestamp", "metadata"),
         deleted=time_at(metadata, "deletionTimestamp", "metadata"),
         labels=labels_at(metadata, "labels", "metadata"),
@@ -190,7 +191,7 @@ def _told(status: Object) -> _Told:
     return (
         shared_text(text_at(status, "phase", "status")),
         time_at(status, "startTime", "status"),
-        integer_at(status, "observedGeneration", "status", most=2**63 - 1),
+        int64_at(status, "observedGeneration", "status"),
         read_conditions(status),
         _statuses(status),
     )

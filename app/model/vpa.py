@@ -17,6 +17,7 @@ from app.model.errors import BadObject
 from app.model.fields import (
     Object,
     as_object,
+    int64_at,
     integer_at,
     labels_at,
     object_at,
@@ -32,8 +33,6 @@ from app.model.fields import (
 from app.model.kinds import Condition, ObjectKey, read_conditions, target_key
 from app.model.quantity import Quantities, Quantity
 from app.model.selectors import Selector
-
-_INT64 = 2**63 - 1
 
 
 class UpdateMode(StrEnum):
@@ -253,7 +252,7 @@ def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
         namespace=text_at(metadata, "namespace", "metadata"),
         name=text_at(metadata, "name", "metadata"),
         uid=text_at(metadata, "uid", "metadata"),
-        generation=integer_at(metadata, "generation", "metadata", most=_INT64) or 0,
+        generation=int64_at(metadata, "generation", "metadata") or 0,
         created=time_at(metadata, "creationTimestamp", "metadata"),
         deleted=time_at(metadata, "deletionTimestamp", "metadata"),
         annotations=labels_at(metadata, "annotations", "metadata"),
@@ -270,7 +269,7 @@ def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
         ),
         recommendation=_recommendation(status, with_bounds=with_bounds),
         conditions=read_conditions(status),
-        observed_generation=integer_at(status, "observedGeneration", "status", most=_INT64),
+        observed_generation=int64_at(status, "observedGeneration", "status"),
     )
 
 
@@ -328,9 +327,7 @@ def _policy(entry: Object, path: str) -> ContainerPolicy:
         oom_bump_up_ratio=quantity_at(entry, "oomBumpUpRatio", path),
         oom_min_bump_up=quantity_at(entry, "oomMinBumpUp", path),
         memory_interval_seconds=integer_at(entry, "memoryAggregationIntervalSeconds", path),
-        memory_interval_count=integer_at(
-            entry, "memoryAggregationIntervalCount", path, least=-_INT64 - 1, most=_INT64
-        ),
+        memory_interval_count=int64_at(entry, "memoryAggregationIntervalCount", path),
         startup_boost=_startup_boost(entry, path),
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from app.model.errors import BadObject
 from app.model.fields import (
     Object,
+    int64_at,
     integer_at,
     labels_at,
     object_at,
@@ -23,8 +24,6 @@ from app.model.fields import (
 from app.model.kinds import ObjectKey, OwnerReference, owner_key, read_owners
 from app.model.pods import Container, read_containers
 from app.model.selectors import NOTHING, Selector
-
-_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +109,10 @@ def _rollout(metadata: Object, spec: Object, status: Object) -> Rollout:
     rolling = object_at(strategy, "rollingUpdate", "spec.updateStrategy")
 
     def number(key: str) -> int:
-        return integer_at(status, key, "status", most=_INT64) or 0
+        return int64_at(status, key, "status") or 0
 
     return Rollout(
-        generation=integer_at(metadata, "generation", "metadata", most=_INT64) or 0,
+        generation=int64_at(metadata, "generation", "metadata") or 0,
         observed_generation=number("observedGeneration"),
         replicas=number("replicas"),
         updated_replicas=number("updatedReplicas"),
