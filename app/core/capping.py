@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.core.scaling import CPU, SIZED, scale
+from app.core.scaling import scale
 from app.model.limits import Limits
 from app.model.pods import Container, Resources
-from app.model.quantity import ZERO, Quantities, Quantity
+from app.model.quantity import CPU, SIZED, ZERO, Quantities, Quantity
 from app.model.vpa import ContainerPolicy
 
 

@@ -14,10 +14,10 @@ from itertools import product
 from typing import NamedTuple
 
 from app.core.capping import Cap, Draft
-from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit, scale
+from app.core.scaling import in_order, limits_follow, proportional_limit, scale
 from app.model.limits import Limits
 from app.model.pods import Resources
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import SIZED, ZERO, Quantity
 
 
 def fit_pod_limits(drafts: Sequence[Draft], limits: Limits, sidecars: Sequence[Resources]) -> None:

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from app.model.quantity import ZERO, Quantity, scale_cpu, scale_memory
+from app.model.quantity import CPU, MEMORY, ZERO, Quantity, scale_cpu, scale_memory
 from app.model.vpa import ContainerPolicy, ControlledValues
-
-CPU = "cpu"
-MEMORY = "memory"
-SIZED = (CPU, MEMORY)
 
 _RANKS = {CPU: 0, MEMORY: 1}
 _SHORT: tuple[list[str], ...] = ([], [CPU], [MEMORY], [CPU, MEMORY])  # in order as they come

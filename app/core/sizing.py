@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from app.core.capping import Cap, Draft, cap_container
 from app.core.fitting import fit_pod_limits, fit_pod_resources
-from app.core.scaling import SIZED, in_order, limits_follow, proportional_limit
+from app.core.scaling import in_order, limits_follow, proportional_limit
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
-from app.model.quantity import ZERO, Quantities, Quantity
+from app.model.quantity import SIZED, ZERO, Quantities, Quantity
 from app.model.vpa import Vpa
 
 _UNLIMITED = Limits()

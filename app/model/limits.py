@@ -19,10 +19,8 @@ from app.model.fields import (
     quantities_at,
     text_at,
 )
-from app.model.quantity import ZERO, Quantities, Quantity
+from app.model.quantity import SIZED, ZERO, Quantities, Quantity
 from app.model.selectors import Selector
-
-_SIZED = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def _strictest(
 ) -> dict[str, Quantity]:
     return {
         resource: choose(named)
-        for resource in _SIZED
+        for resource in SIZED
         if (named := [bound[resource] for bound in bounds if resource in bound])
     }
 

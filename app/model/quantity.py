@@ -21,6 +21,10 @@ from typing import Final
 
 from app.model.errors import BadQuantity
 
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+SIZED: Final = (CPU, MEMORY)  # the resources that are recommended
+
 MAX_INT64: Final = 2**63 - 1
 
 

@@ -29,7 +29,7 @@ from app.model.limits import (
     together,
 )
 from app.model.pods import Pod, read_pod
-from app.model.vpa import Vpa, read_vpa, without_status
+from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa, read_vpa, without_status
 from app.model.workloads import Workload, read_workload
 
 
@@ -158,9 +158,6 @@ def _place(vpa: Vpa) -> ObjectKey | None:
     return vpa.target.key if vpa.target else None
 
 
-VPA_GROUP = "autoscaling.k8s.io"
-
-
 class Reading(NamedTuple):
     """Where objects of a kind belong and how they are read."""
 
@@ -169,7 +166,7 @@ class Reading(NamedTuple):
 
 
 _READINGS = {
-    (VPA_GROUP, "VerticalPodAutoscaler"): Reading(Collection.VPAS, read_vpa),
+    (VPA_GROUP, VPA_KIND): Reading(Collection.VPAS, read_vpa),
     ("", "Pod"): Reading(Collection.PODS, read_pod),
     ("", "LimitRange"): Reading(Collection.LIMIT_RANGES, read_limit_range),
     ("", "Node"): Reading(Collection.NODES, read_node),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from app.model.quantity import Quantity
+from app.model.quantity import CPU, MEMORY, Quantity
 
 # What Go's flag package reads as a boolean, and with it every Kubernetes component.
 BOOLEANS: Final = {
@@ -27,8 +27,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f'; did you mean "{lowered[found[0]]}"?' if found else ""
 
 
-CPU: Final = "cpu"
-_BYTE_SIZED: Final = ("memory", "ephemeral-storage")
+_BYTE_SIZED: Final = (MEMORY, "ephemeral-storage")
 _DIGITS: Final = 3
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SPANS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))

@@ -34,6 +34,9 @@ from app.model.kinds import Condition, ObjectKey, read_conditions, target_key
 from app.model.quantity import Quantities, Quantity
 from app.model.selectors import Selector
 
+VPA_GROUP = "autoscaling.k8s.io"
+VPA_KIND = "VerticalPodAutoscaler"
+
 
 class UpdateMode(StrEnum):
     """What a VPA may do to pods."""

@@ -16,7 +16,6 @@ from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import group_of
 from app.model.snapshot import (
-    VPA_GROUP,
     Collection,
     Replacement,
     identity,
@@ -24,6 +23,7 @@ from app.model.snapshot import (
     replacement,
     without_broken_status,
 )
+from app.model.vpa import VPA_GROUP
 
 
 class Subject(StrEnum):

@@ -24,8 +24,8 @@ from app.core.matching import MatchReason, Unknown
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
 from app.model.review import Answer, Request, read_review
-from app.model.snapshot import VPA_GROUP, Snapshot
-from app.model.vpa import Vpa
+from app.model.snapshot import Snapshot
+from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import Found
 from app.telemetry.admission import Step
 from app.web.answers import (

@@ -10,10 +10,10 @@ from __future__ import annotations
 from app.core.admission.mutate import ContainerVerdict, PodVerdict
 from app.core.boost import Boosted, Ceiling, Refusal
 from app.core.matching import Match
-from app.core.scaling import CPU, SIZED, in_order, limits_follow
+from app.core.scaling import in_order, limits_follow
 from app.model.fields import Json
 from app.model.pods import Container
-from app.model.quantity import Quantity
+from app.model.quantity import CPU, SIZED, Quantity
 from app.model.vpa import Vpa
 
 _CEILINGS = {

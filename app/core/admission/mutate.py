@@ -20,14 +20,13 @@ from app.core.admission.memory import MatchMemory, SizeMemory
 from app.core.admission.patching import pod_patch
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
 from app.core.matching import Match, Unknown
-from app.core.scaling import CPU
 from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
 from app.model.errors import BadObject
 from app.model.fields import Object, as_object
 from app.model.gates import Gate, Gates
 from app.model.limits import NamespaceLimits
 from app.model.pods import Container, Pod
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import CPU, ZERO, Quantity
 from app.model.review import Request
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from app.core.boost import Boosted
-from app.core.scaling import CPU, in_order
+from app.core.scaling import in_order
 from app.core.sizing import Sizes
 from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
+from app.model.quantity import CPU
 
 _PLAIN_NAMES = {"cpu": "/cpu", "memory": "/memory"}
 

@@ -20,10 +20,8 @@ from app.core.admission.written import Written, is_exempt, read_written
 from app.model.fields import Object
 from app.model.gates import Gates
 from app.model.review import Answer, Request
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import VPA_GROUP, VPA_KIND, UpdateMode, Vpa
 
-_KIND: Final = "VerticalPodAutoscaler"
-_GROUP: Final = "autoscaling.k8s.io"
 _MOST_FIELDS_AUDITED: Final = 10
 _MOST_WARNINGS: Final = 50
 
@@ -81,7 +79,7 @@ class VpaVerdict:
 
     def answer(self, request: Request) -> Answer:
         """Return the answer to the review that was judged."""
-        kind, group = request.kind.word or _KIND, request.resource.group or _GROUP
+        kind, group = request.kind.word or VPA_KIND, request.resource.group or VPA_GROUP
         status = denial(self.problems, kind, group, request.name) if self.problems else None
         return Answer(self.allowed, self.patch, status, self.warnings, self.audit)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from app.core.reporting.history import ContainerKey, LearnedHistory
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, integer_at, object_at, objects_at, text_at, time_at
-from app.model.snapshot import VPA_GROUP
+from app.model.vpa import VPA_GROUP
 
 _AMOUNTS = ("target", "lowerBound", "upperBound", "uncappedTarget")
 _MOST_SAMPLES = 2**63 - 1

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import methodcaller
 
-from app.core.scaling import CPU
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.moments import believed
 from app.core.updating.oom import quick_oom
@@ -34,6 +33,7 @@ from app.core.updating.unboost import (
 from app.core.updating.under_way import as_reported
 from app.core.updating.wishes import Assessment, Case, Wish
 from app.model.pods import BOOST_ANNOTATION, Pod
+from app.model.quantity import CPU
 
 _is_mark = methodcaller("startswith", (BOOST_ANNOTATION, MARK))
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from app.core.scaling import SIZED
 from app.core.updating.decisions import Pair
 from app.core.updating.rules import UpdateRules
-from app.model.quantity import Quantity
+from app.model.quantity import SIZED, Quantity
 
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
 

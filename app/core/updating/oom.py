@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.core.scaling import MEMORY
 from app.core.updating.moments import believed, later
 from app.core.updating.numbers import observed_containers
 from app.core.updating.patching import memory_raised
@@ -18,6 +17,7 @@ from app.core.updating.resizing import are_same
 from app.core.updating.rules import UpdateRules
 from app.model.gates import Gate, Gates
 from app.model.pods import ContainerStatus, Pod, Termination
+from app.model.quantity import MEMORY
 from app.model.vpa import Vpa
 
 _KILLED = "OOMKilled"

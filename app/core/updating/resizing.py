@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import ContainerChange
 from app.core.updating.rules import UpdateRules
 from app.model.kinds import Condition
 from app.model.pods import Container, Pod, Resources
-from app.model.quantity import Quantities, Quantity
+from app.model.quantity import CPU, SIZED, Quantities, Quantity
 
 PENDING = "PodResizePending"
 IN_PROGRESS = "PodResizeInProgress"

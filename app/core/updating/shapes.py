@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from app.core.scaling import CPU, SIZED
 from app.core.sizing import Amounts, Sizes, capped, sizes
 from app.core.updating.decisions import ContainerChange, Numbers
 from app.core.updating.modes import switched_off
@@ -23,7 +22,7 @@ from app.core.updating.rules import UpdateRules
 from app.model.gates import Gates
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
-from app.model.quantity import Quantity
+from app.model.quantity import CPU, SIZED, Quantity
 from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from app.core.scaling import CPU, proportional_limit
+from app.core.scaling import proportional_limit
 from app.core.sizing import Amounts, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed, later
@@ -26,7 +26,7 @@ from app.model.errors import BadObject
 from app.model.fields import as_object, quantities_at
 from app.model.kinds import Condition
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import CPU, ZERO, Quantity
 from app.model.vpa import StartupBoost, Vpa
 
 MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back

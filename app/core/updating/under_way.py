@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from app.core.scaling import CPU, SIZED
 from app.core.updating.decisions import Action, ContainerChange, PodChange, Reason
 from app.core.updating.infeasible import Infeasible, blamed_resources
 from app.core.updating.moments import LATEST, believed, later
@@ -33,7 +32,7 @@ from app.core.updating.resizing import ResizeState, Stage, are_same, is_stuck
 from app.core.updating.shapes import Shape
 from app.core.updating.wishes import Assessment, Case, Wish
 from app.model.pods import Pod
-from app.model.quantity import Quantities, Quantity
+from app.model.quantity import CPU, SIZED, Quantities, Quantity
 
 _PATIENT: Final = (Stage.DEFERRED, Stage.FAILING)  # taken back only after a while
 
