@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.capping import Cap, Draft, cap_container
-from app.core.fitting import fit_pod_limits, fit_pod_resources
+from app.core.capping import Cap, Draft, cap_container, fit_pod_limits, fit_pod_resources
 from app.core.scaling import in_order, limits_follow, proportional_limit
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources

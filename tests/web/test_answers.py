@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.admission.applicant import Applicant, read_applicant
+from app.core.admission.incoming import Applicant, read_applicant
 from app.core.admission.mutate import PodVerdict
 from app.core.matching import Match, MatchReason
 from app.model.review import Answer

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from app.core.admission.claims import LIFETIME
-from app.core.admission.overlap import Disjointness
+from app.core.admission.overlap import LIFETIME, Disjointness
 from app.core.admission.validate import Phase, ValidationRules
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa

@@ -1,15 +1,21 @@
-"""Rules for the container policies of a VPA."""
+"""Rules for the container policies and startup boosts of a VPA.
+
+Strategy: a feature whose gate is off is refused, but what the stored object uses already stays
+allowed, so that objects remain editable after a gate was closed. Rules that need the pod, above
+all that a boost never lowers a request, are applied when the pod is created; here only values
+that never make sense are refused. Stored objects may hold some of these, so they are ratcheted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from app.core.admission.allowance import RESOURCES, Allowance, per_vpa_findings
-from app.core.admission.check_boost import boost_findings, whole_millicores
 from app.core.admission.problems import (
     Caution,
     Findings,
+    Problem,
     Ratcheted,
     forbidden,
     invalid,
@@ -17,10 +23,89 @@ from app.core.admission.problems import (
     quoted,
     required,
 )
-from app.model.quantity import MAX_INT64, Quantities, Quantity
-from app.model.vpa import ContainerPolicy, ControlledValues, ScalingMode
+from app.model.durations import parse_duration
+from app.model.errors import BadObject
+from app.model.gates import STAGES, Gate, Gates
+from app.model.quantity import CPU, MAX_INT64, MEMORY, SIZED, Quantities, Quantity
+from app.model.vpa import (
+    BoostType,
+    ContainerPolicy,
+    ControlledValues,
+    CpuBoost,
+    ScalingMode,
+    StartupBoost,
+    UpdateMode,
+    Vpa,
+)
 
+RESOURCES: Final = frozenset(SIZED)
+_NANO_PER_MILLI: Final = 10**6
 _NANO_PER_UNIT: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a VPA may use."""
+
+    in_place: bool = False
+    startup_boost: bool = False
+    per_vpa_config: bool = False
+    odd_resources: frozenset[str] = frozenset()  # tolerated in controlledResources
+
+
+def allowance(gates: Gates, old: Vpa | None) -> Allowance:
+    """Return what the next version of a VPA may use."""
+    if old is None:
+        return Allowance(
+            Gate.IN_PLACE in gates, Gate.CPU_STARTUP_BOOST in gates, Gate.PER_VPA_CONFIG in gates
+        )
+    policies = old.policies or ()
+    named = {name for policy in policies for name in policy.controlled_resources or ()}
+    return Allowance(
+        in_place=Gate.IN_PLACE in gates or old.mode == UpdateMode.IN_PLACE,
+        startup_boost=Gate.CPU_STARTUP_BOOST in gates or _uses_boost(old),
+        per_vpa_config=Gate.PER_VPA_CONFIG in gates or _uses_per_vpa_config(old),
+        odd_resources=frozenset(named) - RESOURCES,
+    )
+
+
+def closed(path: str, subject: str, gate: Gate) -> Problem:
+    """Refuse a field whose gate is off."""
+    return forbidden(
+        path,
+        f"{subject} needs feature gate {gate} ({STAGES[gate].lower()}), which is off; "
+        f"--feature-gates={gate}=true of the admission controller turns it on",
+    )
+
+
+def per_vpa_findings(path: str, value: float | None, least: int, allowed: Allowance) -> Findings:
+    """Judge a number that only gate PerVPAConfig lets a VPA set."""
+    if value is None:
+        return
+    if not allowed.per_vpa_config:
+        yield closed(path, path.rpartition(".")[2], Gate.PER_VPA_CONFIG)
+    elif value < least:
+        yield invalid(path, value, f"must be at least {least}")
+
+
+def _uses_boost(vpa: Vpa) -> bool:
+    alone = vpa.startup_boost is not None and vpa.startup_boost.cpu is not None
+    return alone or any(policy.startup_boost is not None for policy in vpa.policies or ())
+
+
+def _uses_per_vpa_config(vpa: Vpa) -> bool:
+    update = vpa.update_policy
+    alone = update is not None and update.evict_after_oom_seconds is not None
+    return alone or any(
+        value is not None
+        for policy in vpa.policies or ()
+        for value in (
+            policy.oom_bump_up_ratio,
+            policy.oom_min_bump_up,
+            policy.memory_interval_seconds,
+            policy.memory_interval_count,
+        )
+    )
 
 
 def policies_findings(policies: Sequence[ContainerPolicy], allowed: Allowance) -> Findings:
@@ -64,9 +149,9 @@ def _order(resource: str, least: Quantity, most: Quantities, path: str) -> Findi
 
 
 def _amount(amount: Quantity, resource: str, path: str) -> Findings:
-    if resource == "cpu":
+    if resource == CPU:
         yield from whole_millicores(amount, path)
-    elif resource == "memory" and amount.nano % _NANO_PER_UNIT:
+    elif resource == MEMORY and amount.nano % _NANO_PER_UNIT:
         yield invalid(path, str(amount), "must be a whole number of bytes")
     if amount.nano < 0:
         yield Ratcheted(invalid(path, str(amount), "must not be negative"))
@@ -104,3 +189,76 @@ def _history(policy: ContainerPolicy, path: str, allowed: Allowance) -> Findings
 def _ratio(amount: Quantity) -> float:
     """Return a ratio in thousandths, as precise as the API is."""
     return max(-MAX_INT64, min(amount.milli, MAX_INT64)) / 1000
+
+
+def boost_findings(boost: StartupBoost | None, path: str, allowed: Allowance) -> Findings:
+    """Judge a boost at the path of its parent."""
+    path = f"{path}.startupBoost"
+    if boost is None:
+        return
+    if not allowed.startup_boost:
+        yield closed(path, "startupBoost", Gate.CPU_STARTUP_BOOST)
+    elif boost.cpu is not None:  # without it: no boost here
+        yield from _cpu(boost.cpu, f"{path}.cpu")
+
+
+def whole_millicores(amount: Quantity, path: str) -> Findings:
+    """Refuse CPU that no kubelet could count."""
+    if amount.nano % _NANO_PER_MILLI:
+        yield invalid(path, str(amount), "must be a whole number of millicores")
+
+
+def _cpu(boost: CpuBoost, path: str) -> Findings:
+    match boost.type:
+        case "":
+            yield required(f"{path}.type", "Factor or Quantity")
+            return
+        case BoostType.FACTOR:
+            yield from _factor(boost, path)
+        case BoostType.QUANTITY:
+            yield from _quantity(boost, path)
+        case unknown:
+            yield not_supported(f"{path}.type", unknown, BoostType)
+    yield from map(Ratcheted, _duration_problems(boost, path))
+
+
+def _factor(boost: CpuBoost, path: str) -> Findings:
+    if boost.factor is None:
+        yield required(f"{path}.factor", "type Factor needs it")
+    elif boost.factor < 1:
+        yield invalid(f"{path}.factor", boost.factor, "must be at least 1, which boosts nothing")
+    if boost.quantity is not None:
+        yield Ratcheted(forbidden(f"{path}.quantity", "it belongs to type Quantity"))
+
+
+def _quantity(boost: CpuBoost, path: str) -> Findings:
+    if boost.quantity is None:
+        yield required(f"{path}.quantity", "type Quantity needs it")
+    else:
+        yield from whole_millicores(boost.quantity, f"{path}.quantity")
+        if boost.quantity.nano < 0:
+            text = "must not be negative: a boost never lowers a request"
+            yield Ratcheted(invalid(f"{path}.quantity", str(boost.quantity), text))
+    if boost.factor is not None:
+        yield Ratcheted(forbidden(f"{path}.factor", "it belongs to type Factor"))
+
+
+def _duration_problems(boost: CpuBoost, path: str) -> list[Problem]:
+    found = []
+    if boost.duration is not None:
+        found += _text_problems(boost.duration, f"{path}.duration")
+    if boost.duration_seconds is not None and boost.duration_seconds < 0:
+        at = f"{path}.durationSeconds"
+        found.append(invalid(at, boost.duration_seconds, "must not be negative"))
+    if boost.duration is not None and boost.duration_seconds is not None:
+        text = "duration says the same; set only one of them"
+        found.append(forbidden(f"{path}.durationSeconds", text))
+    return found
+
+
+def _text_problems(duration: str, path: str) -> list[Problem]:
+    try:
+        lasts = parse_duration(duration)
+    except BadObject as error:
+        return [invalid(path, duration, error.message)]
+    return [invalid(path, duration, "must not be negative")] if lasts.total_seconds() < 0 else []

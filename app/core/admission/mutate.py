@@ -1,8 +1,10 @@
-"""The verdict on a pod that is being created.
+"""The verdict on a pod that is being created, and the patch that carries it out.
 
-Strategy: match, size, boost, and tell what was done. A pod is never refused; whatever cannot be
-decided leaves it as its author wrote it, with a reason. Only the spec is read: what a client
-claims in the status is not trusted.
+Strategy: match, size, boost, patch. A pod is never refused; when no decision is possible it
+stays as its author wrote it, with a reason. Only the spec is read: the status that a client
+claims is not trusted. Patch operations are built by path and never by comparing objects, so
+unknown fields cannot be lost. Maps are created only where they are missing; an existing
+`resources` object is never replaced, because it may hold more than requests and limits.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from typing import NamedTuple
 
 import orjson
 
-from app.core.admission.applicant import Applicant, read_applicant
-from app.core.admission.memory import MatchMemory, SizeMemory
-from app.core.admission.patching import pod_patch
+from app.core.admission.incoming import Applicant, MatchMemory, SizeMemory, read_applicant
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
 from app.core.matching import Match, Unknown
+from app.core.scaling import in_order
 from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
 from app.model.errors import BadObject
 from app.model.fields import Object, as_object
 from app.model.gates import Gate, Gates
 from app.model.limits import NamespaceLimits
-from app.model.pods import Container, Pod
+from app.model.patches import Operation, add, pointer
+from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
 from app.model.quantity import CPU, ZERO, Quantity
 from app.model.review import Request
 from app.model.snapshot import NamespaceView
@@ -193,3 +195,56 @@ def _unboosted(container: Container, verdict: ContainerVerdict) -> Unboosted:
     if request is None or request.is_zero:
         request = spec.request(CPU) or ZERO
     return Unboosted(container, request, found.limits.get(CPU) or spec.limit(CPU) or ZERO)
+
+
+def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> list[Operation]:
+    """Return the operations for a pod that a VPA controls; containers in the pod's order."""
+    operations: list[Operation] = []
+    if pod.annotations is None:
+        operations.append(add("/metadata/annotations", {}))
+    updates: list[str] = []
+    for index, (container, patched) in enumerate(zip(pod.containers, containers, strict=True)):
+        if patched.boost is not None:
+            path = pointer("metadata", "annotations", patched.boost.annotation)
+            operations.append(add(path, patched.boost.original))
+        found, words = _container_patch(index, container, patched)
+        operations += found
+        if found:
+            updates.append(f"container {index}: {', '.join(words)}")
+    if updates:
+        told = f"Pod resources updated by {vpa}: {'; '.join(updates)}"
+        operations.append(add(f"/metadata/annotations/{UPDATES_ANNOTATION}", told))
+    observed = ", ".join(container.name for container in pod.containers)
+    operations.append(add(f"/metadata/annotations/{OBSERVED_ANNOTATION}", observed))
+    return operations
+
+
+def _container_patch(
+    index: int, container: Container, patched: ContainerVerdict
+) -> tuple[list[Operation], list[str]]:
+    requests, limits = patched.sizes.requests, patched.sizes.limits
+    if patched.boost is not None:
+        requests = {**requests, CPU: patched.boost.request}
+        if patched.boost.limit is not None:
+            limits = {**limits, CPU: patched.boost.limit}
+    if not requests and not limits:
+        return [], []
+    path = f"/spec/containers/{index}/resources"
+    current = container.resources
+    operations: list[Operation] = []
+    if current.requests is None and current.limits is None and not current.has_other:
+        operations.append(add(path, {}))
+    words = list(patched.sizes.notes)
+    for kind, present, amounts in (
+        ("request", current.requests, requests),
+        ("limit", current.limits, limits),
+    ):
+        if not amounts:
+            continue
+        at = f"{path}/{kind}s"
+        if present is None:
+            operations.append(add(at, {}))
+        for resource in in_order(amounts):
+            operations.append(add(at + pointer(resource), str(amounts[resource])))
+            words.append(f"{resource} {kind}")
+    return operations, words

@@ -1,15 +1,18 @@
 """VPAs that claim the same pods.
 
-Strategy: two VPAs of one target must be kept apart by their selectors, provably, for any pod that
-could ever be. That is asked when a VPA comes or changes what it claims; VPAs that overlap already
-stay editable, with a warning. A webhook cannot see what is being written elsewhere at the same
-moment, so running pods are given to the strongest VPA all the same.
+Strategy: two VPAs of one target must be kept apart by their selectors, provably, for any pod
+that could exist. This is checked when a VPA is created or changes what it claims; VPAs that
+overlap already stay editable, with a warning. A webhook answers before the object is stored, so
+of two VPAs written at the same moment neither would see the other. Therefore accepted VPAs are
+remembered for about as long as an API server needs to store them, and count as siblings. Other
+webhook processes do not know of them, so running pods go to the strongest VPA in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -138,3 +141,25 @@ def _conflict(vpa: Vpa, other: Vpa, found: Relation, target: str) -> Problem:
         case _:
             text = f"a pod of {target} may match {who} too, whose labels can be the same"
     return forbidden(path, f"{text} ({found})")
+
+
+# Far more than storing takes, far less than anybody needs to change his mind and delete it again.
+LIFETIME: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The VPAs let pass lately, each with the moment it was."""
+
+    noted: tuple[tuple[datetime, Vpa], ...] = ()
+
+    def adding(self, vpa: Vpa, now: datetime) -> Claims:
+        """Return the claims with one more, less those that are over."""
+        return Claims((*self._held(now), (now, vpa)))
+
+    def held(self, now: datetime) -> tuple[Vpa, ...]:
+        """Return the VPAs that may be on their way to being stored."""
+        return tuple(vpa for _, vpa in self._held(now))
+
+    def _held(self, now: datetime) -> tuple[tuple[datetime, Vpa], ...]:
+        return tuple(note for note in self.noted if now - note[0] < LIFETIME)

@@ -1,24 +1,98 @@
-"""Rules for container policies."""
+"""Rules for container policies and boosts, and which of them a feature gate opens."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from app.core.admission.allowance import Allowance
-from app.core.admission.check_policies import policies_findings
+from app.core.admission.check_policies import (
+    Allowance,
+    allowance,
+    boost_findings,
+    policies_findings,
+)
 from app.core.admission.problems import Caution, Problem, settle
+from app.model.gates import ALL_GATES, NO_GATES
+from app.model.vpa import StartupBoost
 from tests import make
+from tests.make import Json
+
+BOOST_JSON = make.boost_json(factor=2)
+IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
+    Allowance(in_place=True),
+    Allowance(startup_boost=True),
+    Allowance(per_vpa_config=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        pytest.param({}, Allowance(), id="nothing"),
+        pytest.param({"mode": "InPlace"}, IN_PLACE, id="InPlace"),
+        pytest.param({"mode": "InPlaceOrRecreate"}, Allowance(), id="InPlaceOrRecreate"),
+        pytest.param({"boost": BOOST_JSON}, STARTUP_BOOST, id="a boost"),
+        pytest.param({"boost": {}}, Allowance(), id="an empty boost"),
+        pytest.param(
+            {"policies": [make.policy_json(boost={})]}, STARTUP_BOOST, id="a policy's empty boost"
+        ),
+        pytest.param(
+            {"spec": {"updatePolicy": {"updateMode": "Off", "evictAfterOOMSeconds": 5}}},
+            PER_VPA_CONFIG,
+            id="evictAfterOOMSeconds",
+        ),
+        pytest.param({"mode": "Off"}, Allowance(), id="an update policy without it"),
+        pytest.param(
+            {"policies": [make.policy_json(), make.policy_json(oomMinBumpUp="0")]},
+            PER_VPA_CONFIG,
+            id="oomMinBumpUp",
+        ),
+        pytest.param(
+            {"policies": [make.policy_json(oomBumpUpRatio="1")]},
+            PER_VPA_CONFIG,
+            id="oomBumpUpRatio",
+        ),
+        pytest.param(
+            {"policies": [make.policy_json(memoryAggregationIntervalSeconds=1)]},
+            PER_VPA_CONFIG,
+            id="memoryAggregationIntervalSeconds",
+        ),
+        pytest.param(
+            {"policies": [make.policy_json(memoryAggregationIntervalCount=1)]},
+            PER_VPA_CONFIG,
+            id="memoryAggregationIntervalCount",
+        ),
+        pytest.param(
+            {
+                "policies": [
+                    make.policy_json(resources=["cpu", "a"]),
+                    make.policy_json(resources=["b"]),
+                ]
+            },
+            Allowance(odd_resources=frozenset({"a", "b"})),
+            id="odd resources of all policies",
+        ),
+    ],
+)
+def test_stored_objects_keep_gates_open(stored: Json, expected: Allowance) -> None:
+    """With all gates off, only what the stored object uses may be used on."""
+    assert allowance(NO_GATES, make.vpa(**stored)) == expected
+
+
+def test_gates_open_features() -> None:
+    """Gates open the same for new objects and for stored ones that used nothing."""
+    everything = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+    assert allowance(ALL_GATES, None) == allowance(ALL_GATES, make.vpa()) == everything
+    assert allowance(NO_GATES, None) == Allowance()
+
 
 ALL = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
 AT = "spec.resourcePolicy.containerPolicies"
 
 
 def findings(
-    policies: list[dict[str, Any]],
+    policies: list[Json],
     allowed: Allowance = ALL,
-    stored: list[dict[str, Any]] | None = None,
+    stored: list[Json] | None = None,
 ) -> list[Problem | Caution]:
     """Judge container policies beside the stored ones."""
     new, old = make.vpa(policies=policies), make.vpa(policies=stored)
@@ -30,7 +104,7 @@ def findings(
     )
 
 
-def texts(policies: list[dict[str, Any]], allowed: Allowance = ALL) -> list[str]:
+def texts(policies: list[Json], allowed: Allowance = ALL) -> list[str]:
     """Return the findings without the part of the path that they share."""
     return [str(item).removeprefix(AT) for item in findings(policies, allowed)]
 
@@ -64,7 +138,7 @@ def texts(policies: list[dict[str, Any]], allowed: Allowance = ALL) -> list[str]
         pytest.param(make.policy_json(boost=make.boost_json(factor=2)), id="boost"),
     ],
 )
-def test_allowed(policy: dict[str, Any]) -> None:
+def test_policy_allowed(policy: Json) -> None:
     """A policy that makes sense passes without a word."""
     assert texts([policy]) == []
 
@@ -203,12 +277,12 @@ RESOURCES = 'supported values: "cpu", "memory"'
         ),
     ],
 )
-def test_refused(policy: dict[str, Any], expected: list[str]) -> None:
+def test_policy_refused(policy: Json, expected: list[str]) -> None:
     """What makes no sense is refused at its field, with all that is wrong with it."""
     assert texts([policy]) == expected
 
 
-def test_gate_off() -> None:
+def test_per_vpa_gate_off() -> None:
     """With gate PerVPAConfig off, the fields are forbidden whatever they hold."""
     policy = make.policy_json(
         oomBumpUpRatio="2",
@@ -265,7 +339,7 @@ def test_odd_resource_kept() -> None:
         pytest.param(make.policy_json(values="Limits"), id="unknown values"),
     ],
 )
-def test_ratcheted(policy: dict[str, Any]) -> None:
+def test_policy_ratcheted(policy: Json) -> None:
     """What only this webhook refuses stays as it is stored."""
     (found,) = findings([policy], stored=[policy])
     assert isinstance(found, Caution)
@@ -277,3 +351,184 @@ def test_paths_tell_the_entry() -> None:
         "[0].containerName: Required value",
         "[2].containerName: Required value",
     ]
+
+
+BOOST_ON = Allowance(startup_boost=True)
+BOOST_AT = "spec.startupBoost.cpu"
+
+
+def read_boost(json: Json) -> StartupBoost | None:
+    """Read a boost as it stands in a VPA."""
+    return make.vpa(boost=json).startup_boost
+
+
+def boost_problems(json: Json, stored: Json | None = None) -> list[str]:
+    """Return what is wrong with a boost, as texts."""
+    before = boost_findings(read_boost(stored), "spec", BOOST_ON) if stored else iter(())
+    found = settle(boost_findings(read_boost(json), "spec", BOOST_ON), before)
+    return [str(item) for item in found if isinstance(item, Problem)]
+
+
+@pytest.mark.parametrize(
+    "json",
+    [
+        pytest.param({}, id="an empty one, which says no boost"),
+        pytest.param({"cpu": None}, id="null, which says no boost"),
+        pytest.param(make.boost_json(factor=1), id="factor 1, the way out"),
+        pytest.param(make.boost_json(factor=3), id="factor"),
+        pytest.param(make.boost_json(quantity="100m"), id="quantity"),
+        pytest.param(make.boost_json(quantity="0"), id="quantity 0 boosts nothing"),
+        pytest.param(make.boost_json(factor=2, duration="10s"), id="duration"),
+        pytest.param(make.boost_json(factor=2, duration="0"), id="duration 0"),
+        pytest.param(make.boost_json(factor=2, duration="1m30s"), id="duration of two parts"),
+        pytest.param(make.boost_json(factor=2, duration_seconds=10), id="seconds"),
+        pytest.param(make.boost_json(factor=2, duration_seconds=0), id="no seconds"),
+    ],
+)
+def test_boost_allowed(json: Json) -> None:
+    """What can be meant is allowed."""
+    assert boost_problems(json) == []
+
+
+NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        pytest.param({}, [".type: Required value: Factor or Quantity"], id="no type"),
+        pytest.param(
+            {"type": "", "duration": "abc", "factor": 0},
+            [".type: Required value: Factor or Quantity"],
+            id="an empty type ends the questions",
+        ),
+        pytest.param(
+            {"type": "bad"},
+            ['.type: Unsupported value: "bad": supported values: "Factor", "Quantity"'],
+            id="an unknown type",
+        ),
+        pytest.param(
+            {"type": "Factor"}, [".factor: Required value: type Factor needs it"], id="no factor"
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 0},
+            [".factor: Invalid value: 0: must be at least 1, which boosts nothing"],
+            id="factor 0",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "quantity": "1"},
+            [".quantity: Forbidden: it belongs to type Quantity"],
+            id="a quantity beside a factor",
+        ),
+        pytest.param(
+            {"type": "Quantity"},
+            [".quantity: Required value: type Quantity needs it"],
+            id="no quantity",
+        ),
+        pytest.param(
+            {"type": "Quantity", "quantity": "187500u"},
+            ['.quantity: Invalid value: "187500u": must be a whole number of millicores'],
+            id="parts of a millicore",
+        ),
+        pytest.param(
+            {"type": "Quantity", "quantity": "-1"},
+            [
+                '.quantity: Invalid value: "-1": '
+                "must not be negative: a boost never lowers a request"
+            ],
+            id="a negative quantity",
+        ),
+        pytest.param(
+            {"type": "Quantity", "quantity": "1", "factor": 2},
+            [".factor: Forbidden: it belongs to type Factor"],
+            id="a factor beside a quantity",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "duration": "10"},
+            [f'.duration: Invalid value: "10": {NO_UNIT}'],
+            id="a duration without unit",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "duration": "-1s"},
+            ['.duration: Invalid value: "-1s": must not be negative'],
+            id="a negative duration",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "durationSeconds": -1},
+            [".durationSeconds: Invalid value: -1: must not be negative"],
+            id="negative seconds",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "duration": "1s", "durationSeconds": 1},
+            [".durationSeconds: Forbidden: duration says the same; set only one of them"],
+            id="both durations",
+        ),
+        pytest.param(
+            {"type": "bad", "duration": "-1s", "durationSeconds": -1},
+            [
+                '.type: Unsupported value: "bad": supported values: "Factor", "Quantity"',
+                '.duration: Invalid value: "-1s": must not be negative',
+                ".durationSeconds: Invalid value: -1: must not be negative",
+                ".durationSeconds: Forbidden: duration says the same; set only one of them",
+            ],
+            id="everything at once",
+        ),
+    ],
+)
+def test_boost_refused(cpu: Json, expected: list[str]) -> None:
+    """What can never be meant is refused, at its field, with the reason."""
+    assert boost_problems({"cpu": cpu}) == [f"{BOOST_AT}{text}" for text in expected]
+
+
+@pytest.mark.parametrize(
+    "cpu",
+    [
+        pytest.param({"type": "Factor", "factor": 2, "durationSeconds": -1}, id="negative seconds"),
+        pytest.param({"type": "Factor", "factor": 2, "duration": "x"}, id="an odd duration"),
+        pytest.param({"type": "Quantity", "quantity": "-1"}, id="a negative quantity"),
+        pytest.param({"type": "Factor", "factor": 2, "quantity": "1"}, id="both amounts"),
+    ],
+)
+def test_boost_ratcheted(cpu: Json) -> None:
+    """What only this webhook refuses stays as it is stored, but cannot be written anew."""
+    good = make.boost_json(factor=2)
+    assert boost_problems({"cpu": cpu}, stored={"cpu": cpu}) == []
+    assert len(boost_problems({"cpu": cpu}, stored=good)) == 1
+
+
+def test_boost_not_ratcheted() -> None:
+    """What every webhook refuses is refused again."""
+    json = make.boost_json(factor=0)
+    assert len(boost_problems(json, stored=json)) == 1
+
+
+@pytest.mark.parametrize(
+    "json",
+    [
+        pytest.param({}, id="an empty one"),
+        pytest.param(make.boost_json(factor=0), id="a broken one"),
+        pytest.param(make.boost_json(factor=2), id="a good one"),
+    ],
+)
+def test_boost_gate_off(json: Json) -> None:
+    """With the gate off, the boost as a whole is forbidden, and nothing deeper is looked at."""
+    assert list(map(str, boost_findings(read_boost(json), "spec", Allowance()))) == [
+        "spec.startupBoost: Forbidden: startupBoost needs feature gate CPUStartupBoost (alpha), "
+        "which is off; --feature-gates=CPUStartupBoost=true of the admission controller turns it on"
+    ]
+
+
+def test_no_boost() -> None:
+    """Where no boost is, no gate is asked."""
+    assert list(boost_findings(None, "spec", Allowance())) == []
+
+
+def test_boost_tolerated_with_a_warning() -> None:
+    """What is tolerated is told."""
+    json = make.boost_json(factor=2, duration_seconds=-1)
+    found = settle(
+        boost_findings(read_boost(json), "spec", BOOST_ON),
+        boost_findings(read_boost(json), "spec", BOOST_ON),
+    )
+    text = "Invalid value: -1: must not be negative; tolerated, the stored object has it too"
+    assert list(found) == [Caution(f"{BOOST_AT}.durationSeconds", text)]

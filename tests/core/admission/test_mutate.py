@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
@@ -9,11 +10,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
+from app.core.admission.mutate import ContainerVerdict, PodRules, PodVerdict, admit_pod, pod_patch
+from app.core.boost import Boosted
 from app.core.matching import Unknown
+from app.core.sizing import NO_SIZES, Sizes
 from app.model.errors import BadObject
 from app.model.gates import ALL_GATES
 from app.model.patches import apply
+from app.model.pods import read_pod
+from app.model.quantity import ZERO
 from app.model.review import read_review
 from app.model.workloads import NOTHING_LOOKED_UP
 from tests import make
@@ -435,3 +440,167 @@ def test_names_twice() -> None:
     limits = make.limit_range_json(make.limits_json("Pod", most=two("5")))
     found = admit(pod, vpa_json(advice("a", "2"), boost=make.boost_json(factor=2)), limits)
     assert found.containers[0] == found.containers[1]
+
+
+RESOURCES_AT = "/spec/containers/0/resources"
+TOLD_FIRST = TOLD + "container 0: "
+
+
+def verdict(sizes: Sizes, boost: Boosted | None = None) -> ContainerVerdict:
+    """Return what a container gets, without its recommendation."""
+    return ContainerVerdict("app", None, sizes, boost)
+
+
+def sizes(requests: Mapping[str, str], limits: Mapping[str, str], *notes: str) -> Sizes:
+    """Return what a container gets."""
+    return Sizes(
+        {name: make.quantity(text) for name, text in requests.items()},
+        {name: make.quantity(text) for name, text in limits.items()},
+        notes,
+    )
+
+
+def boost(request: str, limit: str | None) -> Boosted:
+    """Return the boost of the container `app`."""
+    return Boosted(
+        container="app",
+        base=ZERO,
+        wanted=ZERO,
+        request=make.quantity(request),
+        limit=None if limit is None else make.quantity(limit),
+        ceiling=None,
+        original="{}",
+    )
+
+
+def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
+    """Return path and value of each operation but the last, which names the containers."""
+    operations = pod_patch(read_pod(pod), "v", [patched])
+    apply(pod, operations)
+    return [f"{operation['path']} {operation['value']}" for operation in operations[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("resources", "found", "expected"),
+    [
+        pytest.param(
+            {"limits": {"cpu": "0"}},
+            sizes({}, {"cpu": "1"}),
+            [f"{RESOURCES_AT}/limits/cpu 1", f"{TOLD_FIRST}cpu limit"],
+            id="P6 a limit alone",
+        ),
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": "2"}},
+            sizes({}, {"nvidia.com/gpu": "1"}),
+            [f"{RESOURCES_AT}/limits/nvidia.com~1gpu 1", f"{TOLD_FIRST}nvidia.com/gpu limit"],
+            id="P15 a name with a slash",
+        ),
+        pytest.param(
+            {"requests": {}},
+            sizes({"a~b": "1"}, {}),
+            [f"{RESOURCES_AT}/requests/a~0b 1", f"{TOLD_FIRST}a~b request"],
+            id="a name with a tilde",
+        ),
+        pytest.param(
+            None,
+            sizes({"z": "1", "memory": "1", "a": "1", "cpu": "1"}, {"cpu": "2"}, "cpu is fine"),
+            [
+                f"{RESOURCES_AT} {{}}",
+                f"{RESOURCES_AT}/requests {{}}",
+                f"{RESOURCES_AT}/requests/cpu 1",
+                f"{RESOURCES_AT}/requests/memory 1",
+                f"{RESOURCES_AT}/requests/a 1",
+                f"{RESOURCES_AT}/requests/z 1",
+                f"{RESOURCES_AT}/limits {{}}",
+                f"{RESOURCES_AT}/limits/cpu 2",
+                f"{TOLD_FIRST}cpu is fine, cpu request, memory request, a request, z request, "
+                "cpu limit",
+            ],
+            id="all in order",
+        ),
+        pytest.param(None, sizes({}, {}, "a note alone"), [], id="nothing to write"),
+        pytest.param(
+            {},
+            sizes({"cpu": "1"}, {}),
+            [
+                f"{RESOURCES_AT} {{}}",
+                f"{RESOURCES_AT}/requests {{}}",
+                f"{RESOURCES_AT}/requests/cpu 1",
+                f"{TOLD_FIRST}cpu request",
+            ],
+            id="an empty object is made anew",
+        ),
+        pytest.param(
+            {"claims": []},
+            sizes({"cpu": "1"}, {}),
+            [
+                f"{RESOURCES_AT}/requests {{}}",
+                f"{RESOURCES_AT}/requests/cpu 1",
+                f"{TOLD_FIRST}cpu request",
+            ],
+            id="P16 one that holds more is not",
+        ),
+    ],
+)
+def test_sizes(resources: Json | None, found: Sizes, expected: list[str]) -> None:
+    """Maps are created where they are missing, and values come in order."""
+    container = make.container_json("app") | ({} if resources is None else {"resources": resources})
+    assert changes(make.pod_json(container, annotations={}), verdict(found)) == expected
+
+
+MARK = "/metadata/annotations/vpaCpuStartupBoost~1app {}"
+
+
+@pytest.mark.parametrize(
+    ("found", "boosted", "expected"),
+    [
+        pytest.param(
+            NO_SIZES,
+            boost("2", None),
+            [MARK, f"{RESOURCES_AT}/requests/cpu 2", f"{TOLD_FIRST}cpu request"],
+            id="a boost alone",
+        ),
+        pytest.param(
+            sizes({"memory": "1", "cpu": "1"}, {"cpu": "3"}),
+            boost("2", None),
+            [
+                MARK,
+                f"{RESOURCES_AT}/requests/cpu 2",
+                f"{RESOURCES_AT}/requests/memory 1",
+                f"{RESOURCES_AT}/limits/cpu 3",
+                f"{TOLD_FIRST}cpu request, memory request, cpu limit",
+            ],
+            id="the limit stays what it is",
+        ),
+        pytest.param(
+            sizes({"memory": "1"}, {"memory": "3"}),
+            boost("2", "4"),
+            [
+                MARK,
+                f"{RESOURCES_AT}/requests/cpu 2",
+                f"{RESOURCES_AT}/requests/memory 1",
+                f"{RESOURCES_AT}/limits/cpu 4",
+                f"{RESOURCES_AT}/limits/memory 3",
+                f"{TOLD_FIRST}cpu request, memory request, cpu limit, memory limit",
+            ],
+            id="the limit follows",
+        ),
+    ],
+)
+def test_boost(found: Sizes, boosted: Boosted, expected: list[str]) -> None:
+    """A boost stands in for the cpu, and its mark comes first."""
+    pod = make.pod_json(cpu="1", cpu_limit="1", annotations={})
+    assert changes(pod, verdict(found, boosted)) == expected
+
+
+def test_foreign_annotations() -> None:
+    """P14: whatever keys others use, they stay, and paths are escaped."""
+    key = "custom~domain.com/annotation/name"
+    pod = make.pod_json(cpu="1", annotations={key: "x"})
+    patched = apply(pod, pod_patch(read_pod(pod), "v", [verdict(NO_SIZES, boost("2", None))]))
+    assert patched["metadata"]["annotations"] == {
+        key: "x",
+        "vpaCpuStartupBoost/app": "{}",
+        "vpaUpdates": "Pod resources updated by v: container 0: cpu request",
+        "vpaObservedContainers": "app",
+    }

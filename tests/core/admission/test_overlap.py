@@ -1,7 +1,8 @@
-"""VPAs that claim the same pods."""
+"""VPAs that claim the same pods are found, also while they are being stored."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.admission.overlap import (
+    LIFETIME,
+    Claims,
     Disjointness,
     SiblingsWanted,
     conflicts,
@@ -307,3 +310,20 @@ def test_no_pod_has_two_vpas(
     takes_all = Selector()
     if not is_refused:
         assert not all((vpa.selector or takes_all).matches(pod) for vpa in (first, second))
+
+
+def test_held() -> None:
+    """A claim holds until it must be stored, and is forgotten then."""
+    first, second = make.vpa("first"), make.vpa("second")
+    later = make.NOW + LIFETIME / 2
+    claims = Claims().adding(first, make.NOW).adding(second, later)
+    assert claims.held(later) == (first, second)
+    assert claims.held(make.NOW + LIFETIME) == (second,)
+    assert claims.held(later + LIFETIME) == ()
+
+
+def test_forgets() -> None:
+    """Adding clears what is over, so that nothing piles up."""
+    claims = Claims().adding(make.vpa("first"), make.NOW)
+    claims = claims.adding(make.vpa("second"), make.NOW + timedelta(hours=1))
+    assert len(claims.noted) == 1

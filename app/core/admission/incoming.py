@@ -1,22 +1,28 @@
-"""What counts of a pod when it is created, taken from its JSON in one pass.
+"""The pod under admission, read in one pass, and a cache of results for equal pods.
 
-Strategy: thousands of pods differ in their names and images and in nothing that matters here.
-What does matter is picked out before anything is parsed: the origin, which is all that matching
-looks at, and a signature of all that sizing looks at. Nothing else of the object is ever read,
-so two pods with equal signatures cannot get different sizes.
+Strategy: thousands of pods differ only in names and images. Before anything is parsed, two keys
+are picked out: the origin, which is all that matching reads, and a signature of all that sizing
+reads. Nothing else of the object is ever read, so pods with equal signatures get equal sizes. A
+match is valid for one state of its namespace, sizes for one version of a VPA and of the
+namespace's limits, so a cached result is never stale. A full cache is emptied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import orjson
 
+from app.core.matching import Match, Unknown, match_pod
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, labels_at, object_at, objects_at, text_at
 from app.model.kinds import OwnerReference, controller_of, read_owners
+from app.model.limits import NamespaceLimits
 from app.model.pods import Pod, read_pod
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.workloads import LookedUp
 
 _OF_METADATA = ("name", "generateName", "labels", "annotations", "ownerReferences")
 _OF_SPEC = ("containers", "initContainers")
@@ -92,3 +98,54 @@ def _spelled(parts: object) -> bytes:
         return repr(parts).encode()
     except RecursionError:
         raise BadObject("", "it is nested too deeply") from None
+
+
+T = TypeVar("T")
+
+_LONGEST = 8_192  # bytes of what pods are known by; large ones shall not fill the memory
+_MOST = 5_000
+
+WorkOut = Callable[[Applicant, Vpa, NamespaceLimits], T]
+
+
+class MatchMemory:
+    """Matches by origin; safe to use from several threads."""
+
+    def __init__(self, *, boosts: bool, most: int = _MOST) -> None:
+        self._boosts = boosts
+        self._most = most
+        self._kept: dict[bytes, tuple[object, Match]] = {}
+
+    def of(self, applicant: Applicant, view: NamespaceView, looked_up: LookedUp) -> Match | Unknown:
+        """Return which VPA controls a pod, remembered or found now."""
+        kept = self._kept.get(applicant.origin)
+        if kept is not None and kept[0] is view.moment:
+            return kept[1]
+        found = match_pod(applicant, view, looked_up, boosts=self._boosts)
+        if isinstance(found, Match) and not looked_up and len(applicant.origin) <= _LONGEST:
+            if len(self._kept) >= self._most:
+                self._kept = {}
+            self._kept[applicant.origin] = view.moment, found
+        return found
+
+
+class SizeMemory(Generic[T]):
+    """Sizes by VPA, limits and signature; safe to use from several threads."""
+
+    def __init__(self, work_out: WorkOut[T], most: int = _MOST) -> None:
+        self._work_out = work_out
+        self._most = most
+        self._kept: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, T]] = {}
+
+    def of(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> T:
+        """Return what comes out for a pod, remembered or worked out now."""
+        if len(applicant.signature) > _LONGEST:
+            return self._work_out(applicant, vpa, limits)
+        key = (id(vpa), id(limits), applicant.signature)
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= self._most:
+                self._kept = {}
+            # Keeping VPA and limits alive keeps their ids from being given to others.
+            kept = self._kept[key] = vpa, limits, self._work_out(applicant, vpa, limits)
+        return kept[2]
