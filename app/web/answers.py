@@ -77,10 +77,10 @@ def log_keys(request: Request) -> dict[str, object]:
 
 def pod_log_keys(request: Request, verdict: PodVerdict) -> dict[str, object]:
     """Return the keys of a log line about a pod."""
-    applicant, sizes = verdict.applicant, verdict.sizes
+    incoming, sizes = verdict.incoming, verdict.sizes
     found: dict[str, object] = {
         "namespace": request.namespace,
-        "pod": applicant.title if applicant else request.name,
+        "pod": incoming.title if incoming else request.name,
         "reason": verdict.reason,
         "why": verdict.message,
     }

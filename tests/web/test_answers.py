@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.admission.incoming import Applicant, read_applicant
+from app.core.admission.incoming import IncomingPod, read_incoming_pod
 from app.core.admission.mutate import PodVerdict
 from app.core.matching import Match, MatchReason
 from app.model.review import Answer
@@ -16,9 +16,9 @@ MATCH = Match(MatchReason.CONTROLLED, "m", make.vpa())
 OPERATION = {"op": "add", "path": "/spec/x", "value": "1"}
 
 
-def applicant(**metadata: str) -> Applicant:
+def incoming(**metadata: str) -> IncomingPod:
     """Return a pod as it comes to admission."""
-    return read_applicant({"metadata": metadata}, "default")
+    return read_incoming_pod({"metadata": metadata}, "default")
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_the_audit_log(verdict: PodVerdict, told: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("verdict", "name"),
     [
-        pytest.param(PodVerdict("r", "m", applicant(name="p")), "p", id="its name"),
+        pytest.param(PodVerdict("r", "m", incoming(name="p")), "p", id="its name"),
         pytest.param(
-            PodVerdict("r", "m", applicant(generateName="p-")),
+            PodVerdict("r", "m", incoming(generateName="p-")),
             "p-%",
             id="a name that is not made yet",
         ),

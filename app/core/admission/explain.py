@@ -33,17 +33,17 @@ _REFUSALS = {
 def explain(verdict: PodVerdict) -> Json:
     """Return why a pod gets what it gets, ready to be written as JSON."""
     told: Json = {"reason": str(verdict.reason), "message": verdict.message}
-    applicant, match = verdict.applicant, verdict.match
-    if applicant is not None:
-        told["pod"] = f"{applicant.namespace}/{applicant.title}"
+    incoming, match = verdict.incoming, verdict.match
+    if incoming is not None:
+        told["pod"] = f"{incoming.namespace}/{incoming.title}"
     if match is not None and match.owner is not None:
         told["owner"] = str(match.owner.key)
-    if applicant is None or match is None or match.vpa is None:
+    if incoming is None or match is None or match.vpa is None:
         return told
     told["vpa"] = _chosen(match, match.vpa)
     told["containers"] = [
         _container(container, found, match.vpa)
-        for container, found in zip(applicant.pod().containers, verdict.containers, strict=True)
+        for container, found in zip(incoming.pod().containers, verdict.containers, strict=True)
     ]
     return told
 

@@ -29,7 +29,7 @@ _OF_SPEC = ("containers", "initContainers")
 _OF_CONTAINERS = ("name", "resources", "restartPolicy")
 
 
-class Applicant(NamedTuple):
+class IncomingPod(NamedTuple):
     """A pod before it exists."""
 
     namespace: str
@@ -60,7 +60,7 @@ class Applicant(NamedTuple):
         return read_pod({"metadata": metadata, "spec": self.sized}, self.namespace)
 
 
-def read_applicant(item: Object, namespace: str) -> Applicant:
+def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
     """Pick out what counts.
 
     Raises:
@@ -79,7 +79,7 @@ def read_applicant(item: Object, namespace: str) -> Applicant:
             containers = objects_at(spec, key, "spec")
             sized[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
     origin = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
-    return Applicant(namespace, _bytes(origin), _bytes((is_bare, sized)), metadata, sized)
+    return IncomingPod(namespace, _bytes(origin), _bytes((is_bare, sized)), metadata, sized)
 
 
 def _picked(found: Object, keys: tuple[str, ...]) -> Json:
@@ -105,7 +105,7 @@ T = TypeVar("T")
 _LONGEST = 8_192  # bytes of what pods are known by; large ones shall not fill the memory
 _MOST = 5_000
 
-WorkOut = Callable[[Applicant, Vpa, NamespaceLimits], T]
+WorkOut = Callable[[IncomingPod, Vpa, NamespaceLimits], T]
 
 
 class MatchMemory:
@@ -116,16 +116,18 @@ class MatchMemory:
         self._most = most
         self._kept: dict[bytes, tuple[object, Match]] = {}
 
-    def of(self, applicant: Applicant, view: NamespaceView, looked_up: LookedUp) -> Match | Unknown:
+    def of(
+        self, incoming: IncomingPod, view: NamespaceView, looked_up: LookedUp
+    ) -> Match | Unknown:
         """Return which VPA controls a pod, remembered or found now."""
-        kept = self._kept.get(applicant.origin)
+        kept = self._kept.get(incoming.origin)
         if kept is not None and kept[0] is view.moment:
             return kept[1]
-        found = match_pod(applicant, view, looked_up, boosts=self._boosts)
-        if isinstance(found, Match) and not looked_up and len(applicant.origin) <= _LONGEST:
+        found = match_pod(incoming, view, looked_up, boosts=self._boosts)
+        if isinstance(found, Match) and not looked_up and len(incoming.origin) <= _LONGEST:
             if len(self._kept) >= self._most:
                 self._kept = {}
-            self._kept[applicant.origin] = view.moment, found
+            self._kept[incoming.origin] = view.moment, found
         return found
 
 
@@ -137,15 +139,15 @@ class SizeMemory(Generic[T]):
         self._most = most
         self._kept: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, T]] = {}
 
-    def of(self, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> T:
+    def of(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> T:
         """Return what comes out for a pod, remembered or worked out now."""
-        if len(applicant.signature) > _LONGEST:
-            return self._work_out(applicant, vpa, limits)
-        key = (id(vpa), id(limits), applicant.signature)
+        if len(incoming.signature) > _LONGEST:
+            return self._work_out(incoming, vpa, limits)
+        key = (id(vpa), id(limits), incoming.signature)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= self._most:
                 self._kept = {}
             # Keeping VPA and limits alive keeps their ids from being given to others.
-            kept = self._kept[key] = vpa, limits, self._work_out(applicant, vpa, limits)
+            kept = self._kept[key] = vpa, limits, self._work_out(incoming, vpa, limits)
         return kept[2]

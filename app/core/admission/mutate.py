@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import orjson
 
-from app.core.admission.incoming import Applicant, MatchMemory, SizeMemory, read_applicant
+from app.core.admission.incoming import IncomingPod, MatchMemory, SizeMemory, read_incoming_pod
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
 from app.core.matching import Match, Unknown
 from app.core.scaling import in_order
@@ -70,7 +70,7 @@ class PodVerdict(NamedTuple):
 
     reason: str
     message: str
-    applicant: Applicant | None = None
+    incoming: IncomingPod | None = None
     match: Match | None = None
     sizes: PodSizes | None = None
 
@@ -109,16 +109,16 @@ def admit_pod(
     memory = memory or pod_memory(rules)
     try:
         item = as_object(request.new, "request.object")
-        applicant = read_applicant(item, request.namespace)
-        match = memory.matches.of(applicant, view, looked_up)
+        incoming = read_incoming_pod(item, request.namespace)
+        match = memory.matches.of(incoming, view, looked_up)
         if isinstance(match, Unknown):
             return match
         if match.vpa is None:
-            return PodVerdict(match.reason, match.message, applicant, match)
-        sizes = memory.sizes.of(applicant, match.vpa, view.limits)
+            return PodVerdict(match.reason, match.message, incoming, match)
+        sizes = memory.sizes.of(incoming, match.vpa, view.limits)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
-    return PodVerdict(sizes.reason, match.message, applicant, match, sizes)
+    return PodVerdict(sizes.reason, match.message, incoming, match, sizes)
 
 
 class PodMemory(NamedTuple):
@@ -136,13 +136,15 @@ def pod_memory(rules: PodRules, most: int = 5_000) -> PodMemory:
     )
 
 
-def _work_out(rules: PodRules, applicant: Applicant, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
+def _work_out(
+    rules: PodRules, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits
+) -> PodSizes:
     """Work out what a pod gets.
 
     Raises:
         BadObject: the pod's resources cannot be read.
     """
-    pod = applicant.pod()
+    pod = incoming.pod()
     containers = size_containers(pod, vpa, limits, rules)
     patch = pod_patch(pod, vpa.name, containers)
     is_sized = any(

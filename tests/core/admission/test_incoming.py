@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.admission.incoming import read_applicant
+from app.core.admission.incoming import read_incoming_pod
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_memory
 from app.model.errors import BadObject
 from app.model.review import read_review
@@ -31,7 +31,7 @@ POD = make.pod_json(cpu="100m", init=[make.container_json("setup", restartPolicy
 def test_signature_leaves_out(path: str, value: object) -> None:
     """Pods that differ in what sizing never looks at have one signature."""
     other = make.with_value(POD, path, value)
-    assert read_applicant(other, "ns").signature == read_applicant(POD, "ns").signature
+    assert read_incoming_pod(other, "ns").signature == read_incoming_pod(POD, "ns").signature
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_signature_leaves_out(path: str, value: object) -> None:
 def test_signature_holds(path: str, value: object) -> None:
     """Whatever changes sizes or patch changes the signature."""
     other = make.with_value(POD, path, value)
-    assert read_applicant(other, "ns").signature != read_applicant(POD, "ns").signature
+    assert read_incoming_pod(other, "ns").signature != read_incoming_pod(POD, "ns").signature
 
 
 def test_signature_of_numbers_beyond_json() -> None:
     """Numbers that no API server sends are no reason to fail."""
     huge = make.with_value(POD, "spec.containers[0].resources.requests.cpu", 2**70)
-    assert read_applicant(huge, "ns").signature != read_applicant(POD, "ns").signature
+    assert read_incoming_pod(huge, "ns").signature != read_incoming_pod(POD, "ns").signature
 
 
 @pytest.mark.parametrize("path", ["metadata.labels", "spec.containers[0].resources"])
@@ -63,7 +63,7 @@ def test_depths_beyond_json(path: str) -> None:
     for _ in range(5_000):
         deep = [deep]
     with pytest.raises(BadObject, match="nested too deeply"):
-        read_applicant(make.with_value(POD, path, deep), "ns")
+        read_incoming_pod(make.with_value(POD, path, deep), "ns")
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_depths_beyond_json(path: str) -> None:
 def test_origin_holds(path: str, value: object) -> None:
     """Whatever matching looks at changes the origin, and so does the namespace."""
     other = make.with_value(POD, path, value)
-    assert read_applicant(other, "ns").origin != read_applicant(POD, "ns").origin
-    assert read_applicant(POD, "other").origin != read_applicant(POD, "ns").origin
-    assert read_applicant(other, "ns").signature == read_applicant(POD, "ns").signature
+    assert read_incoming_pod(other, "ns").origin != read_incoming_pod(POD, "ns").origin
+    assert read_incoming_pod(POD, "other").origin != read_incoming_pod(POD, "ns").origin
+    assert read_incoming_pod(other, "ns").signature == read_incoming_pod(POD, "ns").signature
 
 
 def read_all(item: make.Json) -> None:
     """Read all that counts of a pod."""
-    applicant = read_applicant(item, "ns")
-    assert applicant.labels is not None
-    assert applicant.controller is not None
+    incoming = read_incoming_pod(item, "ns")
+    assert incoming.labels is not None
+    assert incoming.controller is not None
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_wrong_types_are_named(path: str, value: object, wrong: str) -> None:
 
 def test_title() -> None:
     """A pod without a name is called after what it will be named from."""
-    assert read_applicant(POD, "ns").title == "web-0"
+    assert read_incoming_pod(POD, "ns").title == "web-0"
     generated = make.with_value(POD, "metadata", {"generateName": "web-"})
-    assert read_applicant(generated, "ns").title == "web-%"
+    assert read_incoming_pod(generated, "ns").title == "web-%"
 
 
 def test_pod_holds_all_that_sizing_reads() -> None:
-    """The pod of an applicant has the containers of the object, in the review's namespace."""
-    pod = read_applicant(POD, "ns").pod()
+    """The pod of an incoming has the containers of the object, in the review's namespace."""
+    pod = read_incoming_pod(POD, "ns").pod()
     assert pod.namespace == "ns"
     assert [container.name for container in pod.containers] == ["app"]
     assert [container.restart_policy for container in pod.init_containers] == ["Always"]
