@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from app.core.recommendation.rules import Extras
 from app.model.errors import BadSetting
 from app.model.words import nearest
-from app.settings.flags import Flag, Kind, chosen
+from app.settings.flags import Flag, FlagKind, chosen
 
 _NO_SINGLE_WORDS: Final = (
     "since 0.2 there are no single words: --parity=upstream does everything as upstream does, "
@@ -41,8 +41,8 @@ def _extras(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 _CHOSEN: Final = chosen(ParityWith)
-_PARITY: Final = Kind(_CHOSEN.word, _CHOSEN.wanted, _parity)
-_EXTRAS: Final = Kind(
+_PARITY: Final = FlagKind(_CHOSEN.word, _CHOSEN.wanted, _parity)
+_EXTRAS: Final = FlagKind(
     "NAME,...", "names of differences with commas between them", _extras, repeats=True
 )
 

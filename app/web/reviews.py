@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 
-from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_memory
+from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_cache
 from app.core.admission.overlap import SiblingsWanted, needs_siblings
 from app.core.admission.validate import Phase, ValidationRules, VpaVerdict, review_vpa
 from app.core.matching import MatchReason, Unknown
@@ -126,7 +126,7 @@ class Reviewer:
         self._rules = rules
         self._numbers = numbers
         self._tell = tell
-        self._memory = pod_memory(rules.pods)
+        self._cache = pod_cache(rules.pods)
         self._locks = TargetLocks()
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
 
@@ -211,7 +211,7 @@ class Reviewer:
         self, request: Request, looked_up: Mapping[ObjectKey, Found]
     ) -> PodVerdict | Unknown:
         view = self._sources.snapshot().of(request.namespace)
-        return admit_pod(request, view, looked_up, self._rules.pods, self._memory)
+        return admit_pod(request, view, looked_up, self._rules.pods, self._cache)
 
     def _pod_answer(self, request: Request, verdict: PodVerdict, began: float) -> bytes:
         decided, is_applied = self.now(), verdict.sizes is not None

@@ -30,7 +30,7 @@ _OF_CONTAINERS = ("name", "resources", "restartPolicy")
 
 
 class IncomingPod(NamedTuple):
-    """A pod before it exists."""
+    """A pod that is being created."""
 
     namespace: str
     origin: bytes  # all that decides which VPA controls it
@@ -45,26 +45,26 @@ class IncomingPod(NamedTuple):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """Who owns and controls it."""
+        """The owner that controls it."""
         return controller_of(read_owners(self.metadata))
 
     @property
     def title(self) -> str:
-        """How people find the pod in logs; `%` stands for what an API server will add."""
+        """The name of the pod in logs; `%` stands for the suffix that an API server adds."""
         metadata = self.metadata
         return metadata.get("name") or f"{metadata.get('generateName') or ''}%"
 
     def pod(self) -> Pod:
-        """Return the pod with all that sizing reads."""
+        """Return the pod with the fields that sizing reads."""
         metadata = _picked(self.metadata, _OF_METADATA)
         return read_pod({"metadata": metadata, "spec": self.sized}, self.namespace)
 
 
 def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
-    """Pick out what counts.
+    """Pick out what matching and sizing read.
 
     Raises:
-        BadObject: something that counts does not have the right type.
+        BadObject: a field that they read does not have the right type.
     """
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
@@ -82,8 +82,8 @@ def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
     return IncomingPod(namespace, _bytes(origin), _bytes((is_bare, sized)), metadata, sized)
 
 
-def _picked(found: Object, keys: tuple[str, ...]) -> Json:
-    return {key: found[key] for key in keys if key in found}
+def _picked(item: Object, keys: tuple[str, ...]) -> Json:
+    return {key: item[key] for key in keys if key in item}
 
 
 def _bytes(parts: object) -> bytes:
@@ -102,52 +102,51 @@ def _spelled(parts: object) -> bytes:
 
 T = TypeVar("T")
 
-_LONGEST = 8_192  # bytes of what pods are known by; large ones shall not fill the memory
-_MOST = 5_000
-
-WorkOut = Callable[[IncomingPod, Vpa, NamespaceLimits], T]
+_LONGEST = 8_192  # bytes of a key; the keys of very large pods would fill the memory
 
 
-class MatchMemory:
-    """Matches by origin; safe to use from several threads."""
+class MatchCache:
+    """Matches by origin; several threads may use it."""
 
-    def __init__(self, *, boosts: bool, most: int = _MOST) -> None:
+    def __init__(self, *, boosts: bool, most: int) -> None:
         self._boosts = boosts
         self._most = most
         self._kept: dict[bytes, tuple[object, Match]] = {}
 
-    def of(
+    def find(
         self, incoming: IncomingPod, view: NamespaceView, looked_up: LookedUp
     ) -> Match | Unknown:
-        """Return which VPA controls a pod, remembered or found now."""
+        """Return the match of a pod, from the cache if an equal pod was matched before."""
         kept = self._kept.get(incoming.origin)
         if kept is not None and kept[0] is view.moment:
             return kept[1]
-        found = match_pod(incoming, view, looked_up, boosts=self._boosts)
-        if isinstance(found, Match) and not looked_up and len(incoming.origin) <= _LONGEST:
+        match = match_pod(incoming, view, looked_up, boosts=self._boosts)
+        if isinstance(match, Match) and not looked_up and len(incoming.origin) <= _LONGEST:
             if len(self._kept) >= self._most:
                 self._kept = {}
-            self._kept[incoming.origin] = view.moment, found
-        return found
+            self._kept[incoming.origin] = view.moment, match
+        return match
 
 
-class SizeMemory(Generic[T]):
-    """Sizes by VPA, limits and signature; safe to use from several threads."""
+class SizeCache(Generic[T]):
+    """Sizes by VPA, limits and signature; several threads may use it."""
 
-    def __init__(self, work_out: WorkOut[T], most: int = _MOST) -> None:
-        self._work_out = work_out
+    def __init__(
+        self, size_pod: Callable[[IncomingPod, Vpa, NamespaceLimits], T], most: int
+    ) -> None:
+        self._size_pod = size_pod
         self._most = most
         self._kept: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, T]] = {}
 
-    def of(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> T:
-        """Return what comes out for a pod, remembered or worked out now."""
+    def find(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> T:
+        """Return the sizes of a pod, from the cache if an equal pod was sized before."""
         if len(incoming.signature) > _LONGEST:
-            return self._work_out(incoming, vpa, limits)
+            return self._size_pod(incoming, vpa, limits)
         key = (id(vpa), id(limits), incoming.signature)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= self._most:
                 self._kept = {}
             # Keeping VPA and limits alive keeps their ids from being given to others.
-            kept = self._kept[key] = vpa, limits, self._work_out(incoming, vpa, limits)
+            kept = self._kept[key] = vpa, limits, self._size_pod(incoming, vpa, limits)
         return kept[2]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import orjson
 
-from app.core.admission.incoming import IncomingPod, MatchMemory, SizeMemory, read_incoming_pod
+from app.core.admission.incoming import IncomingPod, MatchCache, SizeCache, read_incoming_pod
 from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
 from app.core.matching import Match, Unknown
 from app.core.scaling import in_order
@@ -97,7 +97,7 @@ def admit_pod(
     view: NamespaceView,
     looked_up: LookedUp,
     rules: PodRules,
-    memory: PodMemory | None = None,
+    cache: PodCache | None = None,
 ) -> PodVerdict | Unknown:
     """Decide what a pod gets, or name what must be looked up before."""
     if request.operation not in ("CREATE", "") or request.subresource:
@@ -106,37 +106,37 @@ def admit_pod(
         return PodVerdict(UNKNOWN_VERSION, f"pods of version {request.resource.version!r}")
     if request.new is None:
         return PodVerdict(UNREADABLE, "request.object: is missing")
-    memory = memory or pod_memory(rules)
+    cache = cache or pod_cache(rules)
     try:
         item = as_object(request.new, "request.object")
         incoming = read_incoming_pod(item, request.namespace)
-        match = memory.matches.of(incoming, view, looked_up)
+        match = cache.matches.find(incoming, view, looked_up)
         if isinstance(match, Unknown):
             return match
         if match.vpa is None:
             return PodVerdict(match.reason, match.message, incoming, match)
-        sizes = memory.sizes.of(incoming, match.vpa, view.limits)
+        sizes = cache.sizes.find(incoming, match.vpa, view.limits)
     except BadObject as error:
         return PodVerdict(UNREADABLE, str(error))
     return PodVerdict(sizes.reason, match.message, incoming, match, sizes)
 
 
-class PodMemory(NamedTuple):
-    """What was found for pods by the same rules."""
+class PodCache(NamedTuple):
+    """Results for pods by the same rules."""
 
-    matches: MatchMemory
-    sizes: SizeMemory[PodSizes]
+    matches: MatchCache
+    sizes: SizeCache[PodSizes]
 
 
-def pod_memory(rules: PodRules, most: int = 5_000) -> PodMemory:
-    """Return an empty memory of pods that are decided about by these rules."""
+def pod_cache(rules: PodRules, most: int = 5_000) -> PodCache:
+    """Return an empty cache for pods that are admitted by these rules."""
     boosts = Gate.CPU_STARTUP_BOOST in rules.gates
-    return PodMemory(
-        MatchMemory(boosts=boosts, most=most), SizeMemory(partial(_work_out, rules), most)
+    return PodCache(
+        MatchCache(boosts=boosts, most=most), SizeCache(partial(_size_pod, rules), most)
     )
 
 
-def _work_out(
+def _size_pod(
     rules: PodRules, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits
 ) -> PodSizes:
     """Work out what a pod gets.

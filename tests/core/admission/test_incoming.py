@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.admission.incoming import read_incoming_pod
-from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_memory
+from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_cache
 from app.model.errors import BadObject
 from app.model.review import read_review
 from app.model.snapshot import Replacement, Snapshot
@@ -146,7 +146,7 @@ CHANGES = st.one_of(
 @given(st.lists(PODS | CHANGES, min_size=1, max_size=20), st.integers(1, 3))
 def test_memory_changes_no_answer(steps: list[make.Json | Replacement], most: int) -> None:
     """However pods and the cluster change, the answer is the one that is found anew."""
-    memory = pod_memory(RULES, most)
+    cache = pod_cache(RULES, most)
     snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
     for step in steps:
         if isinstance(step, Replacement):
@@ -154,18 +154,18 @@ def test_memory_changes_no_answer(steps: list[make.Json | Replacement], most: in
             continue
         request = read_review(make.review_json(step))
         view = snapshot.of("default")
-        remembered = admit_pod(request, view, NOTHING_LOOKED_UP, RULES, memory)
+        remembered = admit_pod(request, view, NOTHING_LOOKED_UP, RULES, cache)
         assert remembered == admit_pod(request, view, NOTHING_LOOKED_UP, RULES)
 
 
 def test_equal_pods_share_their_sizes() -> None:
     """The second of two equal pods costs no sizing, until its VPA changes."""
-    memory = pod_memory(RULES)
+    cache = pod_cache(RULES)
     snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
 
     def sizes(name: str, moment: Snapshot) -> object:
         request = read_review(make.review_json(make.pod_json(name=name, cpu="100m")))
-        found = admit_pod(request, moment.of("default"), NOTHING_LOOKED_UP, RULES, memory)
+        found = admit_pod(request, moment.of("default"), NOTHING_LOOKED_UP, RULES, cache)
         assert isinstance(found, PodVerdict)
         return found.sizes
 
@@ -177,22 +177,22 @@ def test_equal_pods_share_their_sizes() -> None:
 
 def test_what_was_looked_up_is_not_remembered() -> None:
     """A match that rests on a look-up holds for the review that asked for it."""
-    memory = pod_memory(RULES)
+    cache = pod_cache(RULES)
     view = make.snapshot(make.vpa(cpu="250m")).of("default")
     request = read_review(make.review_json(make.pod_json(cpu="100m")))
     looked_up = {make.workload().key: make.workload()}
     for known, is_matched in ((looked_up, True), (NOTHING_LOOKED_UP, False), (looked_up, True)):
-        found = admit_pod(request, view, known, RULES, memory)
+        found = admit_pod(request, view, known, RULES, cache)
         assert isinstance(found, PodVerdict) is is_matched
 
 
 def test_huge_pods_are_not_remembered() -> None:
     """A pod with thousands of containers is answered, and forgotten."""
-    memory = pod_memory(RULES)
+    cache = pod_cache(RULES)
     view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
     containers = [make.container_json(f"c{index}", cpu="100m") for index in range(500)]
     request = read_review(make.review_json(make.pod_json(*containers)))
-    first, second = (admit_pod(request, view, NOTHING_LOOKED_UP, RULES, memory) for _ in range(2))
+    first, second = (admit_pod(request, view, NOTHING_LOOKED_UP, RULES, cache) for _ in range(2))
     assert isinstance(first, PodVerdict)
     assert isinstance(second, PodVerdict)
     assert first.sizes is not second.sizes
