@@ -243,7 +243,7 @@ class Reviewer:
             now = self._sources.clock.now()
             siblings = None
             if target is not None and stored is not None:
-                siblings = (*stored, *target.claims.held(now))
+                siblings = (*stored, *target.claims.pending(now))
             verdict = self._vpa_verdict(request, pending.phase, siblings)
             if target is not None and verdict.claim is not None and self._sources.is_live:
                 target.claims = target.claims.adding(verdict.claim, now)

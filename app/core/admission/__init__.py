@@ -1,1 +1,1 @@
-"""The verdict on an object that is being written."""
+"""Decisions about pods and VPAs under admission: pure, from a review to a verdict with reasons."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.admission.problems import (
-    Caution,
+from app.core.admission.field_errors import (
+    FieldError,
+    FieldWarning,
     Findings,
-    Problem,
     Ratcheted,
     forbidden,
     invalid,
@@ -69,7 +69,7 @@ def allowance(gates: Gates, old: Vpa | None) -> Allowance:
     )
 
 
-def closed(path: str, subject: str, gate: Gate) -> Problem:
+def gate_is_off(path: str, subject: str, gate: Gate) -> FieldError:
     """Refuse a field whose gate is off."""
     return forbidden(
         path,
@@ -83,7 +83,7 @@ def per_vpa_findings(path: str, value: float | None, least: int, allowed: Allowa
     if value is None:
         return
     if not allowed.per_vpa_config:
-        yield closed(path, path.rpartition(".")[2], Gate.PER_VPA_CONFIG)
+        yield gate_is_off(path, path.rpartition(".")[2], Gate.PER_VPA_CONFIG)
     elif value < least:
         yield invalid(path, value, f"must be at least {least}")
 
@@ -126,7 +126,7 @@ def _names(policy: ContainerPolicy, path: str, first: int, index: int) -> Findin
     elif first != index:
         effect = "this one replaces it" if policy.container == "*" else "this one has no effect"
         name = quoted(policy.container)
-        yield Caution(
+        yield FieldWarning(
             f"{path}.containerName", f"{name} is named by containerPolicies[{first}] too; {effect}"
         )
     if policy.mode is not None and policy.mode not in list(ScalingMode):
@@ -169,7 +169,7 @@ def _controlled(policy: ContainerPolicy, path: str, allowed: Allowance) -> Findi
         at = f"{path}.controlledResources[{index}]"
         if resource in allowed.odd_resources:
             text = f"unsupported value {quoted(resource)} tolerated, the stored object has it too"
-            yield Caution(at, text)
+            yield FieldWarning(at, text)
         elif resource not in RESOURCES:
             yield not_supported(at, resource, RESOURCES)
 
@@ -197,7 +197,7 @@ def boost_findings(boost: StartupBoost | None, path: str, allowed: Allowance) ->
     if boost is None:
         return
     if not allowed.startup_boost:
-        yield closed(path, "startupBoost", Gate.CPU_STARTUP_BOOST)
+        yield gate_is_off(path, "startupBoost", Gate.CPU_STARTUP_BOOST)
     elif boost.cpu is not None:  # without it: no boost here
         yield from _cpu(boost.cpu, f"{path}.cpu")
 
@@ -219,7 +219,7 @@ def _cpu(boost: CpuBoost, path: str) -> Findings:
             yield from _quantity(boost, path)
         case unknown:
             yield not_supported(f"{path}.type", unknown, BoostType)
-    yield from map(Ratcheted, _duration_problems(boost, path))
+    yield from map(Ratcheted, _duration_errors(boost, path))
 
 
 def _factor(boost: CpuBoost, path: str) -> Findings:
@@ -243,10 +243,10 @@ def _quantity(boost: CpuBoost, path: str) -> Findings:
         yield Ratcheted(forbidden(f"{path}.factor", "it belongs to type Factor"))
 
 
-def _duration_problems(boost: CpuBoost, path: str) -> list[Problem]:
+def _duration_errors(boost: CpuBoost, path: str) -> list[FieldError]:
     found = []
     if boost.duration is not None:
-        found += _text_problems(boost.duration, f"{path}.duration")
+        found += _duration_text_errors(boost.duration, f"{path}.duration")
     if boost.duration_seconds is not None and boost.duration_seconds < 0:
         at = f"{path}.durationSeconds"
         found.append(invalid(at, boost.duration_seconds, "must not be negative"))
@@ -256,7 +256,7 @@ def _duration_problems(boost: CpuBoost, path: str) -> list[Problem]:
     return found
 
 
-def _text_problems(duration: str, path: str) -> list[Problem]:
+def _duration_text_errors(duration: str, path: str) -> list[FieldError]:
     try:
         lasts = parse_duration(duration)
     except BadObject as error:

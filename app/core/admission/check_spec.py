@@ -17,26 +17,26 @@ from app.core.admission.check_policies import (
     Allowance,
     allowance,
     boost_findings,
-    closed,
+    gate_is_off,
     per_vpa_findings,
     policies_findings,
 )
-from app.core.admission.problems import (
+from app.core.admission.field_errors import (
     STORED_TOO,
-    Caution,
+    FieldError,
+    FieldWarning,
     Findings,
-    Problem,
     Ratcheted,
     Verdicts,
     duplicate,
     invalid,
     not_supported,
     quoted,
+    ratchet,
     required,
-    settle,
     too_many,
 )
-from app.core.admission.written import SELECTOR_PATH, Version
+from app.core.admission.vpa_review import SELECTOR_PATH, VpaVersion
 from app.model.gates import Gate, Gates
 from app.model.kinds import BUILT_IN_KINDS, group_of
 from app.model.text import nearest
@@ -51,14 +51,14 @@ from app.model.vpa import (
 _BUILT_IN_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
 
 
-def spec_findings(new: Version, old: Version | None, gates: Gates) -> Verdicts:
+def spec_findings(new: VpaVersion, old: VpaVersion | None, gates: Gates) -> Verdicts:
     """Judge the spec of a VPA, beside the stored one."""
     allowed = allowance(gates, None if old is None else old.vpa)
     before = iter(()) if old is None else _findings(old, old, allowed)
-    return settle(_findings(new, old, allowed), before)
+    return ratchet(_findings(new, old, allowed), before)
 
 
-def _findings(version: Version, old: Version | None, allowed: Allowance) -> Findings:
+def _findings(version: VpaVersion, old: VpaVersion | None, allowed: Allowance) -> Findings:
     vpa = version.vpa
     stored = None if old is None else old.vpa.update_policy
     if vpa.target is not None:
@@ -70,7 +70,7 @@ def _findings(version: Version, old: Version | None, allowed: Allowance) -> Find
     yield from boost_findings(vpa.startup_boost, "spec", allowed)
     if len(vpa.recommenders) > 1:
         yield too_many("spec.recommenders", len(vpa.recommenders), 1)
-    yield from map(Ratcheted, version.selector_flaws)
+    yield from map(Ratcheted, version.selector_errors)
     if vpa.selector is not None and vpa.selector.is_contradictory:
         text = "its conditions contradict each other, so no pod can match"
         yield Ratcheted(invalid(SELECTOR_PATH, str(vpa.selector), text))
@@ -84,7 +84,7 @@ def _target(target: TargetReference) -> Findings:
     has_built_in_group = group_of(target.api_version) in _BUILT_IN_GROUPS
     if target.kind and has_built_in_group and not target.key.is_built_in:
         hint = nearest(target.kind, BUILT_IN_KINDS)
-        yield Caution(
+        yield FieldWarning(
             f"{path}.kind",
             f"{quoted(target.kind)} with apiVersion {quoted(target.api_version)} is nothing that "
             f"can be scaled{hint}",
@@ -109,8 +109,8 @@ def update_policy_findings(
     yield from per_vpa_findings(f"{_PATH}.evictAfterOOMSeconds", seconds, 1, allowed)
     requirements = policy.eviction_requirements
     is_stored = stored is not None and stored.eviction_requirements == requirements
-    for problem in _requirements(requirements):
-        yield Caution.of(problem, STORED_TOO) if is_stored else problem
+    for error in _requirements(requirements):
+        yield FieldWarning.tolerated(error, STORED_TOO) if is_stored else error
     if policy.mode == UpdateMode.UPSCALE_ONLY:
         yield from _never_lower(requirements)
 
@@ -122,18 +122,18 @@ def _mode(mode: str | None, allowed: Allowance) -> Findings:
             yield required(path, "an updatePolicy must say its updateMode")
         case UpdateMode.AUTO:
             words = " ".join(_EXPLICIT_MODES)
-            yield Caution(
+            yield FieldWarning(
                 _PATH,
                 f'updateMode "Auto" is deprecated and will be removed; it means Recreate. '
                 f"Name one of [{words}] instead, see kubernetes/autoscaler#8424",
             )
         case UpdateMode.IN_PLACE if not allowed.in_place:
-            yield closed(path, f"updateMode {quoted(mode)}", Gate.IN_PLACE)
+            yield gate_is_off(path, f"updateMode {quoted(mode)}", Gate.IN_PLACE)
         case _ if mode not in _EXPLICIT_MODES:
             yield not_supported(path, mode, _EXPLICIT_MODES)
 
 
-def _requirements(requirements: Sequence[EvictionRequirement]) -> Iterator[Problem]:
+def _requirements(requirements: Sequence[EvictionRequirement]) -> Iterator[FieldError]:
     first: dict[str, str] = {}  # where each resource stands
     for index, requirement in enumerate(requirements):
         at = f"{_REQUIREMENTS}[{index}]"
@@ -156,7 +156,7 @@ def _requirements(requirements: Sequence[EvictionRequirement]) -> Iterator[Probl
 def _never_lower(requirements: Sequence[EvictionRequirement]) -> Findings:
     for index, requirement in enumerate(requirements):
         if requirement.change == ChangeRequirement.LOWER:
-            yield Caution(
+            yield FieldWarning(
                 f"{_REQUIREMENTS}[{index}].changeRequirement",
                 "updateMode UpscaleOnly never evicts for less, so TargetLowerThanRequests "
                 "keeps pods from being evicted at all",

@@ -1,8 +1,8 @@
-"""A verdict on a pod, told in full.
+"""The explanation of a verdict on a pod, as JSON.
 
-Strategy: the story of each resource in the order in which it happened: what the container had,
-what was recommended, what capped it, how it was boosted, what it gets, and what became of the
-limit. What did not happen is told with its reason, or left out where there is nothing to say.
+Strategy: each resource is explained in the order of the decision: what the container had, what
+was recommended, what capped it, how it was boosted, what it gets, and how its limit came about.
+What did not happen is listed with its reason, or left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFUSALS = {
 
 
 def explain(verdict: PodVerdict) -> Json:
-    """Return why a pod gets what it gets, ready to be written as JSON."""
+    """Return why a pod gets what it gets, as JSON."""
     told: Json = {"reason": str(verdict.reason), "message": verdict.message}
     incoming, match = verdict.incoming, verdict.match
     if incoming is not None:
@@ -87,7 +87,7 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
             story["caps"] = [f"{cap.by}: {cap.amount}" for cap in caps]
         if resource == CPU and (boost := _boost(verdict, vpa)) is not None:
             story["boost"] = boost
-        request, limit = _written(verdict, resource)
+        request, limit = _granted(verdict, resource)
         _tell(story, "gets", request, limit)
         if request is not None:
             story["aboutLimit"] = _limit(container, vpa, resource, request, limit)
@@ -138,7 +138,7 @@ def _boosted(boost: Boosted) -> Json:
     return told
 
 
-def _written(verdict: ContainerVerdict, resource: str) -> tuple[Quantity | None, Quantity | None]:
+def _granted(verdict: ContainerVerdict, resource: str) -> tuple[Quantity | None, Quantity | None]:
     request, limit = (
         found.get(resource) for found in (verdict.sizes.requests, verdict.sizes.limits)
     )

@@ -16,8 +16,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from app.core.admission.problems import Caution, Problem, Verdicts, forbidden, quoted
-from app.core.admission.written import SELECTOR_PATH, Version, Written, is_exempt, read_written
+from app.core.admission.field_errors import FieldError, FieldWarning, Verdicts, forbidden, quoted
+from app.core.admission.vpa_review import (
+    SELECTOR_PATH,
+    VpaReview,
+    VpaVersion,
+    is_exempt,
+    read_vpa_review,
+)
 from app.model.review import Request
 from app.model.selectors import Relation, relation
 from app.model.vpa import TargetReference, Vpa
@@ -26,7 +32,7 @@ TARGET_PATH: Final = "spec.targetRef"
 
 
 class Disjointness(StrEnum):
-    """What becomes of a VPA that overlaps another."""
+    """What happens to a VPA that overlaps another."""
 
     ENFORCE = "enforce"
     WARN = "warn"
@@ -37,8 +43,8 @@ class Disjointness(StrEnum):
 class SiblingsWanted:
     """A question for the other VPAs of a namespace.
 
-    Reviews that ask with the same namespace, kind and name concern each other and have to be
-    judged one after the other. API groups take no part: an absent one equals any.
+    Reviews with the same namespace, kind and name affect each other and have to be judged one
+    after the other. API groups are not compared: an absent one equals any.
     """
 
     namespace: str
@@ -48,14 +54,14 @@ class SiblingsWanted:
 
 
 def needs_siblings(request: Request, mode: Disjointness) -> SiblingsWanted | None:
-    """Tell whether the verdict on a review depends on other VPAs, and on which."""
-    return None if is_exempt(request) else wanted(read_written(request), mode)
+    """Return which other VPAs the verdict on a review depends on, None if on none."""
+    return None if is_exempt(request) else siblings_wanted(read_vpa_review(request), mode)
 
 
-def wanted(written: Written, mode: Disjointness) -> SiblingsWanted | None:
-    """Tell the same of a review that has been read."""
-    new = written.new
-    if mode is Disjointness.OFF or written.unreadable or new is None or new.selector_flaws:
+def siblings_wanted(review: VpaReview, mode: Disjointness) -> SiblingsWanted | None:
+    """Return the same for a review that has been read."""
+    new = review.new
+    if mode is Disjointness.OFF or review.unreadable or new is None or new.selector_errors:
         return None
     target = new.vpa.target
     if target is None or not target.kind or not target.name or not _claims_pods(new.vpa):
@@ -64,35 +70,35 @@ def wanted(written: Written, mode: Disjointness) -> SiblingsWanted | None:
         namespace=new.vpa.namespace,
         kind=target.kind,
         name=target.name,
-        is_decisive=mode is Disjointness.ENFORCE and _claims_anew(new, written.old),
+        is_decisive=mode is Disjointness.ENFORCE and _claims_more(new, review.old),
     )
 
 
 def overlap_findings(
-    written: Written, siblings: Sequence[Vpa] | None, mode: Disjointness
+    review: VpaReview, siblings: Sequence[Vpa] | None, mode: Disjointness
 ) -> Verdicts:
     """Judge a VPA beside the others of its namespace, None if those could not be read."""
-    asked = wanted(written, mode)
-    if asked is None or written.new is None:
+    asked = siblings_wanted(review, mode)
+    if asked is None or review.new is None:
         return
     if siblings is None:
         text = "the other VPAs could not be read, so nobody knows whether one takes the same pods"
-        yield Caution(TARGET_PATH, text)
+        yield FieldWarning(TARGET_PATH, text)
         return
-    for problem in dict.fromkeys(conflicts(written.new.vpa, siblings)):
-        yield problem if asked.is_decisive else Caution(problem.path, problem.detail)
+    for error in dict.fromkeys(conflicts(review.new.vpa, siblings)):
+        yield error if asked.is_decisive else FieldWarning(error.path, error.detail)
 
 
-def conflicts(vpa: Vpa, others: Iterable[Vpa]) -> Iterator[Problem]:
-    """Yield a problem for each VPA that could claim a pod together with this one."""
+def conflicts(vpa: Vpa, others: Iterable[Vpa]) -> Iterator[FieldError]:
+    """Yield a error for each VPA that could claim a pod together with this one."""
     if vpa.target is None or not _claims_pods(vpa):
         return
     for other in sorted(others, key=lambda other: other.strength):
         if not _is_sibling(vpa, other):
             continue
-        found = relation(vpa.selector, other.selector)
-        if found is not Relation.DISJOINT:
-            yield _conflict(vpa, other, found, f"{vpa.target.kind}/{vpa.target.name}")
+        overlap = relation(vpa.selector, other.selector)
+        if overlap is not Relation.DISJOINT:
+            yield _conflict(vpa, other, overlap, f"{vpa.target.kind}/{vpa.target.name}")
 
 
 def _is_sibling(vpa: Vpa, other: Vpa) -> bool:
@@ -115,8 +121,8 @@ def _claims_pods(vpa: Vpa) -> bool:
     return vpa.deleted is None and not is_empty
 
 
-def _claims_anew(new: Version, old: Version | None) -> bool:
-    if old is None or old.selector_flaws or old.vpa.target is None or new.vpa.target is None:
+def _claims_more(new: VpaVersion, old: VpaVersion | None) -> bool:
+    if old is None or old.selector_errors or old.vpa.target is None or new.vpa.target is None:
         return True
     is_same_target = old.vpa.target.key == new.vpa.target.key
     return not is_same_target or old.vpa.selector != new.vpa.selector
@@ -126,9 +132,9 @@ def _takes_all(vpa: Vpa) -> bool:
     return vpa.selector is None or vpa.selector.is_everything
 
 
-def _conflict(vpa: Vpa, other: Vpa, found: Relation, target: str) -> Problem:
+def _conflict(vpa: Vpa, other: Vpa, overlap: Relation, target: str) -> FieldError:
     who, path = f"VerticalPodAutoscaler {quoted(other.name)}", SELECTOR_PATH
-    match found, _takes_all(vpa), _takes_all(other):
+    match overlap, _takes_all(vpa), _takes_all(other):
         case Relation.CATCH_ALL, True, True:
             path = TARGET_PATH
             text = f"{who} takes all pods of {target} already; to share them, give both a selector"
@@ -140,26 +146,26 @@ def _conflict(vpa: Vpa, other: Vpa, found: Relation, target: str) -> Problem:
             text = f"a pod of {target} may match {who} too, which asks for other labels"
         case _:
             text = f"a pod of {target} may match {who} too, whose labels can be the same"
-    return forbidden(path, f"{text} ({found})")
+    return forbidden(path, f"{text} ({overlap})")
 
 
-# Far more than storing takes, far less than anybody needs to change his mind and delete it again.
+# Far longer than storing takes, far shorter than the time until a user deletes the VPA again.
 LIFETIME: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """The VPAs let pass lately, each with the moment it was."""
+class PendingVpas:
+    """VPAs that were accepted a moment ago and may not be stored yet, each with its time."""
 
-    noted: tuple[tuple[datetime, Vpa], ...] = ()
+    accepted: tuple[tuple[datetime, Vpa], ...] = ()
 
-    def adding(self, vpa: Vpa, now: datetime) -> Claims:
-        """Return the claims with one more, less those that are over."""
-        return Claims((*self._held(now), (now, vpa)))
+    def adding(self, vpa: Vpa, now: datetime) -> PendingVpas:
+        """Return these with one more, without those that have expired."""
+        return PendingVpas((*self._unexpired(now), (now, vpa)))
 
-    def held(self, now: datetime) -> tuple[Vpa, ...]:
-        """Return the VPAs that may be on their way to being stored."""
-        return tuple(vpa for _, vpa in self._held(now))
+    def pending(self, now: datetime) -> tuple[Vpa, ...]:
+        """Return the VPAs that may not be stored yet."""
+        return tuple(vpa for _, vpa in self._unexpired(now))
 
-    def _held(self, now: datetime) -> tuple[tuple[datetime, Vpa], ...]:
-        return tuple(note for note in self.noted if now - note[0] < LIFETIME)
+    def _unexpired(self, now: datetime) -> tuple[tuple[datetime, Vpa], ...]:
+        return tuple(entry for entry in self.accepted if now - entry[0] < LIFETIME)

@@ -1,9 +1,9 @@
-"""The verdict on a VPA that somebody creates or updates.
+"""The verdict on a VPA that is created or updated.
 
-Strategy: read, judge, and tell everything at once. Whatever is wrong, an update that changes only
-metadata passes with warnings if the object is stored that way: it can still be labelled, and lose
-a finalizer, however it got in. Nothing is refused that writes no spec: deletions, subresources,
-and the metadata of an object that is on its way out.
+Strategy: all errors are reported at once. An update that changes only metadata passes with
+warnings if the stored object has the same errors: it can still be labelled, and lose a finalizer.
+Requests that write no spec are never refused: deletions, subresources, and the metadata of a
+terminating object.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import Final
 
 from app.core.admission.check_spec import spec_findings
-from app.core.admission.overlap import Disjointness, overlap_findings, wanted
-from app.core.admission.problems import STORED_TOO, Caution, Problem, denial, first
-from app.core.admission.written import Written, is_exempt, read_written
+from app.core.admission.field_errors import STORED_TOO, FieldError, FieldWarning, denial, truncated
+from app.core.admission.overlap import Disjointness, overlap_findings, siblings_wanted
+from app.core.admission.vpa_review import VpaReview, is_exempt, read_vpa_review
 from app.model.fields import Object
 from app.model.gates import Gates
 from app.model.review import Answer, Request
@@ -34,13 +34,13 @@ class Phase(StrEnum):
 
 
 class VpaReason(StrEnum):
-    """What became of a VPA, in a word."""
+    """The outcome of a review of a VPA."""
 
     EXEMPT = "Exempt"  # writes no spec
     ACCEPTED = "Accepted"
     DEFAULTED = "Defaulted"
     TOLERATED = "Tolerated"  # invalid, and stored that way
-    SIBLINGS_UNKNOWN = "SiblingsUnknown"  # accepted, but nobody knows whether it overlaps another
+    SIBLINGS_UNKNOWN = "SiblingsUnknown"  # accepted without knowing whether it overlaps another
     UNREADABLE = "Unreadable"
     INVALID = "Invalid"
     OVERLAPPING = "Overlapping"  # nothing else is wrong
@@ -48,39 +48,39 @@ class VpaReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationRules:
-    """What can be set about validation."""
+    """Settings of validation."""
 
     disjointness: Disjointness = Disjointness.ENFORCE
 
 
 @dataclass(frozen=True, slots=True)
 class VpaVerdict:
-    """What is decided about a VPA, and why; it is allowed if it has no problems."""
+    """The decision about a VPA, with its reason; a VPA without errors is allowed."""
 
     reason: VpaReason
-    problems: tuple[Problem, ...] = ()
+    errors: tuple[FieldError, ...] = ()
     warnings: tuple[str, ...] = ()
     patch: tuple[Object, ...] = ()
-    claim: Vpa | None = None  # takes pods from now on, to be noted until it is stored
+    claim: Vpa | None = None  # claims pods from now on, to be remembered until it is stored
 
     @property
     def allowed(self) -> bool:
         """Whether the object may be stored."""
-        return not self.problems
+        return not self.errors
 
     @property
     def audit(self) -> Mapping[str, str]:
         """What goes into the API server's audit log."""
-        fields = list(dict.fromkeys(problem.path for problem in self.problems))
-        found = {"reason": self.reason.value}
+        fields = list(dict.fromkeys(error.path for error in self.errors))
+        annotations = {"reason": self.reason.value}
         if fields:
-            found["fields"] = ", ".join(first(fields, _MOST_FIELDS_AUDITED))
-        return found
+            annotations["fields"] = ", ".join(truncated(fields, _MOST_FIELDS_AUDITED))
+        return annotations
 
     def answer(self, request: Request) -> Answer:
         """Return the answer to the review that was judged."""
         kind, group = request.kind.word or VPA_KIND, request.resource.group or VPA_GROUP
-        status = denial(self.problems, kind, group, request.name) if self.problems else None
+        status = denial(self.errors, kind, group, request.name) if self.errors else None
         return Answer(self.allowed, self.patch, status, self.warnings, self.audit)
 
 
@@ -95,22 +95,22 @@ def review_vpa(
     """Judge a review of a VPA; siblings are the VPAs of its namespace, None if not readable."""
     if is_exempt(request):
         return VpaVerdict(VpaReason.EXEMPT)
-    written = read_written(request)
-    if written.new is None or written.unreadable:
-        return _not_as_asked(written, VpaReason.UNREADABLE, written.unreadable)
-    found = tuple(spec_findings(written.new, written.old, gates))
-    overlap = tuple(overlap_findings(written, siblings, rules.disjointness))
-    together = (*found, *overlap)
-    if any(isinstance(item, Problem) for item in together):
-        is_invalid = any(isinstance(item, Problem) for item in found)
+    review = read_vpa_review(request)
+    if review.new is None or review.unreadable:
+        return _refused_or_tolerated(review, VpaReason.UNREADABLE, review.unreadable)
+    spec = tuple(spec_findings(review.new, review.old, gates))
+    overlap = tuple(overlap_findings(review, siblings, rules.disjointness))
+    findings = (*spec, *overlap)
+    if any(isinstance(item, FieldError) for item in findings):
+        is_invalid = any(isinstance(item, FieldError) for item in spec)
         reason = VpaReason.INVALID if is_invalid else VpaReason.OVERLAPPING
-        return _not_as_asked(written, reason, together)
-    vpa, asked = written.new.vpa, wanted(written, rules.disjointness)
+        return _refused_or_tolerated(review, reason, findings)
+    vpa, asked = review.new.vpa, siblings_wanted(review, rules.disjointness)
     patch = _defaults(request, vpa) if phase is Phase.MUTATING else ()
     claims = asked is not None and asked.is_decisive and not request.dry_run and vpa.name
     return VpaVerdict(
         reason=_accepted(is_blind=asked is not None and siblings is None, is_patched=bool(patch)),
-        warnings=_warnings(together),
+        warnings=_warnings(findings),
         patch=patch,
         claim=vpa if claims else None,
     )
@@ -122,24 +122,27 @@ def _accepted(*, is_blind: bool, is_patched: bool) -> VpaReason:
     return VpaReason.DEFAULTED if is_patched else VpaReason.ACCEPTED
 
 
-def _not_as_asked(
-    written: Written, reason: VpaReason, found: Sequence[Problem | Caution]
+def _refused_or_tolerated(
+    review: VpaReview, reason: VpaReason, findings: Sequence[FieldError | FieldWarning]
 ) -> VpaVerdict:
-    """Refuse for the problems found, unless refusing would only keep them as they are."""
-    if not written.is_tolerable:
-        problems = tuple(item for item in found if isinstance(item, Problem))
-        return VpaVerdict(reason, problems, _warnings(found))
-    passed = [Caution.of(item, STORED_TOO) if isinstance(item, Problem) else item for item in found]
+    """Refuse because of these errors, unless all of them are stored already."""
+    if not review.is_tolerable:
+        errors = tuple(item for item in findings if isinstance(item, FieldError))
+        return VpaVerdict(reason, errors, _warnings(findings))
+    passed = [
+        FieldWarning.tolerated(item, STORED_TOO) if isinstance(item, FieldError) else item
+        for item in findings
+    ]
     return VpaVerdict(VpaReason.TOLERATED, warnings=_warnings(passed))
 
 
-def _warnings(found: Iterable[Problem | Caution]) -> tuple[str, ...]:
-    texts = list(dict.fromkeys(str(item) for item in found if isinstance(item, Caution)))
-    return tuple(first(texts, _MOST_WARNINGS))
+def _warnings(findings: Iterable[FieldError | FieldWarning]) -> tuple[str, ...]:
+    texts = list(dict.fromkeys(str(item) for item in findings if isinstance(item, FieldWarning)))
+    return tuple(truncated(texts, _MOST_WARNINGS))
 
 
 def _defaults(request: Request, vpa: Vpa) -> tuple[Object, ...]:
-    """Write out the default update policy; a VPA without any spec has no place for it."""
+    """Add the default update policy, unless the VPA has no spec at all."""
     spec = request.new.get("spec") if isinstance(request.new, dict) else None
     if vpa.update_policy is not None or spec is None:
         return ()

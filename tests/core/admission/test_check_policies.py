@@ -10,7 +10,7 @@ from app.core.admission.check_policies import (
     boost_findings,
     policies_findings,
 )
-from app.core.admission.problems import Caution, Problem, settle
+from app.core.admission.field_errors import FieldError, FieldWarning, ratchet
 from app.model.gates import ALL_GATES, NO_GATES
 from app.model.vpa import StartupBoost
 from tests import make
@@ -93,11 +93,11 @@ def findings(
     policies: list[Json],
     allowed: Allowance = ALL,
     stored: list[Json] | None = None,
-) -> list[Problem | Caution]:
+) -> list[FieldError | FieldWarning]:
     """Judge container policies beside the stored ones."""
     new, old = make.vpa(policies=policies), make.vpa(policies=stored)
     return list(
-        settle(
+        ratchet(
             policies_findings(new.policies or (), allowed),
             policies_findings(old.policies or (), allowed),
         )
@@ -309,11 +309,11 @@ def test_named_twice() -> None:
     """Entries of which one has no effect are told, not refused."""
     policies = [make.policy_json(name) for name in ("app", "*", "app", "*", "log")]
     assert findings(policies) == [
-        Caution(
+        FieldWarning(
             f"{AT}[2].containerName",
             '"app" is named by containerPolicies[0] too; this one has no effect',
         ),
-        Caution(
+        FieldWarning(
             f"{AT}[3].containerName",
             '"*" is named by containerPolicies[1] too; this one replaces it',
         ),
@@ -324,7 +324,7 @@ def test_odd_resource_kept() -> None:
     """A resource that was named before stays, with a warning."""
     allowed = Allowance(odd_resources=frozenset({"broken"}))
     assert findings([make.policy_json(resources=["broken", "worse"])], allowed) == [
-        Caution(
+        FieldWarning(
             f"{AT}[0].controlledResources[0]",
             'unsupported value "broken" tolerated, the stored object has it too',
         ),
@@ -342,7 +342,7 @@ def test_odd_resource_kept() -> None:
 def test_policy_ratcheted(policy: Json) -> None:
     """What only this webhook refuses stays as it is stored."""
     (found,) = findings([policy], stored=[policy])
-    assert isinstance(found, Caution)
+    assert isinstance(found, FieldWarning)
 
 
 def test_paths_tell_the_entry() -> None:
@@ -365,8 +365,8 @@ def read_boost(json: Json) -> StartupBoost | None:
 def boost_problems(json: Json, stored: Json | None = None) -> list[str]:
     """Return what is wrong with a boost, as texts."""
     before = boost_findings(read_boost(stored), "spec", BOOST_ON) if stored else iter(())
-    found = settle(boost_findings(read_boost(json), "spec", BOOST_ON), before)
-    return [str(item) for item in found if isinstance(item, Problem)]
+    found = ratchet(boost_findings(read_boost(json), "spec", BOOST_ON), before)
+    return [str(item) for item in found if isinstance(item, FieldError)]
 
 
 @pytest.mark.parametrize(
@@ -526,9 +526,9 @@ def test_no_boost() -> None:
 def test_boost_tolerated_with_a_warning() -> None:
     """What is tolerated is told."""
     json = make.boost_json(factor=2, duration_seconds=-1)
-    found = settle(
+    found = ratchet(
         boost_findings(read_boost(json), "spec", BOOST_ON),
         boost_findings(read_boost(json), "spec", BOOST_ON),
     )
     text = "Invalid value: -1: must not be negative; tolerated, the stored object has it too"
-    assert list(found) == [Caution(f"{BOOST_AT}.durationSeconds", text)]
+    assert list(found) == [FieldWarning(f"{BOOST_AT}.durationSeconds", text)]

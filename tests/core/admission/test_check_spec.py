@@ -6,24 +6,24 @@ import pytest
 
 from app.core.admission.check_policies import Allowance
 from app.core.admission.check_spec import spec_findings, update_policy_findings
-from app.core.admission.problems import Caution, Problem, Ratcheted
-from app.core.admission.written import Version, read_written
+from app.core.admission.field_errors import FieldError, FieldWarning, Ratcheted
+from app.core.admission.vpa_review import VpaVersion, read_vpa_review
 from app.model.gates import ALL_GATES, NO_GATES, Gates
 from app.model.vpa import UpdatePolicy
 from tests import make
 from tests.make import Json
 
 
-def version(item: Json) -> Version:
+def version(item: Json) -> VpaVersion:
     """Read a VPA as it comes in a review."""
-    found = read_written(make.review(item)).new
+    found = read_vpa_review(make.review(item)).new
     assert found is not None
     return found
 
 
 def findings(
     new: Json, stored: Json | None = None, gates: Gates = ALL_GATES
-) -> list[Problem | Caution]:
+) -> list[FieldError | FieldWarning]:
     """Judge a VPA beside the stored one."""
     return list(spec_findings(version(new), version(stored) if stored else None, gates))
 
@@ -132,8 +132,8 @@ def test_selector(selector: Json, paths: list[str]) -> None:
     new = make.vpa_json(selector=selector)
     fresh, kept = findings(new), findings(new, stored=new)
     assert [item.path for item in fresh] == [item.path for item in kept] == paths
-    assert all(isinstance(item, Problem) for item in fresh)
-    assert all(isinstance(item, Caution) for item in kept)
+    assert all(isinstance(item, FieldError) for item in fresh)
+    assert all(isinstance(item, FieldWarning) for item in kept)
 
 
 def test_order() -> None:
@@ -178,7 +178,7 @@ def policy_findings(
     policy: Json | None,
     allowed: Allowance = ALL,
     stored: Json | None = None,
-) -> list[Problem | Caution | Ratcheted]:
+) -> list[FieldError | FieldWarning | Ratcheted]:
     """Judge an update policy beside the stored one."""
     return list(update_policy_findings(read(policy), read(stored), allowed))
 
@@ -308,7 +308,7 @@ ONCE = ", and a resource may be named only once"
 def test_update_policy_refused(policy: Json, expected: list[str]) -> None:
     """What makes no sense is refused at its field, with all that is wrong with it."""
     found = policy_findings(policy)
-    assert all(isinstance(item, Problem) for item in found)
+    assert all(isinstance(item, FieldError) for item in found)
     assert [str(item).removeprefix(AT) for item in found] == expected
 
 
@@ -327,7 +327,7 @@ def test_gates_off() -> None:
 def test_auto_is_deprecated() -> None:
     """Mode Auto passes with a warning that API servers show in full."""
     (found,) = policy_findings({"updateMode": "Auto"})
-    assert isinstance(found, Caution)
+    assert isinstance(found, FieldWarning)
     text = str(found)
     assert text.startswith('spec.updatePolicy: updateMode "Auto" is deprecated')
     assert "[InPlace InPlaceOrRecreate Initial Off Recreate UpscaleOnly]" in text
@@ -339,7 +339,7 @@ def test_upscale_only_beside_lower() -> None:
     """A requirement that the mode can never meet is told, not refused."""
     policy = requiring((["cpu"], HIGHER), (["memory"], LOWER), mode="UpscaleOnly")
     (found,) = policy_findings(policy)
-    assert isinstance(found, Caution)
+    assert isinstance(found, FieldWarning)
     assert found.path == f"{AT}.evictionRequirements[1].changeRequirement"
 
 
@@ -362,4 +362,4 @@ CONFLICTING = requiring((["cpu"], HIGHER), (["cpu"], LOWER))
 def test_stored_requirements(policy: Json, is_refused: bool) -> None:
     """Requirements that are stored already pass with a warning, but only unchanged."""
     (found,) = policy_findings(policy, stored=CONFLICTING)
-    assert isinstance(found, Problem) is is_refused
+    assert isinstance(found, FieldError) is is_refused

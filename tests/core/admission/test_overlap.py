@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.admission.field_errors import ErrorKind, FieldError, FieldWarning
 from app.core.admission.overlap import (
     LIFETIME,
-    Claims,
     Disjointness,
+    PendingVpas,
     SiblingsWanted,
     conflicts,
     needs_siblings,
     overlap_findings,
 )
-from app.core.admission.problems import Caution, ErrorKind, Problem
-from app.core.admission.written import read_written
+from app.core.admission.vpa_review import read_vpa_review
 from app.model.review import Request
 from app.model.selectors import Selector
 from app.model.vpa import Vpa
@@ -144,7 +144,7 @@ def test_strongest_first() -> None:
     others = [
         make.vpa(name, created=day) for name, day in (("b", "2026-01-02"), ("a", "2026-01-03"))
     ]
-    found = [problem.detail for problem in conflicts(make.vpa("new"), others)]
+    found = [error.detail for error in conflicts(make.vpa("new"), others)]
     assert ['"b"' in found[0], '"a"' in found[1]] == [True, True]
     assert not list(conflicts(make.vpa("new", target=None), others))
 
@@ -247,7 +247,9 @@ def test_needs_siblings(request_: Request, mode: Disjointness, is_decisive: bool
 def test_needs_no_siblings(request_: Request, mode: Disjointness) -> None:
     """What claims no pods, or is refused anyway, asks for nobody."""
     assert needs_siblings(request_, mode) is None
-    assert list(overlap_findings(read_written(request_), None, mode)) == [] or request_.subresource
+    assert (
+        list(overlap_findings(read_vpa_review(request_), None, mode)) == [] or request_.subresource
+    )
 
 
 RIVAL = make.vpa("old", selector=LEADER)
@@ -256,33 +258,33 @@ RIVAL = make.vpa("old", selector=LEADER)
 @pytest.mark.parametrize(
     ("request_", "mode", "kind"),
     [
-        pytest.param(create(), ENFORCE, Problem, id="a new one is refused"),
-        pytest.param(create(), WARN, Caution, id="a new one is warned of"),
-        pytest.param(update(BASE, make.vpa_json("new")), ENFORCE, Problem, id="changed"),
+        pytest.param(create(), ENFORCE, FieldError, id="a new one is refused"),
+        pytest.param(create(), WARN, FieldWarning, id="a new one is warned of"),
+        pytest.param(update(BASE, make.vpa_json("new")), ENFORCE, FieldError, id="changed"),
         pytest.param(
             update(BASE, make.vpa_json("new", selector=LEADER, metadata={"labels": {}})),
             ENFORCE,
-            Caution,
+            FieldWarning,
             id="V44 labelled",
         ),
     ],
 )
 def test_ratchet(request_: Request, mode: Disjointness, kind: type) -> None:
     """VPAs that overlap already stay editable, with a warning."""
-    (found,) = overlap_findings(read_written(request_), [RIVAL], mode)
+    (found,) = overlap_findings(read_vpa_review(request_), [RIVAL], mode)
     assert type(found) is kind
     assert 'VerticalPodAutoscaler "old"' in str(found)
 
 
 def test_named_once() -> None:
     """A rival that is handed in twice, stored and on its way, is named once."""
-    assert len(list(overlap_findings(read_written(create()), [RIVAL, RIVAL], ENFORCE))) == 1
+    assert len(list(overlap_findings(read_vpa_review(create()), [RIVAL, RIVAL], ENFORCE))) == 1
 
 
 def test_siblings_unknown() -> None:
     """When nobody knows the siblings, the VPA passes and its author hears of it."""
-    (found,) = overlap_findings(read_written(create()), None, ENFORCE)
-    assert isinstance(found, Caution)
+    (found,) = overlap_findings(read_vpa_review(create()), None, ENFORCE)
+    assert isinstance(found, FieldWarning)
     assert "could not be read" in found.text
 
 
@@ -316,14 +318,14 @@ def test_held() -> None:
     """A claim holds until it must be stored, and is forgotten then."""
     first, second = make.vpa("first"), make.vpa("second")
     later = make.NOW + LIFETIME / 2
-    claims = Claims().adding(first, make.NOW).adding(second, later)
-    assert claims.held(later) == (first, second)
-    assert claims.held(make.NOW + LIFETIME) == (second,)
-    assert claims.held(later + LIFETIME) == ()
+    claims = PendingVpas().adding(first, make.NOW).adding(second, later)
+    assert claims.pending(later) == (first, second)
+    assert claims.pending(make.NOW + LIFETIME) == (second,)
+    assert claims.pending(later + LIFETIME) == ()
 
 
 def test_forgets() -> None:
     """Adding clears what is over, so that nothing piles up."""
-    claims = Claims().adding(make.vpa("first"), make.NOW)
+    claims = PendingVpas().adding(make.vpa("first"), make.NOW)
     claims = claims.adding(make.vpa("second"), make.NOW + timedelta(hours=1))
-    assert len(claims.noted) == 1
+    assert len(claims.accepted) == 1

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.admission.field_errors import ErrorKind
 from app.core.admission.overlap import Disjointness
-from app.core.admission.problems import ErrorKind
 from app.core.admission.validate import (
     Phase,
     ValidationRules,
@@ -59,7 +59,7 @@ def judge(
 
 def errors(verdict: VpaVerdict) -> Errors:
     """Return where something is wrong, and how."""
-    return [(problem.path, problem.kind) for problem in verdict.problems]
+    return [(error.path, error.kind) for error in verdict.errors]
 
 
 def vpa(
@@ -562,8 +562,8 @@ def test_answer_of_bad_quantity() -> None:
 
 def test_answer_of_two_recommenders() -> None:
     """V11: the text is an API server's."""
-    (problem,) = judge(vpa(spec={"recommenders": [{}, {}]})).problems
-    assert str(problem) == "spec.recommenders: Too many: 2: must have at most 1 item"
+    (error,) = judge(vpa(spec={"recommenders": [{}, {}]})).errors
+    assert str(error) == "spec.recommenders: Too many: 2: must have at most 1 item"
 
 
 def test_answer_of_nameless_review() -> None:
@@ -707,9 +707,9 @@ def test_never_crashes(
     request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
     verdict = review_vpa(request, gates, siblings, RULES, phase=phase)
     answer = verdict.answer(request)
-    assert verdict.allowed or all(problem.path for problem in verdict.problems)
+    assert verdict.allowed or all(error.path for error in verdict.errors)
     assert json.dumps([answer.status, answer.patch, answer.warnings, answer.audit])
-    assert not (verdict.problems and (verdict.patch or verdict.claim))
+    assert not (verdict.errors and (verdict.patch or verdict.claim))
 
 
 @given(_ODD, _GATES)

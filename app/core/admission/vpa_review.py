@@ -1,7 +1,7 @@
-"""The VPA that somebody writes, and the stored one that it replaces, as read from a review.
+"""The VPA that a review wants to write, and the stored one that it replaces.
 
-Strategy: a selector with flaws is told apart from an object that cannot be read: the flaws are
-kept and the rest is read without the selector, so that every problem can be told at once.
+Strategy: a selector with errors does not make its object unreadable: its errors are kept and the
+rest is read without the selector, so that the author sees all errors at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.core.admission.problems import PREFIXES, ErrorKind, Problem, unreadable
+from app.core.admission.field_errors import PREFIXES, ErrorKind, FieldError, unreadable
 from app.model.errors import BadObject, BadQuantity
 from app.model.fields import Json, Object, as_object, object_at
 from app.model.review import Request
@@ -21,25 +21,25 @@ SELECTOR_PATH: Final = "spec.selector"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A VPA as it was or shall be."""
+class VpaVersion:
+    """A VPA before or after the write under review."""
 
-    vpa: Vpa  # without its selector if that has flaws
-    selector_flaws: tuple[Problem, ...] = ()
+    vpa: Vpa  # without its selector if that has errors
+    selector_errors: tuple[FieldError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a review brings."""
+class VpaReview:
+    """Both versions of a VPA under review."""
 
-    new: Version | None
-    old: Version | None  # None for a new object
-    unreadable: tuple[Problem, ...]  # why a version could not be read
-    is_tolerable: bool  # only metadata changes, and whatever is wrong with the rest was so before
+    new: VpaVersion | None
+    old: VpaVersion | None  # None for a new object
+    unreadable: tuple[FieldError, ...]  # why a version could not be read
+    is_tolerable: bool  # only metadata changes, so all errors are stored already
 
 
 def is_exempt(request: Request) -> bool:
-    """Whether a request cannot write a spec, or writes one that nobody will use any more."""
+    """Whether a request writes no spec, or that of a terminating object."""
     return (
         request.operation in _WITHOUT_OBJECT
         or bool(request.subresource)
@@ -47,59 +47,59 @@ def is_exempt(request: Request) -> bool:
     )
 
 
-def read_written(request: Request) -> Written:
-    """Read both versions of a VPA; what cannot be read is a problem."""
+def read_vpa_review(request: Request) -> VpaReview:
+    """Read both versions of a VPA; a version that cannot be read becomes an error."""
     new = _read(request.new, request)
     stored = None if request.operation == "CREATE" else request.old
     old = None if stored is None else _read(stored, request)
-    broken = []
+    unreadable_versions = []
     if isinstance(new, BadObject):
-        broken.append(unreadable(_message(new)))
+        unreadable_versions.append(unreadable(_message(new)))
     if isinstance(old, BadObject):
-        broken.append(unreadable(f"oldObject: {_message(old)}"))
+        unreadable_versions.append(unreadable(f"oldObject: {_message(old)}"))
     was_readable = not isinstance(old, BadObject)
     is_readable = not isinstance(new, BadObject)
-    return Written(
-        new=new if isinstance(new, Version) else None,
-        old=old if isinstance(old, Version) else None,
-        unreadable=tuple(broken),
+    return VpaReview(
+        new=new if isinstance(new, VpaVersion) else None,
+        old=old if isinstance(old, VpaVersion) else None,
+        unreadable=tuple(unreadable_versions),
         is_tolerable=_keeps_all_but_metadata(request) and (is_readable or not was_readable),
     )
 
 
-def _read(item: object, request: Request) -> Version | BadObject:
+def _read(item: object, request: Request) -> VpaVersion | BadObject:
     try:
         return _version(item, request)
     except BadObject as error:
         return error
 
 
-def _version(item: object, request: Request) -> Version:
+def _version(item: object, request: Request) -> VpaVersion:
     if item is None:
         raise BadObject("", "the review carries no object")
-    found = as_object(item, "")
-    spec = object_at(found, "spec", "")
+    document = as_object(item, "")
+    spec = object_at(document, "spec", "")
     selector = spec.get("selector")
-    flaws = () if selector is None else _selector_flaws(selector)
-    if flaws:
-        found = {**found, "spec": {**spec, "selector": None}}
-    vpa = read_vpa(found)
-    # Names may be missing in an object but stand in the request that is about it.
+    errors = () if selector is None else _selector_errors(selector)
+    if errors:
+        document = {**document, "spec": {**spec, "selector": None}}
+    vpa = read_vpa(document)
+    # An object may lack the name and namespace that its request has.
     vpa = replace(vpa, namespace=request.namespace or vpa.namespace, name=request.name or vpa.name)
-    return Version(vpa, flaws)
+    return VpaVersion(vpa, errors)
 
 
-def _selector_flaws(selector: object) -> tuple[Problem, ...]:
-    found = []
+def _selector_errors(selector: object) -> tuple[FieldError, ...]:
+    errors = []
     for path, body in syntax_problems(selector, SELECTOR_PATH):
         kind = next((kind for kind, word in PREFIXES.items() if body.startswith(word)), None)
         detail = body if kind is None else body.removeprefix(PREFIXES[kind]).removeprefix(": ")
-        found.append(Problem(path, kind or ErrorKind.INVALID, None, detail))
-    return tuple(found)
+        errors.append(FieldError(path, kind or ErrorKind.INVALID, None, detail))
+    return tuple(errors)
 
 
 def _message(error: BadObject) -> str:
-    """Tell of a quantity what API servers tell, word for word; clients compare it."""
+    """Return the text of an error; clients compare that of a quantity, so it has no path."""
     return error.message if isinstance(error, BadQuantity) else str(error)
 
 

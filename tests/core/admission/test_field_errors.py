@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.admission.problems import (
-    Caution,
+from app.core.admission.field_errors import (
     ErrorKind,
+    FieldError,
+    FieldWarning,
     Finding,
-    Problem,
     Ratcheted,
     denial,
     duplicate,
@@ -18,15 +18,15 @@ from app.core.admission.problems import (
     invalid,
     not_supported,
     quoted,
+    ratchet,
     required,
-    settle,
     too_many,
     unreadable,
 )
 
 
 @pytest.mark.parametrize(
-    ("problem", "reason", "body"),
+    ("error", "reason", "body"),
     [
         pytest.param(
             required("a", "say it"), "FieldValueRequired", "Required value: say it", id="required"
@@ -77,9 +77,9 @@ from app.core.admission.problems import (
         pytest.param(unreadable("odd"), "InternalError", "Internal error: odd", id="internal"),
     ],
 )
-def test_body(problem: Problem, reason: str, body: str) -> None:
-    """A problem is told by the kind's words, the value if there is one, and the detail."""
-    assert (problem.kind.value, problem.body) == (reason, body)
+def test_body(error: FieldError, reason: str, body: str) -> None:
+    """A error is told by the kind's words, the value if there is one, and the detail."""
+    assert (error.kind.value, error.body) == (reason, body)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ SECOND = invalid("spec.b", "v", "y")
         ),
     ],
 )
-def test_denial_message(problems: list[Problem], message: str, causes: int) -> None:
-    """The message tells each text once; every problem is a cause."""
+def test_denial_message(problems: list[FieldError], message: str, causes: int) -> None:
+    """The message tells each text once; every error is a cause."""
     status = denial(problems, "VerticalPodAutoscaler", "autoscaling.k8s.io", "hamster")
     prefix = 'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
     assert status["message"] == prefix + message
@@ -200,18 +200,23 @@ def test_denial_without_name_and_group() -> None:
 
 
 def test_settle() -> None:
-    """Only a ratcheted problem that was there before, exactly so, becomes a warning."""
-    before: list[Finding] = [Ratcheted(FIRST), SECOND, Caution("spec.c", "old")]
+    """Only a ratcheted error that was there before, exactly so, becomes a warning."""
+    before: list[Finding] = [Ratcheted(FIRST), SECOND, FieldWarning("spec.c", "old")]
     other = invalid("spec.b", "w", "y")
-    found: list[Finding] = [Ratcheted(FIRST), Ratcheted(SECOND), other, Caution("spec.c", "new")]
-    assert list(settle(found, before)) == [
-        Caution("spec.a", "Required value: x; tolerated, the stored object has it too"),
+    found: list[Finding] = [
+        Ratcheted(FIRST),
+        Ratcheted(SECOND),
+        other,
+        FieldWarning("spec.c", "new"),
+    ]
+    assert list(ratchet(found, before)) == [
+        FieldWarning("spec.a", "Required value: x; tolerated, the stored object has it too"),
         SECOND,
         other,
-        Caution("spec.c", "new"),
+        FieldWarning("spec.c", "new"),
     ]
 
 
 def test_every_kind_has_words() -> None:
     """No kind of error is without a text."""
-    assert all(Problem("a", kind).body for kind in ErrorKind)
+    assert all(FieldError("a", kind).body for kind in ErrorKind)

@@ -1,7 +1,7 @@
 """Field errors of an object under review, and the Status that refuses it.
 
-Strategy: a rule yields findings. A `Problem` refuses the object, a `Caution` only warns, and a
-`Ratcheted` problem refuses unless the stored object has the very same one. Kinds, paths and the
+Strategy: a rule yields findings. A `FieldError` refuses the object, a `FieldWarning` only warns,
+and a `Ratcheted` error refuses unless the stored object has the very same one. Kinds, paths and the
 grammar of the message are those of a Kubernetes API server; the sentences in them are ours.
 """
 
@@ -15,8 +15,10 @@ from typing import Final
 
 from app.model.fields import Json
 
-_LONGEST_SHOWN: Final = 256  # characters of a value; a refusal shall not be as long as its object
-_MOST_TOLD: Final = 100  # problems; nobody reads more, and an answer too long is no answer
+_LONGEST_SHOWN: Final = (
+    256  # characters of a value, so that a refusal stays shorter than its object
+)
+_MOST_SHOWN: Final = 100  # errors; a longer Status would be cut off by the API server
 STORED_TOO: Final = "the stored object has it too"
 
 
@@ -44,7 +46,7 @@ PREFIXES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldError:
     """A reason to refuse an object."""
 
     path: str
@@ -63,16 +65,16 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
-    """A reason to warn whoever writes an object."""
+class FieldWarning:
+    """A reason to warn the author of an object."""
 
     path: str
     text: str
 
     @staticmethod
-    def of(problem: Problem, why: str) -> Caution:
-        """Return a problem that is let pass."""
-        return Caution(problem.path, f"{problem.body}; tolerated, {why}")
+    def tolerated(error: FieldError, why: str) -> FieldWarning:
+        """Return the warning for an error that is let pass."""
+        return FieldWarning(error.path, f"{error.body}; tolerated, {why}")
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}"
@@ -80,73 +82,73 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class Ratcheted:
-    """A problem that refuses nothing if the stored object has it already."""
+    """An error that only warns if the stored object has it already."""
 
-    problem: Problem
+    error: FieldError
 
 
-Finding = Problem | Caution | Ratcheted
+Finding = FieldError | FieldWarning | Ratcheted
 Findings = Iterator[Finding]
-Verdicts = Iterator[Problem | Caution]
+Verdicts = Iterator[FieldError | FieldWarning]
 
 
-def required(path: str, detail: str = "") -> Problem:
+def required(path: str, detail: str = "") -> FieldError:
     """A field that must be there is not, or is empty."""
-    return Problem(path, ErrorKind.REQUIRED, None, detail)
+    return FieldError(path, ErrorKind.REQUIRED, None, detail)
 
 
-def invalid(path: str, value: str | float | None, detail: str) -> Problem:
+def invalid(path: str, value: str | float | None, detail: str) -> FieldError:
     """A value is not within what the field allows."""
-    return Problem(path, ErrorKind.INVALID, value, detail)
+    return FieldError(path, ErrorKind.INVALID, value, detail)
 
 
-def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
+def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:
     """A word is none of those that the field knows."""
     words = ", ".join(quoted(word) for word in sorted(supported))
-    return Problem(path, ErrorKind.NOT_SUPPORTED, value, f"supported values: {words}")
+    return FieldError(path, ErrorKind.NOT_SUPPORTED, value, f"supported values: {words}")
 
 
-def forbidden(path: str, detail: str) -> Problem:
+def forbidden(path: str, detail: str) -> FieldError:
     """A field may not be set here."""
-    return Problem(path, ErrorKind.FORBIDDEN, None, detail)
+    return FieldError(path, ErrorKind.FORBIDDEN, None, detail)
 
 
-def too_many(path: str, count: int, most: int) -> Problem:
+def too_many(path: str, count: int, most: int) -> FieldError:
     """A list is too long."""
     items = "item" if most == 1 else "items"
-    return Problem(path, ErrorKind.TOO_MANY, count, f"must have at most {most} {items}")
+    return FieldError(path, ErrorKind.TOO_MANY, count, f"must have at most {most} {items}")
 
 
-def duplicate(path: str, value: str, detail: str) -> Problem:
+def duplicate(path: str, value: str, detail: str) -> FieldError:
     """A value stands at a second place where it may stand only once."""
-    return Problem(path, ErrorKind.DUPLICATE, value, detail)
+    return FieldError(path, ErrorKind.DUPLICATE, value, detail)
 
 
-def unreadable(detail: str) -> Problem:
+def unreadable(detail: str) -> FieldError:
     """The object as a whole cannot be read."""
-    return Problem(".", ErrorKind.INTERNAL, None, detail)
+    return FieldError(".", ErrorKind.INTERNAL, None, detail)
 
 
-def settle(found: Iterable[Finding], before: Iterable[Finding]) -> Verdicts:
-    """Yield findings, with ratcheted problems turned into what they mean after `before`."""
-    known = {item.problem for item in before if isinstance(item, Ratcheted)}
-    for item in found:
+def ratchet(findings: Iterable[Finding], before: Iterable[Finding]) -> Verdicts:
+    """Yield findings; a ratcheted error becomes a warning if `before` has it too."""
+    known = {item.error for item in before if isinstance(item, Ratcheted)}
+    for item in findings:
         if not isinstance(item, Ratcheted):
             yield item
-        elif item.problem in known:
-            yield Caution.of(item.problem, STORED_TOO)
+        elif item.error in known:
+            yield FieldWarning.tolerated(item.error, STORED_TOO)
         else:
-            yield item.problem
+            yield item.error
 
 
-def denial(problems: Sequence[Problem], kind: str, group: str, name: str) -> Json:
+def denial(errors: Sequence[FieldError], kind: str, group: str, name: str) -> Json:
     """Return the metav1 Status that refuses an object."""
-    texts = first(list(dict.fromkeys(map(str, problems))), _MOST_TOLD)
+    texts = truncated(list(dict.fromkeys(map(str, errors))), _MOST_SHOWN)
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject = f"{kind}.{group}" if group else kind
     causes = [
-        {"reason": problem.kind.value, "message": problem.body, "field": problem.path}
-        for problem in problems[:_MOST_TOLD]
+        {"reason": error.kind.value, "message": error.body, "field": error.path}
+        for error in errors[:_MOST_SHOWN]
     ]
     about = {"name": name, "group": group, "kind": kind}
     return {
@@ -159,8 +161,8 @@ def denial(problems: Sequence[Problem], kind: str, group: str, name: str) -> Jso
     }
 
 
-def first(texts: Sequence[str], most: int) -> list[str]:
-    """Return so many texts at most, and tell how many are left out."""
+def truncated(texts: Sequence[str], most: int) -> list[str]:
+    """Return at most so many texts, and how many are left out."""
     rest = len(texts) - most
     return [*texts[:most], f"and {rest} more"] if rest > 0 else list(texts)
 
@@ -194,7 +196,7 @@ _ESCAPES: Final = {
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes, with nothing in it that could spoil a terminal or a log."""
+    """Return a text in quotes, with control characters escaped for terminals and logs."""
     shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
     return f'"{"".join(map(_escaped, shown))}"'
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.core.admission.problems import ErrorKind, Problem, invalid
-from app.core.admission.written import is_exempt, read_written
+from app.core.admission.field_errors import ErrorKind, FieldError, invalid
+from app.core.admission.vpa_review import is_exempt, read_vpa_review
 from app.model.review import Request
 from tests import make
 
@@ -101,16 +101,16 @@ NO_OBJECT = "the review carries no object"
     ],
 )
 def test_unreadable(new: object, message: str) -> None:
-    """What cannot be read is a problem of the object as a whole."""
-    written = read_written(update(new, None, "CREATE"))
-    assert written.unreadable == (Problem(".", ErrorKind.INTERNAL, None, message),)
+    """What cannot be read is a error of the object as a whole."""
+    written = read_vpa_review(update(new, None, "CREATE"))
+    assert written.unreadable == (FieldError(".", ErrorKind.INTERNAL, None, message),)
     assert written.new is None
 
 
 def test_unreadable_old() -> None:
     """A stored object that cannot be read is told apart."""
-    written = read_written(update(make.vpa_json(), {"spec": []}))
-    assert [problem.detail for problem in written.unreadable] == [
+    written = read_vpa_review(update(make.vpa_json(), {"spec": []}))
+    assert [error.detail for error in written.unreadable] == [
         "oldObject: spec: expected an object, found a list"
     ]
     assert written.new is not None
@@ -119,7 +119,7 @@ def test_unreadable_old() -> None:
 
 def test_both_unreadable() -> None:
     """Both versions are told about."""
-    assert len(read_written(update(None, 5)).unreadable) == 2
+    assert len(read_vpa_review(update(None, 5)).unreadable) == 2
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_both_unreadable() -> None:
 )
 def test_is_tolerable(new: object, old: object, expected: bool) -> None:
     """Only metadata may change, and what cannot be read must have been so before."""
-    assert read_written(update(new, old)).is_tolerable is expected
+    assert read_vpa_review(update(new, old)).is_tolerable is expected
 
 
 def test_names_of_the_request() -> None:
@@ -149,12 +149,12 @@ def test_names_of_the_request() -> None:
 
 
 def _names(request: Request) -> tuple[str, str]:
-    new = read_written(request).new
+    new = read_vpa_review(request).new
     assert new is not None
     return new.vpa.namespace, new.vpa.name
 
 
-def test_selector_flaws() -> None:
+def test_selector_errors() -> None:
     """A selector with flaws is set aside, and the rest is read."""
     selector = {
         "matchLabels": {"role": "not a value"},
@@ -164,25 +164,27 @@ def test_selector_flaws() -> None:
             {"key": "c", "operator": "Like"},
         ],
     }
-    written = read_written(make.review(make.vpa_json(mode="Off", selector=selector)))
+    written = read_vpa_review(make.review(make.vpa_json(mode="Off", selector=selector)))
     assert written.new is not None
     assert written.new.vpa.selector is None
     assert written.new.vpa.is_off
-    assert [(flaw.path, flaw.kind) for flaw in written.new.selector_flaws] == [
+    assert [(flaw.path, flaw.kind) for flaw in written.new.selector_errors] == [
         ("spec.selector.matchLabels[role]", ErrorKind.INVALID),
         ("spec.selector.matchExpressions[0].values", ErrorKind.REQUIRED),
         ("spec.selector.matchExpressions[1].values", ErrorKind.FORBIDDEN),
         ("spec.selector.matchExpressions[2].operator", ErrorKind.INVALID),
     ]
-    assert written.new.selector_flaws[1].body == "Required value: In needs at least one"
+    assert written.new.selector_errors[1].body == "Required value: In needs at least one"
 
 
 def test_selector_of_wrong_shape() -> None:
     """A selector that is none at all has a field of its own to blame."""
     review = make.review(make.vpa_json(spec={"selector": 5}))
-    written = read_written(review)
+    written = read_vpa_review(review)
     assert written.new is not None
-    assert written.new.selector_flaws == (
-        Problem("spec.selector", ErrorKind.INVALID, None, "expected an object, found the number 5"),
+    assert written.new.selector_errors == (
+        FieldError(
+            "spec.selector", ErrorKind.INVALID, None, "expected an object, found the number 5"
+        ),
     )
     assert invalid("a", None, "b").body == "Invalid value: b"
