@@ -25,7 +25,7 @@ _ONE_MILLI = Quantity.of_milli(1)
 _UNLIMITED = Limits()
 
 
-class Refusal(StrEnum):
+class BoostRefusal(StrEnum):
     """Why a container gets no boost although one was asked for."""
 
     UNKNOWN_TYPE = "UnknownBoostType"
@@ -76,7 +76,7 @@ def boosts(
     limits: NamespaceLimits,
     unboosted: Sequence[Unboosted],
     most: Quantity | None,
-) -> tuple[Mapping[str, Boosted], Mapping[str, Refusal | Ceiling]]:
+) -> tuple[Mapping[str, Boosted], Mapping[str, BoostRefusal | Ceiling]]:
     """Return the boost of each container that gets one, and why others do not.
 
     Args:
@@ -92,7 +92,7 @@ def boosts(
     if pod.pod_resources is not None:
         bounds.append((pod.pod_resources.limit(CPU) or ZERO, Ceiling.POD_RESOURCES))
     found: dict[str, Boosted] = {}
-    refused: dict[str, Refusal | Ceiling] = {}
+    refused: dict[str, BoostRefusal | Ceiling] = {}
     for plain in unboosted:
         name = plain.container.name
         asked = vpa.boost(name)
@@ -114,13 +114,13 @@ def _boost(
     asked: CpuBoost,
     most: Quantity,
     bounds: Sequence[tuple[Quantity, Ceiling]],
-) -> Boosted | Refusal | Ceiling:
+) -> Boosted | BoostRefusal | Ceiling:
     milli = _wanted_milli(plain.request, asked)
     if milli is None:
-        return Refusal.UNKNOWN_TYPE
+        return BoostRefusal.UNKNOWN_TYPE
     base = plain.request.milli
     if milli <= base:
-        return Refusal.NO_RISE if base else Refusal.NOTHING_TO_BOOST
+        return BoostRefusal.NO_RISE if base else BoostRefusal.NOTHING_TO_BOOST
     wanted = Quantity.of_milli(milli)
     request, ceiling = _below_ceilings(wanted, plain, vpa, most, bounds)
     if ceiling is not None and request <= plain.request:
@@ -204,7 +204,7 @@ def _share(
     limits: Limits,
     unboosted: Sequence[Unboosted],
     found: dict[str, Boosted],
-    refused: dict[str, Refusal | Ceiling],
+    refused: dict[str, BoostRefusal | Ceiling],
 ) -> None:
     """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
     parts = _parts(pod, limits, unboosted, found)

@@ -23,7 +23,7 @@ from app.model.quantity import CPU, SIZED, ZERO, Quantities, Quantity
 from app.model.vpa import ContainerPolicy
 
 
-class Cap(NamedTuple):
+class AppliedCap(NamedTuple):
     """A step that changed an amount."""
 
     resource: str
@@ -42,7 +42,7 @@ class Draft:
     recommended: Quantities | None  # None: nothing was recommended
     lists: dict[str, dict[str, Quantity]]  # by target, lower, upper; all in order of resources
     is_fixed: bool = False  # never changed, though it takes its share
-    caps: list[Cap] = field(default_factory=list)  # of the target
+    caps: list[AppliedCap] = field(default_factory=list)  # of the target
 
     @property
     def requests_only(self) -> bool:
@@ -68,7 +68,7 @@ def _cap_to_limit_range(
     draft: Draft,
     amounts: dict[str, Quantity],
     limits: Limits,
-    caps: list[Cap],
+    caps: list[AppliedCap],
 ) -> None:
     current, stays = draft.current, draft.requests_only
     for resource, amount in amounts.items():
@@ -78,12 +78,20 @@ def _cap_to_limit_range(
         least = limits.least(resource)
         floor = max(request_at(resource, current, limits, least, stays=stays), least)
         if floor.nano > 0 and amount < floor:
-            _cap(amounts, caps, Cap(resource, "capped to fit Min in container LimitRange", floor))
+            _cap(
+                amounts,
+                caps,
+                AppliedCap(resource, "capped to fit Min in container LimitRange", floor),
+            )
         if stays:
             _keep_ratio(resource, current, limits, amounts, caps)
         ceiling = request_at(resource, current, limits, limits.most(resource), stays=stays)
         if ceiling.nano > 0 and amounts[resource] > ceiling:
-            _cap(amounts, caps, Cap(resource, "capped to fit Max in container LimitRange", ceiling))
+            _cap(
+                amounts,
+                caps,
+                AppliedCap(resource, "capped to fit Max in container LimitRange", ceiling),
+            )
 
 
 def _keep_ratio(
@@ -91,7 +99,7 @@ def _keep_ratio(
     current: Resources,
     limits: Limits,
     amounts: dict[str, Quantity],
-    caps: list[Cap],
+    caps: list[AppliedCap],
 ) -> None:
     """Keep a request high enough beside a limit that does not go down with it."""
     ratio, limit = limits.most_ratio(resource), _limit(resource, current, limits)
@@ -102,7 +110,7 @@ def _keep_ratio(
     floor = min(limit, Quantity(steps * whole, limit.format))
     if amounts[resource] < floor:
         by = "capped to fit maxLimitRequestRatio in container LimitRange"
-        _cap(amounts, caps, Cap(resource, by, floor))
+        _cap(amounts, caps, AppliedCap(resource, by, floor))
 
 
 def _limit(resource: str, current: Resources, limits: Limits) -> Quantity:
@@ -128,21 +136,25 @@ def request_at(
     return max(found, bound) if stays else found
 
 
-def _cap_to_policy(policy: ContainerPolicy, amounts: dict[str, Quantity], caps: list[Cap]) -> None:
+def _cap_to_policy(
+    policy: ContainerPolicy, amounts: dict[str, Quantity], caps: list[AppliedCap]
+) -> None:
     least, most = policy.min_allowed or {}, policy.max_allowed or {}
     for resource, amount in amounts.items():
         floor, ceiling = least.get(resource, ZERO), most.get(resource, ZERO)
         if floor.nano > 0 and amount < floor:
-            _cap(amounts, caps, Cap(resource, "capped to minAllowed", floor))
+            _cap(amounts, caps, AppliedCap(resource, "capped to minAllowed", floor))
         if ceiling.nano > 0 and amounts[resource] > ceiling:
-            _cap(amounts, caps, Cap(resource, "capped to maxAllowed", ceiling))
+            _cap(amounts, caps, AppliedCap(resource, "capped to maxAllowed", ceiling))
 
 
-def _cap_to_own_limit(current: Resources, amounts: dict[str, Quantity], caps: list[Cap]) -> None:
+def _cap_to_own_limit(
+    current: Resources, amounts: dict[str, Quantity], caps: list[AppliedCap]
+) -> None:
     for resource, amount in amounts.items():
         limit = current.limit(resource)
         if limit is not None and _milli64(amount) > _milli64(limit):
-            _cap(amounts, caps, Cap(resource, "capped to container limit", limit))
+            _cap(amounts, caps, AppliedCap(resource, "capped to container limit", limit))
 
 
 def _milli64(amount: Quantity) -> int:
@@ -153,7 +165,7 @@ def _milli64(amount: Quantity) -> int:
     return (amount.milli + 2**63) % 2**64 - 2**63
 
 
-def _cap(amounts: dict[str, Quantity], caps: list[Cap], cap: Cap) -> None:
+def _cap(amounts: dict[str, Quantity], caps: list[AppliedCap], cap: AppliedCap) -> None:
     amounts[cap.resource] = cap.amount
     caps.append(cap)
 
@@ -311,7 +323,7 @@ def _tell_changes(
 ) -> None:
     for draft, was, now in zip(drafts, before, _targets(drafts, resource), strict=True):
         if now is not None and now != was:
-            draft.caps.append(Cap(resource, by, now, is_noted))
+            draft.caps.append(AppliedCap(resource, by, now, is_noted))
 
 
 def _sum(amounts: Iterable[Quantity]) -> Quantity:

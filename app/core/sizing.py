@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.capping import Cap, Draft, cap_container, fit_pod_limits, fit_pod_resources
+from app.core.capping import AppliedCap, Draft, cap_container, fit_pod_limits, fit_pod_resources
 from app.core.scaling import in_order, limits_follow, proportional_limit
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
@@ -25,7 +25,7 @@ _UNLIMITED = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class CappedRecommendation:
     """A container's recommendation after all caps."""
 
     container: str
@@ -33,7 +33,7 @@ class Amounts:
     lower_bound: Quantities
     upper_bound: Quantities
     recommended: Quantities  # the target before the caps
-    caps: tuple[Cap, ...]  # what changed the target, in order
+    caps: tuple[AppliedCap, ...]  # what changed the target, in order
     is_own: bool  # False: nothing was recommended; the container only makes room for others
 
     @property
@@ -61,7 +61,7 @@ def capped(
     current: Mapping[str, Resources],
     *,
     with_bounds: bool = True,
-) -> dict[str, Amounts]:
+) -> dict[str, CappedRecommendation]:
     """Return the recommendation of each container of a pod after all caps.
 
     Args:
@@ -127,8 +127,8 @@ def _order_bounds(drafts: Sequence[Draft]) -> None:
                 upper[resource] = target
 
 
-def _amounts(draft: Draft) -> Amounts:
-    return Amounts(
+def _amounts(draft: Draft) -> CappedRecommendation:
+    return CappedRecommendation(
         container=draft.container.name,
         target=draft.lists["target"],
         lower_bound=draft.lists.get("lower", {}),
@@ -139,7 +139,9 @@ def _amounts(draft: Draft) -> Amounts:
     )
 
 
-def sizes(amounts: Amounts, current: Resources, vpa: Vpa, limits: NamespaceLimits) -> Sizes:
+def sizes(
+    amounts: CappedRecommendation, current: Resources, vpa: Vpa, limits: NamespaceLimits
+) -> Sizes:
     """Return the requests and limits that a container receives."""
     if not amounts.is_own and all(
         current.request(resource) == amount for resource, amount in amounts.target.items()

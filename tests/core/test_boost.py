@@ -8,7 +8,7 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.core.boost import Boosted, Ceiling, Refusal, original_resources
+from app.core.boost import Boosted, BoostRefusal, Ceiling, original_resources
 from app.model.quantity import Quantity
 from tests import make
 from tests.core.admission.worlds import World, worlds
@@ -257,7 +257,7 @@ def test_containers_for_themselves() -> None:
     assert found.containers == ["600m/128Mi 1200m/256Mi", "80m/32Mi -", "50m -"]
     assert list(found.boosts) == ["a"]
     refusals = [verdict.boost_refusal for verdict in found.verdict.containers]
-    assert refusals == [None, Refusal.NO_RISE, Refusal.UNKNOWN_TYPE]
+    assert refusals == [None, BoostRefusal.NO_RISE, BoostRefusal.UNKNOWN_TYPE]
 
 
 # --- ceilings

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, reject, settings
 
-from app.core.sizing import Amounts, capped, sizes
+from app.core.sizing import CappedRecommendation, capped, sizes
 from app.model.limits import NO_LIMITS
 from app.model.pods import Pod, read_pod
 from app.model.quantity import Quantity
@@ -251,14 +251,14 @@ def test_other_resources() -> None:
 # --- as the updater sees it
 
 
-def limited(pod: Pod, vpa: Vpa, *ranges: Json) -> dict[str, Amounts]:
+def limited(pod: Pod, vpa: Vpa, *ranges: Json) -> dict[str, CappedRecommendation]:
     """Return the recommendations after caps, from what the spec says."""
     limits = make.snapshot(*ranges).of("default").limits
     current = {container.name: container.resources for container in pod.containers}
     return capped(pod, vpa, limits, current)
 
 
-def words(found: Amounts) -> list[str]:
+def words(found: CappedRecommendation) -> list[str]:
     """Return lower bound, target and upper bound of the cpu."""
     lists = (found.lower_bound, found.target, found.upper_bound)
     return [str(amounts.get("cpu", "-")) for amounts in lists]
@@ -315,7 +315,7 @@ def test_off_container_has_no_recommendation() -> None:
 
 def test_unchanged_room_is_not_written() -> None:
     """A container that only makes room and does not have to is left alone."""
-    amounts = Amounts("app", make.quantities(cpu="1"), {}, {}, {}, (), is_own=False)
+    amounts = CappedRecommendation("app", make.quantities(cpu="1"), {}, {}, {}, (), is_own=False)
     pod = make.pod(cpu="1000m")
     found = sizes(amounts, pod.containers[0].resources, make.vpa(), NO_LIMITS)
     assert not found.requests

@@ -8,7 +8,7 @@ What did not happen is listed with its reason, or left out.
 from __future__ import annotations
 
 from app.core.admission.mutate import ContainerVerdict, PodVerdict
-from app.core.boost import Boosted, Ceiling, Refusal
+from app.core.boost import Boosted, BoostRefusal, Ceiling
 from app.core.matching import Match
 from app.core.scaling import in_order, limits_follow
 from app.model.fields import Json
@@ -24,9 +24,9 @@ _CEILINGS = {
     Ceiling.POD_RESOURCES: "the pod's own resources",
 }
 _REFUSALS = {
-    Refusal.UNKNOWN_TYPE: "its type is unknown",
-    Refusal.NOTHING_TO_BOOST: "the container asks for no cpu",
-    Refusal.NO_RISE: "it would not raise the request",
+    BoostRefusal.UNKNOWN_TYPE: "its type is unknown",
+    BoostRefusal.NOTHING_TO_BOOST: "the container asks for no cpu",
+    BoostRefusal.NO_RISE: "it would not raise the request",
 }
 
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import orjson
 
 from app.core.admission.incoming import IncomingPod, MatchCache, SizeCache, read_incoming_pod
-from app.core.boost import Boosted, Ceiling, Refusal, Unboosted, boosts
+from app.core.boost import Boosted, BoostRefusal, Ceiling, Unboosted, boosts
 from app.core.matching import Match, Unknown
 from app.core.scaling import in_order
-from app.core.sizing import NO_SIZES, Amounts, Sizes, capped, sizes
+from app.core.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 from app.model.errors import BadObject
 from app.model.fields import Object, as_object
 from app.model.gates import Gate, Gates
@@ -48,10 +48,10 @@ class ContainerVerdict:
     """What one container gets, from which recommendation, and why it is that much."""
 
     container: str
-    amounts: Amounts | None  # None: nothing was recommended, or it does not count here
+    amounts: CappedRecommendation | None  # None: nothing was recommended, or it does not count here
     sizes: Sizes
     boost: Boosted | None = None
-    boost_refusal: Refusal | Ceiling | None = None
+    boost_refusal: BoostRefusal | Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def size_containers(
     pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules
 ) -> tuple[ContainerVerdict, ...]:
     """Return what each container of a pod gets from the VPA that controls it."""
-    amounts: Mapping[str, Amounts] = {}
+    amounts: Mapping[str, CappedRecommendation] = {}
     if not vpa.is_off:
         current = {container.name: container.resources for container in pod.containers}
         amounts = capped(pod, vpa, limits, current, with_bounds=False)
@@ -183,7 +183,10 @@ def size_containers(
 
 
 def _unboosted_verdict(
-    container: Container, amounts: Mapping[str, Amounts], vpa: Vpa, limits: NamespaceLimits
+    container: Container,
+    amounts: Mapping[str, CappedRecommendation],
+    vpa: Vpa,
+    limits: NamespaceLimits,
 ) -> ContainerVerdict:
     found = amounts.get(container.name)
     if found is None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from app.core.sizing import Amounts
+from app.core.sizing import CappedRecommendation
 from app.core.updating.decisions import Numbers, Pair
 from app.model.pods import OBSERVED_ANNOTATION, Pod, Resources
 from app.model.quantity import CPU
@@ -37,7 +37,7 @@ def _parse_observed(text: str) -> frozenset[str] | None:
 
 def pairs_of(
     pod: Pod,
-    amounts: Mapping[str, Amounts],
+    amounts: Mapping[str, CappedRecommendation],
     current: Mapping[str, Resources],
     boosted: frozenset[str] = frozenset(),
 ) -> tuple[Pair, ...]:

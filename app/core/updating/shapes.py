@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from app.core.sizing import Amounts, Sizes, capped, sizes
+from app.core.sizing import CappedRecommendation, Sizes, capped, sizes
 from app.core.updating.decisions import ContainerChange, Numbers
 from app.core.updating.modes import switched_off
 from app.core.updating.need import Need, Trigger, calm, trigger
@@ -35,7 +35,7 @@ class Shape:
     boosted: frozenset[str]
     observed: str | None
     reported: list[tuple[str, Resources | None]]
-    amounts: Mapping[str, Amounts]
+    amounts: Mapping[str, CappedRecommendation]
     numbers: Numbers
     trigger: Trigger  # what of the numbers decides
     calm: Need | None  # what keeps such pods from an update, unless one ran out of memory
@@ -161,7 +161,7 @@ class Shapes:
 
 
 def _let_stay(
-    amounts: dict[str, Amounts],
+    amounts: dict[str, CappedRecommendation],
     bases: Mapping[str, Resources],
     current: Mapping[str, Resources],
 ) -> None:

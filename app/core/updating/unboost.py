@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from app.core.scaling import proportional_limit
-from app.core.sizing import Amounts, Sizes
+from app.core.sizing import CappedRecommendation, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed, later
 from app.core.updating.patching import read_time, updated_marks, written
@@ -150,7 +150,7 @@ def way_back(pod: Pod, due: frozenset[str], shapes: Shapes) -> Return:
 
 
 def _cpu_without_boost(
-    pod: Pod, container: Container, amounts: Mapping[str, Amounts], shapes: Shapes
+    pod: Pod, container: Container, amounts: Mapping[str, CappedRecommendation], shapes: Shapes
 ) -> Sizes | None:
     """Return the cpu that a container goes back to, None if nothing tells it."""
     name, vpa = container.name, shapes.vpa
