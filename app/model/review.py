@@ -22,7 +22,7 @@ class GroupVersionWord(NamedTuple):
     word: str
 
 
-class Request(NamedTuple):
+class AdmissionRequest(NamedTuple):
     """`request` of an AdmissionReview; the objects are kept as they came."""
 
     uid: str
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     old: object
 
 
-def read_review(review: object) -> Request:
+def read_review(review: object) -> AdmissionRequest:
     """Read an AdmissionReview."""
     if not isinstance(review, dict):
         raise BadObject("", "the body is no AdmissionReview object")
@@ -45,7 +45,7 @@ def read_review(review: object) -> Request:
     if request is None:
         raise BadObject("request", "is missing")
     kind = "requestKind" if request.get("requestKind") is not None else "kind"
-    return Request(
+    return AdmissionRequest(
         uid=text_at(request, "uid", "request"),
         kind=_words(object_at(request, kind, "request"), "kind", f"request.{kind}"),
         resource=_words(object_at(request, "resource", "request"), "resource", "request.resource"),
@@ -73,7 +73,7 @@ def _words(found: Object, word: str, path: str) -> GroupVersionWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdmissionResponse:
     """What goes back to the API server, before it is written as JSON."""
 
     allowed: bool = True

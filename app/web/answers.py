@@ -9,7 +9,7 @@ import orjson
 
 from app.core.admission.mutate import UNKNOWN_VERSION, UNREADABLE, PodVerdict
 from app.core.matching import MatchReason
-from app.model.review import Answer, Request
+from app.model.review import AdmissionRequest, AdmissionResponse
 
 INTERNAL_ERROR: Final = "InternalError"
 # A pod that ends here was not decided about; every other reason is a decision.
@@ -25,7 +25,7 @@ FAILED_OPEN: Final = frozenset(
 _LONGEST_AUDITED: Final = 200  # characters
 
 
-def review_json(uid: str, answer: Answer) -> bytes:
+def review_json(uid: str, answer: AdmissionResponse) -> bytes:
     """Return an answer as the JSON of an AdmissionReview."""
     response: dict[str, Any] = {"uid": uid, "allowed": answer.allowed}
     if answer.status is not None:
@@ -66,7 +66,7 @@ def pod_audit(verdict: PodVerdict) -> dict[str, str]:
     return {"reason": verdict.reason}
 
 
-def log_keys(request: Request) -> dict[str, object]:
+def log_keys(request: AdmissionRequest) -> dict[str, object]:
     """Return the keys of a log line about any review."""
     return {
         "uid": request.uid,
@@ -75,7 +75,7 @@ def log_keys(request: Request) -> dict[str, object]:
     }
 
 
-def pod_log_keys(request: Request, verdict: PodVerdict) -> dict[str, object]:
+def pod_log_keys(request: AdmissionRequest, verdict: PodVerdict) -> dict[str, object]:
     """Return the keys of a log line about a pod."""
     incoming, sizes = verdict.incoming, verdict.sizes
     found: dict[str, object] = {

@@ -23,7 +23,7 @@ from app.core.admission.validate import Phase, ValidationRules, VpaVerdict, revi
 from app.core.matching import MatchReason, Unknown
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
-from app.model.review import Answer, Request, read_review
+from app.model.review import AdmissionRequest, AdmissionResponse, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import Found
@@ -80,7 +80,7 @@ class Numbers(Protocol):
 class Pending:
     """A review that needs a look-up before it can be answered."""
 
-    request: Request
+    request: AdmissionRequest
     phase: Phase
     wants: Unknown | SiblingsWanted
     began: float  # on the clock's monotonic scale
@@ -131,7 +131,7 @@ class Reviewer:
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
-        """Answer a review at once, or say what must be looked up first."""
+        """AdmissionResponse a review at once, or say what must be looked up first."""
         began = self.now()
         try:
             review = orjson.loads(body)
@@ -144,7 +144,7 @@ class Reviewer:
         return self._taken(review, phase, self.now())
 
     def unreadable(self, message: str) -> bytes:
-        """Answer what is no review."""
+        """AdmissionResponse what is no review."""
         return self._unreadable(message, self.now())
 
     def turned_away(self, message: str, began: float) -> None:
@@ -152,7 +152,7 @@ class Reviewer:
         self._unreadable(message, began)
 
     def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
-        """Answer a review that needs look-ups, so many seconds after it began at the latest."""
+        """AdmissionResponse a review that needs look-ups, so many seconds after it began at the latest."""
         request, until = pending.request, pending.began + deadline_seconds
         try:
             if isinstance(pending.wants, Unknown):
@@ -164,7 +164,7 @@ class Reviewer:
                 log.exception("review failed", extra=log_keys(request))
             return self._broken(request, pending.began)
 
-    def judge_pod(self, request: Request, deadline_seconds: float) -> PodVerdict:
+    def judge_pod(self, request: AdmissionRequest, deadline_seconds: float) -> PodVerdict:
         """Decide about a pod with all look-ups that this needs."""
         until = self.now() + deadline_seconds
         looked_up: dict[ObjectKey, Found] = {}
@@ -189,31 +189,31 @@ class Reviewer:
                 log.exception("review failed", extra=log_keys(request))
             return self._broken(request, began)
 
-    def _begun(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
+    def _begun(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         group, _, word = request.resource
         if group == "" and word == "pods":
             return self._pod(request, phase, began)
         if group == VPA_GROUP and word == "verticalpodautoscalers":
             return self._vpa(request, phase, began)
         self._numbers.review("error", "unknown", self.now() - began)
-        return review_json(request.uid, Answer())
+        return review_json(request.uid, AdmissionResponse())
 
-    def _pod(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
+    def _pod(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         if phase is Phase.VALIDATING:  # pods are changed, never judged
             self._numbers.review("skipped", "Pod", self.now() - began)
-            return review_json(request.uid, Answer())
+            return review_json(request.uid, AdmissionResponse())
         verdict = self._pod_verdict(request, {})
         if isinstance(verdict, Unknown):
             return Pending(request, phase, verdict, began)
         return self._pod_answer(request, verdict, began)
 
     def _pod_verdict(
-        self, request: Request, looked_up: Mapping[ObjectKey, Found]
+        self, request: AdmissionRequest, looked_up: Mapping[ObjectKey, Found]
     ) -> PodVerdict | Unknown:
         view = self._sources.snapshot().of(request.namespace)
         return admit_pod(request, view, looked_up, self._rules.pods, self._cache)
 
-    def _pod_answer(self, request: Request, verdict: PodVerdict, began: float) -> bytes:
+    def _pod_answer(self, request: AdmissionRequest, verdict: PodVerdict, began: float) -> bytes:
         decided, is_applied = self.now(), verdict.sizes is not None
         self._numbers.pod(applied=is_applied)
         if is_applied:
@@ -227,7 +227,7 @@ class Reviewer:
         self._time("applied" if is_applied else "skipped", "Pod", began, decided)
         return body
 
-    def _vpa(self, request: Request, phase: Phase, began: float) -> bytes | Pending:
+    def _vpa(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         wants = needs_siblings(request, self._rules.vpas.disjointness)
         if wants is not None and wants.is_decisive:
             return Pending(request, phase, wants, began)
@@ -260,12 +260,12 @@ class Reviewer:
             return None
 
     def _vpa_verdict(
-        self, request: Request, phase: Phase, siblings: tuple[Vpa, ...] | None
+        self, request: AdmissionRequest, phase: Phase, siblings: tuple[Vpa, ...] | None
     ) -> VpaVerdict:
         rules = self._rules
         return review_vpa(request, rules.pods.gates, siblings, rules.vpas, phase=phase)
 
-    def _vpa_answer(self, request: Request, verdict: VpaVerdict, began: float) -> bytes:
+    def _vpa_answer(self, request: AdmissionRequest, verdict: VpaVerdict, began: float) -> bytes:
         decided, answer = self.now(), verdict.answer(request)
         if not answer.allowed:
             self._numbers.vpa_refused(verdict.reason)
@@ -285,12 +285,12 @@ class Reviewer:
         with suppress(Exception):
             log.warning("review not readable", extra={"error": message[:_LONGEST_LOGGED]})
             self._numbers.review("error", "unknown", self.now() - began)
-        return review_json("", Answer())
+        return review_json("", AdmissionResponse())
 
-    def _broken(self, request: Request, began: float) -> bytes:
+    def _broken(self, request: AdmissionRequest, began: float) -> bytes:
         """Let pass what could not be decided, though counting it may fail as well."""
         with suppress(Exception):
             if request.resource.word == "pods":
                 self._numbers.pod_failed_open(INTERNAL_ERROR)
             self._numbers.review("error", "unknown", self.now() - began)
-        return review_json(request.uid, Answer(audit={"reason": INTERNAL_ERROR}))
+        return review_json(request.uid, AdmissionResponse(audit={"reason": INTERNAL_ERROR}))

@@ -21,8 +21,9 @@ from app.core.admission.explain import explain
 from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
-from app.model.review import Request, read_review
+from app.model.review import AdmissionRequest, read_review
 from app.output import Json, Line, Piece, Report, Table, Tone
+from app.settings.admission import AdmitSettings, Answering
 from app.settings.commands import AdmitSettings, Answering
 from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer
@@ -152,7 +153,7 @@ def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
     return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
 
 
-def _request(review: ReviewDocument) -> Request | str:
+def _request(review: ReviewDocument) -> AdmissionRequest | str:
     """Return what a review asks, or why it cannot be read."""
     if isinstance(review, Unreadable):
         return review.message
@@ -162,7 +163,7 @@ def _request(review: ReviewDocument) -> Request | str:
         return str(error)
 
 
-def _explanation(reviewer: Reviewer, request: Request | str) -> dict[str, Any]:
+def _explanation(reviewer: Reviewer, request: AdmissionRequest | str) -> dict[str, Any]:
     if isinstance(request, str):
         return {"reason": "UnreadableReview", "message": request}
     if request.resource.word != "pods":
@@ -177,7 +178,7 @@ def _explanation(reviewer: Reviewer, request: Request | str) -> dict[str, Any]:
 # --- rows that people read
 
 
-def _object_name(request: Request | str) -> str:
+def _object_name(request: AdmissionRequest | str) -> str:
     """Return what other commands call the object that a review is about."""
     if isinstance(request, str):
         return f"review/{_UNNAMED}"
@@ -188,7 +189,7 @@ def _object_name(request: Request | str) -> str:
     return f"{request.kind.word.lower() or _UNNAMED}/{name}"
 
 
-def review_row(request: Request | str, explanation: Json, answer: Json) -> Line:
+def review_row(request: AdmissionRequest | str, explanation: Json, answer: Json) -> Line:
     """Return what became of a review."""
     response = answer["response"]
     namespace = "" if isinstance(request, str) else request.namespace
@@ -202,7 +203,7 @@ def review_row(request: Request | str, explanation: Json, answer: Json) -> Line:
     )
 
 
-def _outcome(request: Request | str, response: Json) -> Piece:
+def _outcome(request: AdmissionRequest | str, response: Json) -> Piece:
     if isinstance(request, str):
         return Piece("unreadable", Tone.BAD)
     if not response["allowed"]:
@@ -227,7 +228,7 @@ def _shown(resource: str, text: str | None) -> str:
     return "none" if text is None else amount(resource, Quantity.parse(text))
 
 
-def _why(request: Request | str, explanation: Json, response: Json) -> str:
+def _why(request: AdmissionRequest | str, explanation: Json, response: Json) -> str:
     if isinstance(request, str):
         return request
     if message := response.get("status", {}).get("message"):

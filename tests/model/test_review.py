@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from app.model.errors import BadObject
-from app.model.review import Answer, GroupVersionWord, read_review
+from app.model.review import AdmissionResponse, GroupVersionWord, read_review
 from tests import make
 from tests.junk import ANYTHING, objects_like
 
@@ -122,6 +122,6 @@ def test_anything_is_read_or_refused(review: make.Json) -> None:
 
 def test_an_answer_allows_unless_said_otherwise() -> None:
     """The plain answer lets everything pass as it is."""
-    answer = Answer()
+    answer = AdmissionResponse()
     assert answer.allowed
     assert (answer.patch, answer.status, answer.warnings, answer.audit) == ((), None, (), {})

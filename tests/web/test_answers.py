@@ -7,7 +7,7 @@ import pytest
 from app.core.admission.incoming import IncomingPod, read_incoming_pod
 from app.core.admission.mutate import PodVerdict
 from app.core.matching import Match, MatchReason
-from app.model.review import Answer
+from app.model.review import AdmissionResponse
 from app.web.answers import pod_audit, pod_log_keys, review_json
 from tests import make
 from tests.web.reviewing import UNREADABLE
@@ -24,17 +24,17 @@ def incoming(**metadata: str) -> IncomingPod:
 @pytest.mark.parametrize(
     ("uid", "answer", "response"),
     [
-        pytest.param("u", Answer(), b'{"uid":"u","allowed":true}', id="plain"),
+        pytest.param("u", AdmissionResponse(), b'{"uid":"u","allowed":true}', id="plain"),
         pytest.param(
             "u",
-            Answer(False, status={"code": 422}, warnings=("w",), audit={"reason": "r"}),
+            AdmissionResponse(False, status={"code": 422}, warnings=("w",), audit={"reason": "r"}),
             b'{"uid":"u","allowed":false,"status":{"code":422},'
             b'"auditAnnotations":{"reason":"r"},"warnings":["w"]}',
             id="refusal",
         ),
         pytest.param(
             "u",
-            Answer(patch=[OPERATION]),
+            AdmissionResponse(patch=[OPERATION]),
             b'{"uid":"u","allowed":true,'
             b'"patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMveCIsInZhbHVlIjoiMSJ9XQ==",'
             b'"patchType":"JSONPatch"}',
@@ -42,11 +42,11 @@ def incoming(**metadata: str) -> IncomingPod:
         ),
     ],
 )
-def test_reviews(uid: str, answer: Answer, response: bytes) -> None:
+def test_reviews(uid: str, answer: AdmissionResponse, response: bytes) -> None:
     """What is empty is left out."""
     head = UNREADABLE[: UNREADABLE.index(b'{"uid"')]
     assert review_json(uid, answer) == head + response + b"}"
-    assert review_json("", Answer()) == UNREADABLE
+    assert review_json("", AdmissionResponse()) == UNREADABLE
 
 
 @pytest.mark.parametrize(

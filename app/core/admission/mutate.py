@@ -29,7 +29,7 @@ from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
 from app.model.quantity import CPU, ZERO, Quantity
-from app.model.review import Request
+from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
@@ -93,7 +93,7 @@ UNREADABLE = "UnreadablePod"
 
 
 def admit_pod(
-    request: Request,
+    request: AdmissionRequest,
     view: NamespaceView,
     looked_up: LookedUp,
     rules: PodRules,

@@ -24,7 +24,7 @@ from app.core.admission.vpa_review import (
     is_exempt,
     read_vpa_review,
 )
-from app.model.review import Request
+from app.model.review import AdmissionRequest
 from app.model.selectors import Relation, relation
 from app.model.vpa import TargetReference, Vpa
 
@@ -53,7 +53,7 @@ class SiblingsWanted:
     is_decisive: bool  # a refusal may follow: read them from the API server, not from a cache
 
 
-def needs_siblings(request: Request, mode: Disjointness) -> SiblingsWanted | None:
+def needs_siblings(request: AdmissionRequest, mode: Disjointness) -> SiblingsWanted | None:
     """Return which other VPAs the verdict on a review depends on, None if on none."""
     return None if is_exempt(request) else siblings_wanted(read_vpa_review(request), mode)
 

@@ -19,7 +19,7 @@ from app.core.admission.overlap import Disjointness, overlap_findings, siblings_
 from app.core.admission.vpa_review import VpaReview, is_exempt, read_vpa_review
 from app.model.fields import Object
 from app.model.gates import Gates
-from app.model.review import Answer, Request
+from app.model.review import AdmissionRequest, AdmissionResponse
 from app.model.vpa import VPA_GROUP, VPA_KIND, UpdateMode, Vpa
 
 _MOST_FIELDS_AUDITED: Final = 10
@@ -77,15 +77,15 @@ class VpaVerdict:
             annotations["fields"] = ", ".join(truncated(fields, _MOST_FIELDS_AUDITED))
         return annotations
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: AdmissionRequest) -> AdmissionResponse:
         """Return the answer to the review that was judged."""
         kind, group = request.kind.word or VPA_KIND, request.resource.group or VPA_GROUP
         status = denial(self.errors, kind, group, request.name) if self.errors else None
-        return Answer(self.allowed, self.patch, status, self.warnings, self.audit)
+        return AdmissionResponse(self.allowed, self.patch, status, self.warnings, self.audit)
 
 
 def review_vpa(
-    request: Request,
+    request: AdmissionRequest,
     gates: Gates,
     siblings: Sequence[Vpa] | None,
     rules: ValidationRules,
@@ -141,7 +141,7 @@ def _warnings(findings: Iterable[FieldError | FieldWarning]) -> tuple[str, ...]:
     return tuple(truncated(texts, _MOST_WARNINGS))
 
 
-def _defaults(request: Request, vpa: Vpa) -> tuple[Object, ...]:
+def _defaults(request: AdmissionRequest, vpa: Vpa) -> tuple[Object, ...]:
     """Add the default update policy, unless the VPA has no spec at all."""
     spec = request.new.get("spec") if isinstance(request.new, dict) else None
     if vpa.update_policy is not None or spec is None:

@@ -12,7 +12,7 @@ from typing import Final
 from app.core.admission.field_errors import PREFIXES, ErrorKind, FieldError, unreadable
 from app.model.errors import BadObject, BadQuantity
 from app.model.fields import Json, Object, as_object, object_at
-from app.model.review import Request
+from app.model.review import AdmissionRequest
 from app.model.selectors import syntax_problems
 from app.model.vpa import Vpa, read_vpa
 
@@ -38,7 +38,7 @@ class VpaReview:
     is_tolerable: bool  # only metadata changes, so all errors are stored already
 
 
-def is_exempt(request: Request) -> bool:
+def is_exempt(request: AdmissionRequest) -> bool:
     """Whether a request writes no spec, or that of a terminating object."""
     return (
         request.operation in _WITHOUT_OBJECT
@@ -47,7 +47,7 @@ def is_exempt(request: Request) -> bool:
     )
 
 
-def read_vpa_review(request: Request) -> VpaReview:
+def read_vpa_review(request: AdmissionRequest) -> VpaReview:
     """Read both versions of a VPA; a version that cannot be read becomes an error."""
     new = _read(request.new, request)
     stored = None if request.operation == "CREATE" else request.old
@@ -67,14 +67,14 @@ def read_vpa_review(request: Request) -> VpaReview:
     )
 
 
-def _read(item: object, request: Request) -> VpaVersion | BadObject:
+def _read(item: object, request: AdmissionRequest) -> VpaVersion | BadObject:
     try:
         return _version(item, request)
     except BadObject as error:
         return error
 
 
-def _version(item: object, request: Request) -> VpaVersion:
+def _version(item: object, request: AdmissionRequest) -> VpaVersion:
     if item is None:
         raise BadObject("", "the review carries no object")
     document = as_object(item, "")
@@ -108,7 +108,7 @@ def _is_terminating(item: object) -> bool:
     return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
 
 
-def _keeps_all_but_metadata(request: Request) -> bool:
+def _keeps_all_but_metadata(request: AdmissionRequest) -> bool:
     new, old = request.new, request.old
     if request.operation == "CREATE" or not isinstance(new, dict) or not isinstance(old, dict):
         return False

@@ -20,7 +20,7 @@ from app.core.admission.overlap import (
     overlap_findings,
 )
 from app.core.admission.vpa_review import read_vpa_review
-from app.model.review import Request
+from app.model.review import AdmissionRequest
 from app.model.selectors import Selector
 from app.model.vpa import Vpa
 from tests import make
@@ -149,12 +149,12 @@ def test_strongest_first() -> None:
     assert not list(conflicts(make.vpa("new", target=None), others))
 
 
-def create(vpa: dict[str, Any] | None = None, subresource: str | None = None) -> Request:
+def create(vpa: dict[str, Any] | None = None, subresource: str | None = None) -> AdmissionRequest:
     """Return a review of a creation."""
     return make.review(vpa or make.vpa_json("new", selector=LEADER), subresource=subresource)
 
 
-def update(new: dict[str, Any], old: dict[str, Any]) -> Request:
+def update(new: dict[str, Any], old: dict[str, Any]) -> AdmissionRequest:
     """Return a review of an update."""
     return make.review(new, old=old, operation="UPDATE")
 
@@ -212,7 +212,7 @@ WITHOUT_API_VERSION = {"kind": "StatefulSet", "name": "web"}
         ),
     ],
 )
-def test_needs_siblings(request_: Request, mode: Disjointness, is_decisive: bool) -> None:
+def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decisive: bool) -> None:
     """Siblings decide when pods are claimed anew; otherwise they only cause warnings."""
     asked = needs_siblings(request_, mode)
     target = request_.new["spec"]["targetRef"] if isinstance(request_.new, dict) else {}
@@ -244,7 +244,7 @@ def test_needs_siblings(request_: Request, mode: Disjointness, is_decisive: bool
         ),
     ],
 )
-def test_needs_no_siblings(request_: Request, mode: Disjointness) -> None:
+def test_needs_no_siblings(request_: AdmissionRequest, mode: Disjointness) -> None:
     """What claims no pods, or is refused anyway, asks for nobody."""
     assert needs_siblings(request_, mode) is None
     assert (
@@ -269,7 +269,7 @@ RIVAL = make.vpa("old", selector=LEADER)
         ),
     ],
 )
-def test_ratchet(request_: Request, mode: Disjointness, kind: type) -> None:
+def test_ratchet(request_: AdmissionRequest, mode: Disjointness, kind: type) -> None:
     """VPAs that overlap already stay editable, with a warning."""
     (found,) = overlap_findings(read_vpa_review(request_), [RIVAL], mode)
     assert type(found) is kind

@@ -20,7 +20,7 @@ from app.core.admission.validate import (
     review_vpa,
 )
 from app.model.gates import ALL_GATES, NO_GATES, Gate, Gates
-from app.model.review import Request
+from app.model.review import AdmissionRequest
 from app.model.vpa import Vpa
 from tests import make
 
@@ -433,7 +433,7 @@ TERMINATING = {"metadata": {"name": "web", "deletionTimestamp": "2026-01-05T10:0
         ),
     ],
 )
-def test_exempt(request_: Request) -> None:
+def test_exempt(request_: AdmissionRequest) -> None:
     """What writes no spec is never refused, never warned of, and never changed."""
     verdict = review_vpa(request_, NO_GATES, None, RULES, phase=Phase.MUTATING)
     assert verdict == VpaVerdict(VpaReason.EXEMPT)
@@ -531,7 +531,7 @@ def test_overlap(
         pytest.param(make.review(VERY_BROKEN), RULES, False, id="refused"),
     ],
 )
-def test_claim(request_: Request, rules: ValidationRules, claims: bool) -> None:
+def test_claim(request_: AdmissionRequest, rules: ValidationRules, claims: bool) -> None:
     """Whoever takes pods anew is handed back, to be noted until it is stored."""
     verdict = review_vpa(request_, NO_GATES, (), rules, phase=Phase.VALIDATING)
     assert (verdict.claim is not None) is claims
@@ -568,7 +568,7 @@ def test_answer_of_two_recommenders() -> None:
 
 def test_answer_of_nameless_review() -> None:
     """A review written by hand may lack what an API server always says."""
-    request = Request(
+    request = AdmissionRequest(
         uid="",
         kind=make.review(vpa()).kind._replace(word=""),
         resource=make.review(vpa()).resource._replace(group=""),

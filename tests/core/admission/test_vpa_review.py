@@ -8,13 +8,13 @@ import pytest
 
 from app.core.admission.field_errors import ErrorKind, FieldError, invalid
 from app.core.admission.vpa_review import is_exempt, read_vpa_review
-from app.model.review import Request
+from app.model.review import AdmissionRequest
 from tests import make
 
 TERMINATING = {"deletionTimestamp": "2026-01-05T10:00:00Z", "finalizers": ["a/b"]}
 
 
-def update(new: object, old: object, operation: str = "UPDATE") -> Request:
+def update(new: object, old: object, operation: str = "UPDATE") -> AdmissionRequest:
     """Return a review that carries two versions."""
     return make.review(make.vpa_json(), operation=operation)._replace(new=new, old=old)
 
@@ -70,7 +70,7 @@ def deep(levels: int) -> dict[str, Any]:
         ),
     ],
 )
-def test_is_exempt(request_: Request, expected: bool) -> None:
+def test_is_exempt(request_: AdmissionRequest, expected: bool) -> None:
     """Only what writes no spec, or none that matters, is left alone."""
     assert is_exempt(request_) is expected
 
@@ -148,7 +148,7 @@ def test_names_of_the_request() -> None:
     assert _names(full) == ("default", "hamster")
 
 
-def _names(request: Request) -> tuple[str, str]:
+def _names(request: AdmissionRequest) -> tuple[str, str]:
     new = read_vpa_review(request).new
     assert new is not None
     return new.vpa.namespace, new.vpa.name
