@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from app.cli import VERBS
 from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
-from app.model.gates import Gate, Gates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse, schema
@@ -210,7 +210,9 @@ def test_values_are_typed() -> None:
     assert found.heartbeat.interval == timedelta(seconds=90)
     assert found.decisions.max_cpu_boost == Quantity.parse("1.5")
     assert found.decisions.disjointness is Disjointness.WARN
-    assert found.decisions.gates == Gates(frozenset({Gate.CPU_STARTUP_BOOST, Gate.PER_VPA_CONFIG}))
+    assert found.decisions.gates == FeatureGates(
+        frozenset({FeatureGate.CPU_STARTUP_BOOST, FeatureGate.PER_VPA_CONFIG})
+    )
     assert found.offline.objects == (Path("a.yaml"), Path("b"))
     assert found.certificates.ciphers == ("A", "B", "C")
     assert found.scope.ignored_namespaces == ("a", "b")

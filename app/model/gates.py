@@ -10,7 +10,7 @@ from app.model.errors import BadSetting
 from app.model.text import BOOLEANS, nearest
 
 
-class Gate(StrEnum):
+class FeatureGate(StrEnum):
     """The gates that exist."""
 
     CPU_STARTUP_BOOST = "CPUStartupBoost"
@@ -18,7 +18,7 @@ class Gate(StrEnum):
     PER_VPA_CONFIG = "PerVPAConfig"
 
 
-class Stage(StrEnum):
+class FeatureStage(StrEnum):
     """How ripe a gate is; alpha and beta ones can be switched together."""
 
     ALPHA = "Alpha"
@@ -26,28 +26,28 @@ class Stage(StrEnum):
 
 
 STAGES = {
-    Gate.CPU_STARTUP_BOOST: Stage.ALPHA,
-    Gate.IN_PLACE: Stage.ALPHA,
-    Gate.PER_VPA_CONFIG: Stage.ALPHA,
+    FeatureGate.CPU_STARTUP_BOOST: FeatureStage.ALPHA,
+    FeatureGate.IN_PLACE: FeatureStage.ALPHA,
+    FeatureGate.PER_VPA_CONFIG: FeatureStage.ALPHA,
 }
-_ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+_ALL = {"AllAlpha": FeatureStage.ALPHA, "AllBeta": FeatureStage.BETA}
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class FeatureGates:
     """The gates that are on."""
 
-    enabled: frozenset[Gate] = frozenset()
+    enabled: frozenset[FeatureGate] = frozenset()
 
-    def __contains__(self, gate: Gate) -> bool:
+    def __contains__(self, gate: FeatureGate) -> bool:
         return gate in self.enabled
 
 
-NO_GATES = Gates()
-ALL_GATES = Gates(frozenset(Gate))
+NO_GATES = FeatureGates()
+ALL_GATES = FeatureGates(frozenset(FeatureGate))
 
 
-def parse_gates(texts: Iterable[str]) -> Gates:
+def parse_gates(texts: Iterable[str]) -> FeatureGates:
     """Read `A=true,B=false` texts; what is said of one gate outranks what is said of a stage."""
     said: dict[str, bool] = {}
     for text in texts:
@@ -64,10 +64,10 @@ def parse_gates(texts: Iterable[str]) -> Gates:
         for gate, stage in STAGES.items()
         if said.get(gate, any(said.get(all_) for all_, of in _ALL.items() if of == stage))
     }
-    return Gates(frozenset(enabled))
+    return FeatureGates(frozenset(enabled))
 
 
 def _check_known(name: str) -> None:
-    known = [*Gate, *_ALL]
+    known = [*FeatureGate, *_ALL]
     if name not in known:
         raise BadSetting(f'unknown feature gate "{name}"{nearest(name, known)}')

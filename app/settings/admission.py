@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.core.admission.overlap import Disjointness
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
 from app.settings.flags import (
     ADDRESS,
@@ -206,7 +206,7 @@ class Decisions:
             "what happens to a VPA whose pods another VPA claims as well",
         ),
     ]
-    gates: Annotated[Gates, feature_gates()]
+    gates: Annotated[FeatureGates, feature_gates()]
 
 
 @dataclass(frozen=True, slots=True)

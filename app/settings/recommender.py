@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
 from app.settings.flags import (
     ADDRESS,
@@ -58,7 +58,7 @@ class Loop:
     address: Annotated[
         ListenAddress, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
     ]
-    gates: Annotated[Gates, feature_gates()]
+    gates: Annotated[FeatureGates, feature_gates()]
 
 
 @dataclass(frozen=True, slots=True)

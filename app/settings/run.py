@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 from app.model.errors import BadSetting
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.settings.flags import (
     DURATION_ABOVE_ZERO,
     PORT,
@@ -132,7 +132,7 @@ class Real:
 class Features:
     """Features."""
 
-    gates: Annotated[Gates, feature_gates("AllAlpha=true")]
+    gates: Annotated[FeatureGates, feature_gates("AllAlpha=true")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.model.errors import BadSetting
-from app.model.gates import Gate
+from app.model.gates import FeatureGate
 from app.model.selectors import Selector
 from app.output import Output
 from app.settings.flags import (
@@ -34,7 +34,7 @@ OWN_NAMESPACE: Final = "kube-system"
 
 def feature_gates(default: str = "") -> Flag:
     """Return the flag that switches features."""
-    meaning = f"features to switch: {', '.join(Gate)}, or AllAlpha for all; may be repeated"
+    meaning = f"features to switch: {', '.join(FeatureGate)}, or AllAlpha for all; may be repeated"
     return Flag("feature-gates", GATES, default, meaning)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, ClassVar
 
 from app.core.updating.rules import Prove
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.settings.flags import (
     ADDRESS,
     DURATION,
@@ -59,7 +59,7 @@ class Deciding:
             "parity", "the updater", "0.2", "it has one behaviour; see docs/differences.md"
         ),
     )
-    gates: Annotated[Gates, feature_gates()]
+    gates: Annotated[FeatureGates, feature_gates()]
     prove: Annotated[
         Prove,
         Flag(

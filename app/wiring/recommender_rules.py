@@ -14,7 +14,7 @@ from app.core.recommendation.rules import (
     RecommenderRules,
     ResourceRules,
 )
-from app.model.gates import Gate
+from app.model.gates import FeatureGate
 from app.settings.likeness import Likeness, ParityWith
 from app.settings.recommender import (
     Aggregation,
@@ -81,8 +81,8 @@ def recommender_rules(settings: Tuned) -> RecommenderRules:
         ),
         publish=PublishRules(least_vpas=loop.update_workers),
         memory_saver=loop.memory_saver,
-        per_vpa_config=Gate.PER_VPA_CONFIG in loop.gates,
-        cpu_startup_boost=Gate.CPU_STARTUP_BOOST in loop.gates,
+        per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
+        cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,
         extras=Extras(**extras),
     )
     return variant_of(settings.likeness).tuned(rules)

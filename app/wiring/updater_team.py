@@ -8,7 +8,7 @@ from datetime import datetime
 
 from app.core.updating.decisions import Decision
 from app.core.updating.rules import UpdateRules
-from app.model.gates import Gate
+from app.model.gates import FeatureGate
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Owners
 from app.settings.updater import UpdaterSettings
@@ -128,7 +128,7 @@ def _boosts(
     notebook: Notebook,
 ) -> Boosts | None:
     """Return what ends boosts, None if nobody is to."""
-    if Gate.CPU_STARTUP_BOOST not in settings.deciding.gates or settings.loop.dry_run:
+    if FeatureGate.CPU_STARTUP_BOOST not in settings.deciding.gates or settings.loop.dry_run:
         return None
     acting = settings.acting
     # Pods that start together are due together.

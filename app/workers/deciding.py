@@ -17,7 +17,7 @@ from typing import Final
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, Plan, Unplannable, plan
 from app.core.updating.rules import UpdateRules
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
 from app.model.workloads import Found, Lookup
@@ -51,7 +51,9 @@ class _Needed:
 class Decider:
     """Decides; for one thread."""
 
-    def __init__(self, rules: UpdateRules, gates: Gates, owners: Owners, clock: Clock) -> None:
+    def __init__(
+        self, rules: UpdateRules, gates: FeatureGates, owners: Owners, clock: Clock
+    ) -> None:
         self._rules = rules
         self._gates = gates
         self._owners = owners

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import BadSetting
-from app.model.gates import ALL_GATES, NO_GATES, STAGES, Gate, parse_gates
+from app.model.gates import ALL_GATES, NO_GATES, STAGES, FeatureGate, parse_gates
 
 
 @pytest.mark.parametrize(
@@ -13,18 +13,21 @@ from app.model.gates import ALL_GATES, NO_GATES, STAGES, Gate, parse_gates
     [
         ([], set()),
         ([""], set()),
-        (["InPlace=true"], {Gate.IN_PLACE}),
-        (["InPlace=1, PerVPAConfig = T ,"], {Gate.IN_PLACE, Gate.PER_VPA_CONFIG}),
-        (["InPlace=true", "PerVPAConfig=true"], {Gate.IN_PLACE, Gate.PER_VPA_CONFIG}),
+        (["InPlace=true"], {FeatureGate.IN_PLACE}),
+        (["InPlace=1, PerVPAConfig = T ,"], {FeatureGate.IN_PLACE, FeatureGate.PER_VPA_CONFIG}),
+        (["InPlace=true", "PerVPAConfig=true"], {FeatureGate.IN_PLACE, FeatureGate.PER_VPA_CONFIG}),
         (["InPlace=true", "InPlace=false"], set()),
-        (["AllAlpha=true"], set(Gate)),
+        (["AllAlpha=true"], set(FeatureGate)),
         (["AllBeta=true"], set()),
         (["AllAlpha=false"], set()),
-        (["InPlace=false,AllAlpha=true"], {Gate.CPU_STARTUP_BOOST, Gate.PER_VPA_CONFIG}),
-        (["AllAlpha=false,InPlace=true"], {Gate.IN_PLACE}),
+        (
+            ["InPlace=false,AllAlpha=true"],
+            {FeatureGate.CPU_STARTUP_BOOST, FeatureGate.PER_VPA_CONFIG},
+        ),
+        (["AllAlpha=false,InPlace=true"], {FeatureGate.IN_PLACE}),
     ],
 )
-def test_gates(texts: list[str], enabled: set[Gate]) -> None:
+def test_gates(texts: list[str], enabled: set[FeatureGate]) -> None:
     """The last word on a gate counts, and outranks the word on its stage, in any order."""
     assert parse_gates(texts).enabled == enabled
 
@@ -52,7 +55,7 @@ def test_bad_gates(text: str, sentence: str) -> None:
 def test_membership() -> None:
     """One asks the gates whether one of them is on."""
     gates = parse_gates(["InPlace=true"])
-    assert Gate.IN_PLACE in gates
-    assert Gate.CPU_STARTUP_BOOST not in gates
+    assert FeatureGate.IN_PLACE in gates
+    assert FeatureGate.CPU_STARTUP_BOOST not in gates
     assert not NO_GATES.enabled
-    assert ALL_GATES.enabled == STAGES.keys() == set(Gate)
+    assert ALL_GATES.enabled == STAGES.keys() == set(FeatureGate)

@@ -25,7 +25,7 @@ from app.core.admission.field_errors import (
 )
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
-from app.model.gates import STAGES, Gate, Gates
+from app.model.gates import STAGES, FeatureGate, FeatureGates
 from app.model.quantity import CPU, MAX_INT64, MEMORY, SIZED, Quantities, Quantity
 from app.model.vpa import (
     BoostType,
@@ -53,23 +53,25 @@ class Allowance:
     odd_resources: frozenset[str] = frozenset()  # tolerated in controlledResources
 
 
-def allowance(gates: Gates, old: Vpa | None) -> Allowance:
+def allowance(gates: FeatureGates, old: Vpa | None) -> Allowance:
     """Return what the next version of a VPA may use."""
     if old is None:
         return Allowance(
-            Gate.IN_PLACE in gates, Gate.CPU_STARTUP_BOOST in gates, Gate.PER_VPA_CONFIG in gates
+            FeatureGate.IN_PLACE in gates,
+            FeatureGate.CPU_STARTUP_BOOST in gates,
+            FeatureGate.PER_VPA_CONFIG in gates,
         )
     policies = old.policies or ()
     named = {name for policy in policies for name in policy.controlled_resources or ()}
     return Allowance(
-        in_place=Gate.IN_PLACE in gates or old.mode == UpdateMode.IN_PLACE,
-        startup_boost=Gate.CPU_STARTUP_BOOST in gates or _uses_boost(old),
-        per_vpa_config=Gate.PER_VPA_CONFIG in gates or _uses_per_vpa_config(old),
+        in_place=FeatureGate.IN_PLACE in gates or old.mode == UpdateMode.IN_PLACE,
+        startup_boost=FeatureGate.CPU_STARTUP_BOOST in gates or _uses_boost(old),
+        per_vpa_config=FeatureGate.PER_VPA_CONFIG in gates or _uses_per_vpa_config(old),
         odd_resources=frozenset(named) - RESOURCES,
     )
 
 
-def gate_is_off(path: str, subject: str, gate: Gate) -> FieldError:
+def gate_is_off(path: str, subject: str, gate: FeatureGate) -> FieldError:
     """Refuse a field whose gate is off."""
     return forbidden(
         path,
@@ -83,7 +85,7 @@ def per_vpa_findings(path: str, value: float | None, least: int, allowed: Allowa
     if value is None:
         return
     if not allowed.per_vpa_config:
-        yield gate_is_off(path, path.rpartition(".")[2], Gate.PER_VPA_CONFIG)
+        yield gate_is_off(path, path.rpartition(".")[2], FeatureGate.PER_VPA_CONFIG)
     elif value < least:
         yield invalid(path, value, f"must be at least {least}")
 
@@ -197,7 +199,7 @@ def boost_findings(boost: StartupBoost | None, path: str, allowed: Allowance) ->
     if boost is None:
         return
     if not allowed.startup_boost:
-        yield gate_is_off(path, "startupBoost", Gate.CPU_STARTUP_BOOST)
+        yield gate_is_off(path, "startupBoost", FeatureGate.CPU_STARTUP_BOOST)
     elif boost.cpu is not None:  # without it: no boost here
         yield from _cpu(boost.cpu, f"{path}.cpu")
 

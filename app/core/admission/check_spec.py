@@ -37,7 +37,7 @@ from app.core.admission.field_errors import (
     too_many,
 )
 from app.core.admission.vpa_review import SELECTOR_PATH, VpaVersion
-from app.model.gates import Gate, Gates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import BUILT_IN_KINDS, group_of
 from app.model.text import nearest
 from app.model.vpa import (
@@ -51,7 +51,7 @@ from app.model.vpa import (
 _BUILT_IN_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
 
 
-def spec_findings(new: VpaVersion, old: VpaVersion | None, gates: Gates) -> Verdicts:
+def spec_findings(new: VpaVersion, old: VpaVersion | None, gates: FeatureGates) -> Verdicts:
     """Judge the spec of a VPA, beside the stored one."""
     allowed = allowance(gates, None if old is None else old.vpa)
     before = iter(()) if old is None else _findings(old, old, allowed)
@@ -128,7 +128,7 @@ def _mode(mode: str | None, allowed: Allowance) -> Findings:
                 f"Name one of [{words}] instead, see kubernetes/autoscaler#8424",
             )
         case UpdateMode.IN_PLACE if not allowed.in_place:
-            yield gate_is_off(path, f"updateMode {quoted(mode)}", Gate.IN_PLACE)
+            yield gate_is_off(path, f"updateMode {quoted(mode)}", FeatureGate.IN_PLACE)
         case _ if mode not in _EXPLICIT_MODES:
             yield not_supported(path, mode, _EXPLICIT_MODES)
 

@@ -24,7 +24,7 @@ from app.core.scaling import in_order
 from app.core.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 from app.model.errors import BadObject
 from app.model.fields import Object, as_object
-from app.model.gates import Gate, Gates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
@@ -39,7 +39,7 @@ from app.model.workloads import LookedUp
 class PodRules:
     """What decides about pods beside the cluster's objects."""
 
-    gates: Gates = field(default_factory=Gates)
+    gates: FeatureGates = field(default_factory=FeatureGates)
     max_cpu_boost: Quantity | None = None
 
 
@@ -130,7 +130,7 @@ class PodCache(NamedTuple):
 
 def pod_cache(rules: PodRules, most: int = 5_000) -> PodCache:
     """Return an empty cache for pods that are admitted by these rules."""
-    boosts = Gate.CPU_STARTUP_BOOST in rules.gates
+    boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
     return PodCache(
         MatchCache(boosts=boosts, most=most), SizeCache(partial(_size_pod, rules), most)
     )
@@ -168,7 +168,7 @@ def size_containers(
         current = {container.name: container.resources for container in pod.containers}
         amounts = capped(pod, vpa, limits, current, with_bounds=False)
     plain = [_unboosted_verdict(container, amounts, vpa, limits) for container in pod.containers]
-    if not vpa.mentions_boost or Gate.CPU_STARTUP_BOOST not in rules.gates:
+    if not vpa.mentions_boost or FeatureGate.CPU_STARTUP_BOOST not in rules.gates:
         return tuple(plain)
     unboosted = [_unboosted(*pair) for pair in zip(pod.containers, plain, strict=True)]
     boosted, refused = boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)

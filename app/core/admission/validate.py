@@ -18,7 +18,7 @@ from app.core.admission.field_errors import STORED_TOO, FieldError, FieldWarning
 from app.core.admission.overlap import Disjointness, overlap_findings, siblings_wanted
 from app.core.admission.vpa_review import VpaReview, is_exempt, read_vpa_review
 from app.model.fields import Object
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.review import AdmissionRequest, AdmissionResponse
 from app.model.vpa import VPA_GROUP, VPA_KIND, UpdateMode, Vpa
 
@@ -86,7 +86,7 @@ class VpaVerdict:
 
 def review_vpa(
     request: AdmissionRequest,
-    gates: Gates,
+    gates: FeatureGates,
     siblings: Sequence[Vpa] | None,
     rules: ValidationRules,
     *,

@@ -25,7 +25,7 @@ from app.core.updating.shapes import Shape, Shapes
 from app.core.updating.unboost import boosted_containers
 from app.core.updating.under_way import dated, leftover
 from app.core.updating.wishes import Assessment, Case, Terms
-from app.model.gates import Gate
+from app.model.gates import FeatureGate
 from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.vpa import UpdateMode
@@ -48,7 +48,7 @@ def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = No
         return case.decided(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
     if remembered.evicted is not None:
         return case.decided(Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet")
-    if pod.annotations and has_marks(pod) and Gate.CPU_STARTUP_BOOST in terms.gates:
+    if pod.annotations and has_marks(pod) and FeatureGate.CPU_STARTUP_BOOST in terms.gates:
         if not is_ordinary(case):
             return boosted(case)
         found = _ordinary(case, boosted_containers(pod))

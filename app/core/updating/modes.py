@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from app.core.updating.decisions import Reason
-from app.model.gates import Gate, Gates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.vpa import UpdateMode, Vpa
 
 IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 _RECREATE: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 
 
-def switched_off(vpa: Vpa, gates: Gates) -> tuple[Reason, str] | None:
+def switched_off(vpa: Vpa, gates: FeatureGates) -> tuple[Reason, str] | None:
     """Return why a VPA updates no running pods, None if it does."""
     mode = vpa.mode
     if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
         return None
     if mode == UpdateMode.IN_PLACE:
-        if Gate.IN_PLACE in gates:
+        if FeatureGate.IN_PLACE in gates:
             return None
         return Reason.GATE_DISABLED, "mode InPlace needs the feature gate InPlace"
     if mode == UpdateMode.INITIAL:

@@ -15,7 +15,7 @@ from app.core.updating.numbers import observed_containers
 from app.core.updating.patching import memory_raised
 from app.core.updating.resizing import are_same
 from app.core.updating.rules import UpdateRules
-from app.model.gates import Gate, Gates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.pods import ContainerStatus, Pod, Termination
 from app.model.quantity import MEMORY
 from app.model.vpa import Vpa
@@ -31,18 +31,18 @@ class QuickOom:
     until: datetime
 
 
-def early_threshold(vpa: Vpa, rules: UpdateRules, gates: Gates) -> timedelta:
+def early_threshold(vpa: Vpa, rules: UpdateRules, gates: FeatureGates) -> timedelta:
     """Return how early in its life a container must be killed to count."""
     policy = vpa.update_policy
     if policy is None or policy.evict_after_oom_seconds is None:
         return rules.quick_oom
-    if Gate.PER_VPA_CONFIG not in gates:
+    if FeatureGate.PER_VPA_CONFIG not in gates:
         return rules.quick_oom
     return timedelta(seconds=policy.evict_after_oom_seconds)
 
 
 def quick_oom(
-    pod: Pod, vpa: Vpa, rules: UpdateRules, gates: Gates, now: datetime
+    pod: Pod, vpa: Vpa, rules: UpdateRules, gates: FeatureGates, now: datetime
 ) -> QuickOom | None:
     """Return the latest quick kill that counts now."""
     found: QuickOom | None = None
@@ -58,7 +58,9 @@ def quick_oom(
     return found
 
 
-def _counts_until(end: Termination, vpa: Vpa, rules: UpdateRules, gates: Gates) -> datetime | None:
+def _counts_until(
+    end: Termination, vpa: Vpa, rules: UpdateRules, gates: FeatureGates
+) -> datetime | None:
     """Return until when a kill counts, None if it was not early."""
     started, finished = end.started_at, end.finished_at
     threshold = early_threshold(vpa, rules, gates)

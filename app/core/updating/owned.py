@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from app.core.matching import Match, MatchReason, Unknown, match_pod, selects
-from app.model.gates import Gate, Gates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
@@ -80,10 +80,10 @@ class Matcher:
     """Matches the pods of one namespace, and notes what is missing or claimed twice."""
 
     def __init__(
-        self, namespace: str, view: NamespaceView, looked_up: LookedUp, gates: Gates
+        self, namespace: str, view: NamespaceView, looked_up: LookedUp, gates: FeatureGates
     ) -> None:
         self._namespace, self._view, self._looked_up = namespace, view, looked_up
-        self._boosts = Gate.CPU_STARTUP_BOOST in gates
+        self._boosts = FeatureGate.CPU_STARTUP_BOOST in gates
         self.lookups: dict[Lookup, None] = {}
         self.overlaps: dict[Overlap, None] = {}
 

@@ -23,7 +23,7 @@ from app.core.updating.namespaces import NamespacePlan, Scene, Total, plan_names
 from app.core.updating.owned import Overlap
 from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Terms
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.snapshot import Snapshot
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup
 
@@ -36,7 +36,7 @@ class Plan:
 
     now: datetime
     rules: UpdateRules
-    gates: Gates
+    gates: FeatureGates
     memory: Memory
     namespaces: Mapping[str, NamespacePlan]
     is_partial: bool = False  # about some pods alone
@@ -93,7 +93,7 @@ class Unplannable(Exception):
 def plan(
     snapshot: Snapshot,
     rules: UpdateRules,
-    gates: Gates,
+    gates: FeatureGates,
     memory: Memory,
     now: datetime,
     around: Around = NOTHING_AROUND,
@@ -154,7 +154,7 @@ def _wanted(
 
 
 def _comparable(
-    before: Plan | None, rules: UpdateRules, gates: Gates, now: datetime
+    before: Plan | None, rules: UpdateRules, gates: FeatureGates, now: datetime
 ) -> Mapping[str, NamespacePlan]:
     """Return what an earlier plan said, nothing if it was made by other rules or another clock."""
     if before is None or before.is_partial or before.now > now:

@@ -19,7 +19,7 @@ from app.core.updating.need import Need, Trigger, calm, trigger
 from app.core.updating.numbers import measure, observed_containers, pairs_of
 from app.core.updating.resizing import are_same
 from app.core.updating.rules import UpdateRules
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, SIZED, Quantity
@@ -71,7 +71,7 @@ class Shapes:
         owner: Workload | None,
         limits: NamespaceLimits,
         rules: UpdateRules,
-        gates: Gates,
+        gates: FeatureGates,
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
         self.mode = vpa.mode

@@ -17,7 +17,7 @@ from app.core.updating.memory import Memory, PodMemory
 from app.core.updating.need import Priority
 from app.core.updating.rules import UpdateRules
 from app.core.updating.shapes import Shapes
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.vpa import Vpa
@@ -28,7 +28,7 @@ class Terms:
     """What holds for everything that is decided at one moment."""
 
     rules: UpdateRules
-    gates: Gates
+    gates: FeatureGates
     memory: Memory
     now: datetime
     webhook_is_healthy: bool = True

@@ -8,7 +8,7 @@ from app.core.admission.check_policies import Allowance
 from app.core.admission.check_spec import spec_findings, update_policy_findings
 from app.core.admission.field_errors import FieldError, FieldWarning, Ratcheted
 from app.core.admission.vpa_review import VpaVersion, read_vpa_review
-from app.model.gates import ALL_GATES, NO_GATES, Gates
+from app.model.gates import ALL_GATES, NO_GATES, FeatureGates
 from app.model.vpa import UpdatePolicy
 from tests import make
 from tests.make import Json
@@ -22,7 +22,7 @@ def version(item: Json) -> VpaVersion:
 
 
 def findings(
-    new: Json, stored: Json | None = None, gates: Gates = ALL_GATES
+    new: Json, stored: Json | None = None, gates: FeatureGates = ALL_GATES
 ) -> list[FieldError | FieldWarning]:
     """Judge a VPA beside the stored one."""
     return list(spec_findings(version(new), version(stored) if stored else None, gates))

@@ -19,7 +19,7 @@ from app.core.admission.validate import (
     VpaVerdict,
     review_vpa,
 )
-from app.model.gates import ALL_GATES, NO_GATES, Gate, Gates
+from app.model.gates import ALL_GATES, NO_GATES, FeatureGate, FeatureGates
 from app.model.review import AdmissionRequest
 from app.model.vpa import Vpa
 from tests import make
@@ -28,9 +28,9 @@ Json = dict[str, Any]
 Errors = list[tuple[str, ErrorKind]]
 
 RULES = ValidationRules()
-IN_PLACE = Gates(frozenset({Gate.IN_PLACE}))
-PER_VPA = Gates(frozenset({Gate.PER_VPA_CONFIG}))
-BOOST = Gates(frozenset({Gate.CPU_STARTUP_BOOST}))
+IN_PLACE = FeatureGates(frozenset({FeatureGate.IN_PLACE}))
+PER_VPA = FeatureGates(frozenset({FeatureGate.PER_VPA_CONFIG}))
+BOOST = FeatureGates(frozenset({FeatureGate.CPU_STARTUP_BOOST}))
 REQUIRED, INVALID, FORBIDDEN = ErrorKind.REQUIRED, ErrorKind.INVALID, ErrorKind.FORBIDDEN
 NOT_SUPPORTED, TOO_MANY = ErrorKind.NOT_SUPPORTED, ErrorKind.TOO_MANY
 DUPLICATE, INTERNAL = ErrorKind.DUPLICATE, ErrorKind.INTERNAL
@@ -46,7 +46,7 @@ def judge(
     new: object,
     *,
     old: object = None,
-    gates: Gates = NO_GATES,
+    gates: FeatureGates = NO_GATES,
     siblings: Sequence[Vpa] | None = (),
     rules: ValidationRules = RULES,
     phase: Phase = Phase.MUTATING,
@@ -303,7 +303,7 @@ CREATED = [
 
 
 @pytest.mark.parametrize(("new", "gates", "expected", "warnings"), CREATED)
-def test_created(new: Json, gates: Gates, expected: Errors, warnings: int) -> None:
+def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int) -> None:
     """A new VPA is refused for what is wrong with it, at the field where it is."""
     verdict = judge(new, gates=gates)
     assert verdict.allowed is not bool(expected)
@@ -701,7 +701,7 @@ _SIBLINGS = st.sampled_from([None, [], [RIVAL, make.vpa("all")]])
 
 @given(_ODD, st.none() | _ODD | _ANYTHING, _GATES, _SIBLINGS, st.sampled_from(Phase))
 def test_never_crashes(
-    new: object, old: object, gates: Gates, siblings: Sequence[Vpa] | None, phase: Phase
+    new: object, old: object, gates: FeatureGates, siblings: Sequence[Vpa] | None, phase: Phase
 ) -> None:
     """Whatever stands wherever, a VPA is allowed, or refused with a field to look at."""
     request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
@@ -713,7 +713,7 @@ def test_never_crashes(
 
 
 @given(_ODD, _GATES)
-def test_touching_metadata_is_always_allowed(item: object, gates: Gates) -> None:
+def test_touching_metadata_is_always_allowed(item: object, gates: FeatureGates) -> None:
     """An object can be labelled whatever it holds, once it is stored."""
     old = item if isinstance(item, dict) else {"spec": item}
     new = {**old, "metadata": old.get("metadata")}

@@ -10,7 +10,7 @@ from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan, plan
 from app.core.updating.rules import UpdateRules
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from tests import make
 from tests.core.updating.scenes import container, recommended, running, several
 
@@ -23,7 +23,7 @@ def turns(*items: Json, name: str = "web-0") -> list[UpcomingDecision]:
     snapshot = make.snapshot(*items)
 
     def plan_at(now: datetime) -> Plan:
-        return plan(snapshot, RULES, Gates(), Memory(), now)
+        return plan(snapshot, RULES, FeatureGates(), Memory(), now)
 
     return list(outlook(plan_at, snapshot.of("default").pods[name], make.NOW))
 

@@ -15,7 +15,7 @@ from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.plan import NOTHING_AROUND, Around, Plan, plan
 from app.core.updating.rules import Prove, UpdateRules
-from app.model.gates import ALL_GATES, Gates
+from app.model.gates import ALL_GATES, FeatureGates
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
 from tests import make
@@ -159,7 +159,7 @@ class Scene:
     vpa: Mapping[str, Any] = field(default_factory=dict)  # further arguments of make.vpa_json
     others: Sequence[Json] = ()
     rules: UpdateRules = UNPROVEN
-    gates: Gates = ALL_GATES
+    gates: FeatureGates = ALL_GATES
     memory: Memory = field(default_factory=Memory)
     now: datetime = NOW
     whole: Snapshot | None = None  # instead of what is made of all this

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.updating.decisions import Reason
 from app.core.updating.modes import switched_off
-from app.model.gates import ALL_GATES, NO_GATES, Gates
+from app.model.gates import ALL_GATES, NO_GATES, FeatureGates
 from tests import make
 
 
@@ -26,7 +26,7 @@ from tests import make
         ("Sometimes", NO_GATES, Reason.MODE_OFF),
     ],
 )
-def test_modes(mode: str | None, gates: Gates, expected: Reason | None) -> None:
+def test_modes(mode: str | None, gates: FeatureGates, expected: Reason | None) -> None:
     """Each mode acts on running pods, or has a reason why not."""
     found = switched_off(make.vpa(mode=mode), gates)
     assert (found[0] if found else None) is expected

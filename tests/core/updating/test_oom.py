@@ -10,7 +10,7 @@ import pytest
 
 from app.core.updating.oom import quick_oom
 from app.core.updating.rules import UpdateRules
-from app.model.gates import ALL_GATES, NO_GATES, Gates
+from app.model.gates import ALL_GATES, NO_GATES, FeatureGates
 from tests import make
 from tests.core.updating.scenes import (
     NOW,
@@ -36,7 +36,7 @@ def counts(
     vpa: Mapping[str, Any] | None = None,
     *,
     rules: UpdateRules = OURS,
-    gates: Gates = ALL_GATES,
+    gates: FeatureGates = ALL_GATES,
 ) -> bool:
     """Whether a kill of the pod counts now."""
     found = make.vpa(**(vpa or {}))
@@ -89,7 +89,9 @@ SECONDS = timedelta(seconds=5)
         ),
     ],
 )
-def test_worked_cases(pod: make.Json, vpa: Mapping[str, Any], gates: Gates, expected: bool) -> None:
+def test_worked_cases(
+    pod: make.Json, vpa: Mapping[str, Any], gates: FeatureGates, expected: bool
+) -> None:
     """A kill counts if it was early in the container's life and not long ago."""
     assert counts(pod, vpa, rules=OURS, gates=gates) == expected
 
