@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from app.model.vpa import Vpa
-from app.model.workloads import Found, Lookup
+from app.model.workloads import Lookup, LookupResult
 
 Json = dict[str, Any]
 
@@ -242,7 +242,7 @@ class Clock(Protocol):
 class Owners(Protocol):
     """Controllers that no snapshot holds: custom kinds, and built-in ones not seen yet."""
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return what is known or can be found before the deadline; never raises."""
         ...
 

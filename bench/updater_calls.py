@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from app.model.errors import NotFound
 from app.model.snapshot import Replacement, Snapshot, replacement
-from app.model.workloads import Absent, Found, Lookup
+from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Cluster
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
@@ -38,7 +38,7 @@ LEAST_PER_SECOND = 200
 class NoOwners:
     """Custom kinds that do not exist."""
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Find nothing."""
         del lookup, deadline_seconds
         return Absent()

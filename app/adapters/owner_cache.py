@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from app.model.workloads import Absent, Failed, Found, Lookup, Workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 
 SCALED_SECONDS = 600.0  # times 1 to 2, by the key
 BUILT_IN_SECONDS = 2.0  # the watch will bring it any moment
@@ -22,7 +22,7 @@ IDLE_SECONDS = 3600.0  # an owner nobody asked for is forgotten, and an old one 
 
 @dataclass(slots=True)
 class _Entry:
-    found: Found
+    found: LookupResult
     expires_at: float
     found_at: float
     read_at: float
@@ -37,7 +37,7 @@ class OwnerCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def fresh(self, lookup: Lookup, now: float) -> Found | None:
+    def fresh(self, lookup: Lookup, now: float) -> LookupResult | None:
         """Return what is known, None if it is time to look."""
         entry = self._entries.get(lookup)
         if entry is None:
@@ -52,7 +52,7 @@ class OwnerCache:
             return None
         return entry.found if isinstance(entry.found, Workload) else None
 
-    def keep(self, lookup: Lookup, found: Found, now: float) -> Found:
+    def keep(self, lookup: Lookup, found: LookupResult, now: float) -> LookupResult:
         """Remember what was found; return what to answer."""
         entry = self._entries.get(lookup)
         expires_at = now + life_seconds(lookup, found)
@@ -79,7 +79,7 @@ class OwnerCache:
         ]
 
 
-def life_seconds(lookup: Lookup, found: Found) -> float:
+def life_seconds(lookup: Lookup, found: LookupResult) -> float:
     """Return for how long an answer may be used."""
     match found:
         case Absent():

@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 from app.adapters.discovery import Discovery
 from app.adapters.owner_cache import OwnerCache
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound
-from app.model.workloads import Absent, Failed, Found, Lookup, read_workload, scaled_workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, read_workload, scaled_workload
 from app.ports import WORKLOADS, Clock, Cluster, Resource
 
 log = logging.getLogger(__name__)
@@ -35,12 +35,12 @@ class LiveOwners:
         self._clock = clock
         self._discovery = Discovery(cluster, clock)
         self._cache = OwnerCache()
-        self._flights: dict[Lookup, Future[Found]] = {}
+        self._flights: dict[Lookup, Future[LookupResult]] = {}
         self._lock = Lock()  # of cache and flights
         self._pool = ThreadPoolExecutor(THREADS, "owners")
         self._closing = Event()
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return what is known or can be found before the deadline; never raises."""
         with self._lock:
             known = self._cache.fresh(lookup, self._clock.monotonic())
@@ -80,11 +80,11 @@ class LiveOwners:
             except Exception:
                 log.exception("owners not read again")
 
-    def _instead(self, lookup: Lookup, why: str) -> Found:
+    def _instead(self, lookup: Lookup, why: str) -> LookupResult:
         with self._lock:
             return self._cache.believed(lookup, self._clock.monotonic()) or Failed(why)
 
-    def _fly(self, lookup: Lookup) -> Future[Found] | None:
+    def _fly(self, lookup: Lookup) -> Future[LookupResult] | None:
         """Return the look-up under way, or a new one; None if there are too many."""
         flight = self._flights.get(lookup)
         if flight is not None or self._closing.is_set() or len(self._flights) >= self._most_flights:
@@ -92,7 +92,7 @@ class LiveOwners:
         flight = self._flights[lookup] = self._pool.submit(self._look, lookup)
         return flight
 
-    def _look(self, lookup: Lookup) -> Found:
+    def _look(self, lookup: Lookup) -> LookupResult:
         try:
             found = self._fetch(lookup)
         except (ClusterError, BadObject) as error:
@@ -104,7 +104,7 @@ class LiveOwners:
             self._flights.pop(lookup, None)
             return self._cache.keep(lookup, found, self._clock.monotonic())
 
-    def _fetch(self, lookup: Lookup) -> Found:
+    def _fetch(self, lookup: Lookup) -> LookupResult:
         if lookup.key.is_built_in:
             return self._fetch_built_in(lookup)
         for resource in self._discovery.scalable(lookup.api_version, lookup.kind):
@@ -115,7 +115,7 @@ class LiveOwners:
             return scaled_workload(lookup.namespace, lookup.api_version, lookup.kind, scale)
         return Absent()
 
-    def _fetch_built_in(self, lookup: Lookup) -> Found:
+    def _fetch_built_in(self, lookup: Lookup) -> LookupResult:
         resource = _BUILT_IN[lookup.kind]
         try:
             item = self._cluster.get(resource, lookup.namespace, lookup.name)

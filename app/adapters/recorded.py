@@ -14,14 +14,20 @@ from app.adapters.files import Document, Unreadable
 from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import ObjectKey, group_of, owner_key
-from app.model.snapshot import Replacement, Snapshot, identity, replacement, without_broken_status
+from app.model.snapshot import (
+    Replacement,
+    Snapshot,
+    object_identity,
+    replacement,
+    without_broken_status,
+)
 from app.model.vpa import Vpa
 from app.model.workloads import (
     Absent,
     CustomKind,
     Failed,
-    Found,
     Lookup,
+    LookupResult,
     ScalePaths,
     read_custom_kind,
     scale_custom,
@@ -58,7 +64,7 @@ class RecordedCluster:
                 self.problems.append(Problem(document.place, message))
         self.snapshot = Snapshot().changed(changes)
 
-    def find(self, lookup: Lookup, _deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
         """Return what the files tell of an owner; that takes no time."""
         group = group_of(lookup.api_version)
         custom = self._kinds.get((group, lookup.kind))
@@ -89,7 +95,7 @@ class RecordedCluster:
         if change is not None:
             changes.append(change)
             return
-        api_version, kind, _, name = identity(item)
+        api_version, kind, _, name = object_identity(item)
         if not kind:
             raise BadObject("", "nobody knows what it is")
         if kind == "CustomResourceDefinition":
@@ -122,7 +128,7 @@ def _namespace(item: Object) -> str:
 
 def _shown(item: Object) -> str:
     try:
-        _, kind, _, name = identity(item)
+        _, kind, _, name = object_identity(item)
     except BadObject:
         return "an object"
     if not kind:

@@ -15,7 +15,7 @@ from app.model.kinds import BUILT_IN_KINDS, ObjectKey
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Failed, Found, LookedUp, Lookup, Workload
+from app.model.workloads import Absent, Failed, LookedUp, Lookup, LookupResult, Workload
 
 # Conditions are compared by other programs, so these read as they always have.
 _TOPMOST = "a topmost well-known or scalable controller"
@@ -51,7 +51,7 @@ class _Surroundings:
             return found._replace(group="")
         return found
 
-    def find(self, api_version: str, key: ObjectKey) -> Found | Unknown:
+    def find(self, api_version: str, key: ObjectKey) -> LookupResult | Unknown:
         """Return a controller, or what to look up."""
         found = self.view.workloads.get(key) or self.looked_up.get(key)
         if found is not None:

@@ -91,7 +91,7 @@ def read_limit_range(item: Object) -> LimitRange:
     )
 
 
-def together(ranges: Iterable[LimitRange]) -> NamespaceLimits:
+def combined_limits(ranges: Iterable[LimitRange]) -> NamespaceLimits:
     """Return what several LimitRanges of one namespace ask for together."""
     ordered = sorted(ranges, key=lambda found: found.name)
     return NamespaceLimits(_together(ordered, "Container"), _together(ordered, "Pod"))

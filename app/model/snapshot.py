@@ -23,10 +23,10 @@ from app.model.limits import (
     LimitRange,
     NamespaceLimits,
     Node,
+    combined_limits,
     read_disruption_budget,
     read_limit_range,
     read_node,
-    together,
 )
 from app.model.pods import Pod, read_pod
 from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa, read_vpa, without_status
@@ -120,7 +120,7 @@ def _changed(view: NamespaceView, collections: dict[Collection, dict[Any, Any]])
         changed = collections[Collection.VPAS]
         updates["targets"] = _targets(view.targets, view.vpas, updates["vpas"], changed)
     if Collection.LIMIT_RANGES in collections:
-        updates["limits"] = together(updates["limit_ranges"].values())
+        updates["limits"] = combined_limits(updates["limit_ranges"].values())
     return replace(view, **updates)
 
 
@@ -158,7 +158,7 @@ def _place(vpa: Vpa) -> ObjectKey | None:
     return vpa.target.key if vpa.target else None
 
 
-class Reading(NamedTuple):
+class ObjectReader(NamedTuple):
     """Where objects of a kind belong and how they are read."""
 
     collection: Collection
@@ -166,23 +166,23 @@ class Reading(NamedTuple):
 
 
 _READINGS = {
-    (VPA_GROUP, VPA_KIND): Reading(Collection.VPAS, read_vpa),
-    ("", "Pod"): Reading(Collection.PODS, read_pod),
-    ("", "LimitRange"): Reading(Collection.LIMIT_RANGES, read_limit_range),
-    ("", "Node"): Reading(Collection.NODES, read_node),
-    ("policy", "PodDisruptionBudget"): Reading(Collection.BUDGETS, read_disruption_budget),
+    (VPA_GROUP, VPA_KIND): ObjectReader(Collection.VPAS, read_vpa),
+    ("", "Pod"): ObjectReader(Collection.PODS, read_pod),
+    ("", "LimitRange"): ObjectReader(Collection.LIMIT_RANGES, read_limit_range),
+    ("", "Node"): ObjectReader(Collection.NODES, read_node),
+    ("policy", "PodDisruptionBudget"): ObjectReader(Collection.BUDGETS, read_disruption_budget),
 }
 
 
-def reading(api_version: str, kind: str) -> Reading | None:
+def object_reader(api_version: str, kind: str) -> ObjectReader | None:
     """Return how objects of a kind are read, None if no snapshot holds them."""
     if kind in BUILT_IN_KINDS and owner_key(api_version, kind, "").is_built_in:
         read = partial(read_workload, kind=kind, api_version=api_version)
-        return Reading(Collection.WORKLOADS, read)
+        return ObjectReader(Collection.WORKLOADS, read)
     return _READINGS.get((group_of(api_version), kind))
 
 
-def identity(item: Object) -> tuple[str, str, str, str]:
+def object_identity(item: Object) -> tuple[str, str, str, str]:
     """Return apiVersion, kind, namespace and name of an object; no namespace means `default`."""
     metadata = object_at(item, "metadata", "")
     return (
@@ -195,8 +195,8 @@ def identity(item: Object) -> tuple[str, str, str, str]:
 
 def replacement(item: Object) -> Replacement | None:
     """Return an object as the change that brings it into a snapshot, None if it has no place."""
-    api_version, kind, namespace, name = identity(item)
-    found = reading(api_version, kind)
+    api_version, kind, namespace, name = object_identity(item)
+    found = object_reader(api_version, kind)
     if found is None:
         return None
     in_place = dict(item, metadata={**object_at(item, "metadata", ""), "namespace": namespace})
@@ -218,11 +218,11 @@ def without_broken_status(item: Object, error: BadObject) -> Object:
 
 def removal(api_version: str, kind: str, namespace: str, name: str) -> Replacement | None:
     """Return the change that takes an object out of a snapshot."""
-    found = reading(api_version, kind)
+    found = object_reader(api_version, kind)
     if found is None:
         return None
     return Replacement(found.collection, namespace, _key(found, api_version, kind, name), None)
 
 
-def _key(found: Reading, api_version: str, kind: str, name: str) -> str | ObjectKey:
+def _key(found: ObjectReader, api_version: str, kind: str, name: str) -> str | ObjectKey:
     return owner_key(api_version, kind, name) if found.collection is Collection.WORKLOADS else name

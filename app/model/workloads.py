@@ -168,8 +168,8 @@ class Failed:
     message: str
 
 
-Found = Workload | Absent | Failed
-LookedUp = Mapping[ObjectKey, Found]
+LookupResult = Workload | Absent | Failed
+LookedUp = Mapping[ObjectKey, LookupResult]
 NOTHING_LOOKED_UP: LookedUp = {}
 
 

@@ -18,7 +18,7 @@ from app.model.kinds import group_of
 from app.model.snapshot import (
     Collection,
     Replacement,
-    identity,
+    object_identity,
     removal,
     replacement,
     without_broken_status,
@@ -84,7 +84,7 @@ def read_change(item: Object) -> tuple[Change | None, str]:
 
 def _read(item: Object) -> Change | None:
     item = _complete(item)
-    api_version, kind, namespace, name = identity(item)
+    api_version, kind, namespace, name = object_identity(item)
     if (group_of(api_version), kind) == ("", "Event"):
         return _eviction(item, namespace, name)
     if not name:
@@ -107,7 +107,7 @@ def removal_of(item: Object) -> Change | None:
     if not item.get("apiVersion") and item.get("kind") not in _API_VERSIONS:
         item = {**item, "apiVersion": "."}  # some custom kind
     item = _complete(item)
-    api_version, kind, namespace, name = identity(item)
+    api_version, kind, namespace, name = object_identity(item)
     if not name:
         raise BadObject("name", "is missing")
     if (group_of(api_version), kind) == ("", "Event"):

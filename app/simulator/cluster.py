@@ -18,7 +18,7 @@ from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Found, Lookup, Workload
+from app.model.workloads import Absent, Lookup, LookupResult, Workload
 from app.ports import Owners
 from app.simulator.changes import Change, Subject
 
@@ -75,7 +75,7 @@ class Cluster:
             self._views[namespace] = view
         return view
 
-    def find(self, lookup: Lookup) -> Found:
+    def find(self, lookup: Lookup) -> LookupResult:
         """Return a controller that no view holds."""
         if lookup.key.is_built_in:
             return Absent()

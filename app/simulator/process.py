@@ -31,7 +31,7 @@ from app.model.fields import Object
 from app.model.kinds import ObjectKey
 from app.model.pods import ContainerStatus, Pod
 from app.model.vpa import Vpa
-from app.model.workloads import Found, Workload
+from app.model.workloads import LookupResult, Workload
 from app.simulator.changes import Change, Subject
 from app.simulator.cluster import Cluster, Key
 from app.workers.variants import OURS, Variant
@@ -74,7 +74,7 @@ class Process:
         self._now = now  # of what was heard last
         self._told: dict[VpaKey, ObservedVpa] = {}
         self._tops: dict[Key, ObjectKey | None] = {}  # the topmost controllers of pods
-        self._looked_up: dict[str, dict[ObjectKey, Found]] = {}
+        self._looked_up: dict[str, dict[ObjectKey, LookupResult]] = {}
         self._unsettled: set[str] = set()  # namespaces in which controllers changed
         self._tidied = now
         self._start()

@@ -26,7 +26,7 @@ from app.model.kinds import ObjectKey
 from app.model.review import AdmissionRequest, AdmissionResponse, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
-from app.model.workloads import Found
+from app.model.workloads import LookupResult
 from app.telemetry.admission import Step
 from app.web.answers import (
     FAILED_OPEN,
@@ -167,7 +167,7 @@ class Reviewer:
     def judge_pod(self, request: AdmissionRequest, deadline_seconds: float) -> PodVerdict:
         """Decide about a pod with all look-ups that this needs."""
         until = self.now() + deadline_seconds
-        looked_up: dict[ObjectKey, Found] = {}
+        looked_up: dict[ObjectKey, LookupResult] = {}
         for _ in range(_MOST_LOOKUPS):
             verdict = self._pod_verdict(request, looked_up)
             if isinstance(verdict, PodVerdict):
@@ -208,7 +208,7 @@ class Reviewer:
         return self._pod_answer(request, verdict, began)
 
     def _pod_verdict(
-        self, request: AdmissionRequest, looked_up: Mapping[ObjectKey, Found]
+        self, request: AdmissionRequest, looked_up: Mapping[ObjectKey, LookupResult]
     ) -> PodVerdict | Unknown:
         view = self._sources.snapshot().of(request.namespace)
         return admit_pod(request, view, looked_up, self._rules.pods, self._cache)

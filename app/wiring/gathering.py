@@ -24,7 +24,7 @@ from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
 from app.model.snapshot import Snapshot, removal, replacement
-from app.model.workloads import Found, Lookup
+from app.model.workloads import Lookup, LookupResult
 from app.ports import (
     CHECKPOINTS,
     LEASES,
@@ -256,10 +256,10 @@ def list_objects(
 def ask_with_lookups(
     owners: Owners,
     clock: Clock,
-    ask: Callable[[Mapping[str, Mapping[ObjectKey, Found]]], tuple[T, Iterable[Lookup]]],
+    ask: Callable[[Mapping[str, Mapping[ObjectKey, LookupResult]]], tuple[T, Iterable[Lookup]]],
 ) -> T:
     """Ask, look up the owners that the answer lacks, and ask again until it lacks none."""
-    found: dict[str, dict[ObjectKey, Found]] = {}
+    found: dict[str, dict[ObjectKey, LookupResult]] = {}
     for _ in range(MOST_LEVELS):
         answer, lookups = ask(found)
         wanted = [one for one in lookups if one.key not in found.get(one.namespace, {})]

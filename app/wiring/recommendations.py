@@ -18,7 +18,7 @@ from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
-from app.model.snapshot import Snapshot, identity
+from app.model.snapshot import Snapshot, object_identity
 from app.model.text import amount, nearest, percent, span
 from app.model.workloads import Lookup
 from app.output import Json, Piece, Report, Table, Tone
@@ -121,7 +121,7 @@ def _selected(
 def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Yield namespace, name and labels of an object; nothing of one that cannot be read."""
     with suppress(BadObject):
-        _, _, namespace, name = identity(item)
+        _, _, namespace, name = object_identity(item)
         labels = labels_at(object_at(item, "metadata", ""), "labels", "metadata")
         yield namespace, name, labels
 

@@ -20,7 +20,7 @@ from app.core.updating.rules import UpdateRules
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
-from app.model.workloads import Found, Lookup
+from app.model.workloads import Lookup, LookupResult
 from app.ports import Clock, Owners
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Decider:
 
     def _looked_up(
         self, lookups: Iterable[Lookup], sight: Sight
-    ) -> Mapping[str, Mapping[ObjectKey, Found]]:
+    ) -> Mapping[str, Mapping[ObjectKey, LookupResult]]:
         """Return what is found of owners, by namespace.
 
         Some pods that are looked at in haste do not wait for owners that are none of theirs.
@@ -104,13 +104,13 @@ class Decider:
 
 def found_owners(
     owners: Owners, clock: Clock, lookups: Iterable[Lookup], seconds: float = _LOOKUP_SECONDS
-) -> dict[str, dict[ObjectKey, Found]]:
+) -> dict[str, dict[ObjectKey, LookupResult]]:
     """Return what is found of owners within some seconds, side by side, by namespace."""
     wanted = list(lookups)
     for lookup in wanted:
         owners.find(lookup, 0.0)  # all begin before the first one is waited for
     until = clock.monotonic() + seconds
-    found: dict[str, dict[ObjectKey, Found]] = {}
+    found: dict[str, dict[ObjectKey, LookupResult]] = {}
     for lookup in wanted:
         left = max(until - clock.monotonic(), 0.0)
         found.setdefault(lookup.namespace, {})[lookup.key] = owners.find(lookup, left)

@@ -20,7 +20,7 @@ from app.model.kinds import ObjectKey, OwnerReference
 from app.model.pods import Pod
 from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Found, Lookup, Workload
+from app.model.workloads import Absent, Lookup, LookupResult, Workload
 from app.ports import Clock, Owners
 from app.workers.variants import OURS, Variant
 
@@ -56,7 +56,7 @@ class Lookout:
         self._places: dict[str, _Place] = {}
         self._vpas: dict[VpaKey, ObservedVpa] = {}
         self._late: dict[VpaKey, float] = {}  # since when there was no time for them
-        self._known: dict[str, dict[ObjectKey, Found]] = {}  # by namespace, for one round
+        self._known: dict[str, dict[ObjectKey, LookupResult]] = {}  # by namespace, for one round
         self._resolve = variant.resolve
         self._seconds = variant.lookup_seconds
         self._until = 0.0
@@ -180,7 +180,7 @@ class Lookout:
             return found.key
         return None if found.reason is MatchReason.OWNER_UNKNOWN else NO_OWNER
 
-    def _find(self, lookup: Lookup) -> Found:
+    def _find(self, lookup: Lookup) -> LookupResult:
         if lookup.key.is_built_in:
             return Absent()  # all of them are in the snapshot
         return self._owners.find(lookup, max(self._until - self._clock.monotonic(), 0.0))

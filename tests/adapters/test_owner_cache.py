@@ -6,7 +6,7 @@ import pytest
 
 from app.adapters.owner_cache import OwnerCache, life_seconds
 from app.model.kinds import owner_key
-from app.model.workloads import Absent, Failed, Found, Lookup, scaled_workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 
 
 def lookup(name: str = "web", kind: str = "Rollout") -> Lookup:
@@ -28,7 +28,7 @@ BUILT_IN = lookup(kind="ReplicaSet")
         pytest.param(BUILT_IN, Absent(), 30, id="built in, absent"),
     ],
 )
-def test_lives(asked: Lookup, found: Found, seconds: float) -> None:
+def test_lives(asked: Lookup, found: LookupResult, seconds: float) -> None:
     """What does not exist is asked for again soon, failures sooner."""
     cache = OwnerCache()
     cache.keep(asked, found, 100)

@@ -13,7 +13,7 @@ from app.adapters.kube_transport import Deadlines
 from app.adapters.owners import LiveOwners
 from app.model.kinds import OwnerReference, owner_key
 from app.model.selectors import NOTHING, Selector
-from app.model.workloads import Absent, Failed, Found, Lookup, Workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.api_state import PATIENCE_SECONDS
@@ -53,7 +53,7 @@ def looking(
                 live.close()
 
 
-def find(live: LiveOwners, asked: Lookup | None = None) -> Found:
+def find(live: LiveOwners, asked: Lookup | None = None) -> LookupResult:
     """Look with all the time of a test."""
     return live.find(asked or lookup(), PATIENCE_SECONDS)
 

@@ -10,7 +10,7 @@ import yaml
 from app.adapters.files import Document, Unreadable, documents
 from app.adapters.recorded import Problem, RecordedCluster
 from app.model.kinds import owner_key
-from app.model.workloads import Absent, Failed, Found, Lookup, Workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make
 from tests.make import Json
 
@@ -211,7 +211,7 @@ NO_REPLICAS = Failed("spec.replicas: does not exist")
         pytest.param([], lookup("web", "batch/v1", "X"), Absent(), id="an old group"),
     ],
 )
-def test_owners_that_are_not_found(items: list[Json], asked: Lookup, answer: Found) -> None:
+def test_owners_that_are_not_found(items: list[Json], asked: Lookup, answer: LookupResult) -> None:
     """Who cannot be scaled is absent; who might be, but nobody knows, is a failure."""
     found = cluster(*items).find(asked, 5.0)
     if isinstance(answer, Failed) and isinstance(found, Failed):

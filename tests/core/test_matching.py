@@ -16,9 +16,9 @@ from app.model.workloads import (
     NOTHING_LOOKED_UP,
     Absent,
     Failed,
-    Found,
     LookedUp,
     Lookup,
+    LookupResult,
     Workload,
     scaled_workload,
 )
@@ -203,7 +203,7 @@ def test_match(objects: list[Json], pod: Json, expected: str) -> None:
         pytest.param(Failed("no answer"), "OwnerUnknown", id="nobody knows"),
     ],
 )
-def test_custom_owner(looked_up: Found, expected: str) -> None:
+def test_custom_owner(looked_up: LookupResult, expected: str) -> None:
     """A custom controller above a Deployment counts if it can be scaled."""
     deployment = make.workload_json("Deployment/web", owner=ROBOT)
     found = match(vpa("v"), deployment, REPLICA_SET, looked_up={ROBOT_KEY: looked_up})
@@ -220,7 +220,7 @@ def test_custom_owner(looked_up: Found, expected: str) -> None:
         pytest.param(robot(owner="ReplicaSet/web-1"), "NoVPAForOwner", id="owned itself"),
     ],
 )
-def test_custom_target(looked_up: Found, expected: str) -> None:
+def test_custom_target(looked_up: LookupResult, expected: str) -> None:
     """A custom controller is a target if it can be scaled and is the topmost."""
     objects = [vpa("v", target=ROBOT), DEPLOYMENT, REPLICA_SET]
     found = match(*objects, pod=make.pod_json(owner=ROBOT), looked_up={ROBOT_KEY: looked_up})

@@ -10,14 +10,14 @@ from app.core.matching import Unknown
 from app.core.targets import Target, resolve_target
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
-from app.model.workloads import Absent, Failed, Found, Lookup, scaled_workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 from tests import make
 
 WEB = Selector.of_labels(make.LABELS)
 PARENT = "a topmost well-known or scalable controller"
 
 
-def scaled(kind_and_name: str, selector: str = "app=web") -> tuple[ObjectKey, Found]:
+def scaled(kind_and_name: str, selector: str = "app=web") -> tuple[ObjectKey, LookupResult]:
     """Return a custom controller as its scale shows it."""
     reference = make.reference_json(kind_and_name)
     version, kind, name = (reference[key] for key in ("apiVersion", "kind", "name"))
@@ -25,7 +25,7 @@ def scaled(kind_and_name: str, selector: str = "app=web") -> tuple[ObjectKey, Fo
     return owner_key(version, kind, name), scaled_workload("default", version, kind, scale)
 
 
-def custom(kind: str, found: Found, name: str = "web") -> tuple[ObjectKey, Found]:
+def custom(kind: str, found: LookupResult, name: str = "web") -> tuple[ObjectKey, LookupResult]:
     """Return what was found of a custom object of group example.com."""
     return ObjectKey("example.com", kind, name), found
 
@@ -33,7 +33,7 @@ def custom(kind: str, found: Found, name: str = "web") -> tuple[ObjectKey, Found
 def resolved(
     target: str | None,
     *objects: make.Json,
-    found: Sequence[tuple[ObjectKey, Found]] = (),
+    found: Sequence[tuple[ObjectKey, LookupResult]] = (),
     by_kind: bool = False,
 ) -> Target | Unknown:
     """Resolve the target of a VPA among some controllers and look-ups."""
@@ -80,7 +80,7 @@ def test_selector_of_target(target: str, objects: list[make.Json], selector: Sel
     ],
 )
 def test_custom_controllers(
-    target: str, found: list[tuple[ObjectKey, Found]], selector: Selector
+    target: str, found: list[tuple[ObjectKey, LookupResult]], selector: Selector
 ) -> None:
     """A custom kind counts by its scale, and not at all without one."""
     deployment = make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")
@@ -196,7 +196,7 @@ def test_custom_controllers(
 def test_problems(
     target: str | None,
     objects: list[make.Json],
-    found: list[tuple[ObjectKey, Found]],
+    found: list[tuple[ObjectKey, LookupResult]],
     problem: str,
 ) -> None:
     """A target that cannot be used selects nothing, and a sentence names what is wrong."""

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from app.manifests import crd
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
-from app.model.snapshot import Replacement, Snapshot, identity, removal, replacement
+from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.faults import Fault, Faults
@@ -155,7 +155,7 @@ class Replica:
     def _note(self, _collection: str, change: Transition) -> None:
         """Note what a watch tells."""
         item = change.after or change.before or {}
-        api_version, kind, namespace, name = identity(item)
+        api_version, kind, namespace, name = object_identity(item)
         if self.rules.namespace not in ("", namespace):
             return
         if kind == "Event":

@@ -11,10 +11,10 @@ from app.model.limits import (
     NO_LIMITS,
     LimitRange,
     Limits,
+    combined_limits,
     read_disruption_budget,
     read_limit_range,
     read_node,
-    together,
 )
 from tests import make
 from tests.junk import objects_like
@@ -89,15 +89,15 @@ def test_unset_limits_are_zero() -> None:
 )
 def test_together(ranges: list[LimitRange], expected: Limits | None) -> None:
     """The strictest bounds of a namespace hold."""
-    assert together(ranges).container == expected
+    assert combined_limits(ranges).container == expected
 
 
 def test_pods_and_containers_are_apart() -> None:
     """Limits for pods do not bind containers, nor the other way round."""
-    limits = together([read_limit_range(FULL)])
+    limits = combined_limits([read_limit_range(FULL)])
     assert limits.pod == Limits({}, make.quantities(cpu="4"))
     assert limits.container == read_limit_range(FULL).items[0][1]
-    assert together([]) == NO_LIMITS
+    assert combined_limits([]) == NO_LIMITS
 
 
 @given(st.permutations([
@@ -106,7 +106,7 @@ def test_pods_and_containers_are_apart() -> None:
 ]))  # fmt: skip
 def test_order_does_not_matter(ranges: list[LimitRange]) -> None:
     """Equal sets of LimitRanges give equal answers."""
-    assert together(ranges).container == Limits(
+    assert combined_limits(ranges).container == Limits(
         make.quantities(cpu="3"), make.quantities(cpu="1"), make.quantities(cpu="2")
     )
 
@@ -140,7 +140,7 @@ def test_any_limit_range_is_read_or_refused(item: make.Json) -> None:
         found = read_limit_range(item)
     except BadObject:
         return
-    assert together([found, found]) == together([found])
+    assert combined_limits([found, found]) == combined_limits([found])
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from app.model.snapshot import (
     Collection,
     Replacement,
     Snapshot,
-    identity,
-    reading,
+    object_identity,
+    object_reader,
     removal,
     replacement,
     without_broken_status,
@@ -190,7 +190,7 @@ def test_objects_come_and_go(item: make.Json, collection: Collection, key: objec
     assert come is not None
     assert (come.collection, come.namespace, come.key) == (collection, "default", key)
     assert come.value is not None
-    gone = removal(*identity(item))
+    gone = removal(*object_identity(item))
     assert gone == come._replace(value=None)
     assert Snapshot().changed([come]) != Snapshot()
     assert Snapshot().changed([come]).changed([gone]) == Snapshot()
@@ -208,7 +208,7 @@ def test_objects_come_and_go(item: make.Json, collection: Collection, key: objec
 )
 def test_other_kinds_have_no_place(api_version: str, kind: str) -> None:
     """A kind that no snapshot holds is no error, also one that only has a known name."""
-    assert reading(api_version, kind) is None
+    assert object_reader(api_version, kind) is None
     assert replacement({"apiVersion": api_version, "kind": kind}) is None
     assert removal(api_version, kind, "default", "x") is None
 
@@ -224,7 +224,7 @@ def test_no_namespace_means_default() -> None:
 def test_wrong_identities(path: str) -> None:
     """What is wrong is told with its path."""
     with pytest.raises(BadObject) as caught:
-        identity(make.with_value(make.pod_json(), path, 1))
+        object_identity(make.with_value(make.pod_json(), path, 1))
     assert caught.value.path == path
 
 

@@ -13,7 +13,7 @@ import orjson
 from app.core.admission.validate import Phase
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Found, Lookup
+from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Owners, Siblings
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from tests import make
@@ -83,7 +83,7 @@ class BrokenNumbers(Counted):
 class NoOwners:
     """Owners that nobody knows."""
 
-    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> Found:
+    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
         """Find nothing."""
         return Absent()
 

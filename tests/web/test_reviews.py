@@ -15,7 +15,7 @@ from app.core.admission.overlap import LIFETIME, Disjointness
 from app.core.admission.validate import Phase, ValidationRules
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Failed, Found, Lookup
+from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from tests import make
 from tests.make import Json
@@ -42,12 +42,12 @@ WAIT_SECONDS = 30.0  # for other threads; nothing comes near it
 class Owners:
     """Owners by kind and name; each answer takes some seconds of a clock."""
 
-    known: dict[str, Found] = field(default_factory=dict)
+    known: dict[str, LookupResult] = field(default_factory=dict)
     seconds: float = 0.0
     clock: SteppedClock = field(default_factory=SteppedClock)
     asked: list[tuple[str, float]] = field(default_factory=list)
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return what is known, or that it takes too long."""
         self.asked.append((str(lookup.key), deadline_seconds))
         self.clock.wait(min(self.seconds, deadline_seconds))
@@ -145,7 +145,7 @@ def test_a_review_that_waited_too_long() -> None:
     ],
 )
 def test_pods_pass_when_owners_are_not_found(
-    known: dict[str, Found], reason: str, message: str
+    known: dict[str, LookupResult], reason: str, message: str
 ) -> None:
     """A pod whose owner cannot be told passes as it is; that is counted and logged."""
     at, lines = desk(make.vpa_json(cpu="1"), owners=Owners(known)), Lines()
@@ -357,7 +357,7 @@ class BrokenLog(logging.Handler):
 class BrokenOwners:
     """Owners that break their promise."""
 
-    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> Found:
+    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
         """Raise."""
         raise ConnectionError("broken")
 

@@ -22,7 +22,7 @@ from app.manifests import crd
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Found, Lookup
+from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import VPAS, Cluster, PatchKind
 from app.sandbox.carriers import InProcess
 from app.sandbox.clock import SteppedClock
@@ -121,7 +121,7 @@ class NoSiblings:
 class NoOwners:
     """Custom kinds that do not exist."""
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Find nothing."""
         del lookup, deadline_seconds
         return Absent()

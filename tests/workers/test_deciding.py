@@ -15,7 +15,7 @@ from app.model.gates import NO_GATES
 from app.model.kinds import read_owners
 from app.model.pods import read_pod
 from app.model.snapshot import Snapshot
-from app.model.workloads import Absent, Failed, Found, Lookup, scaled_workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 from app.workers.deciding import Decider, Sight
 from tests import make
 from tests.core.updating.scenes import container, recommended, running, several
@@ -29,7 +29,7 @@ class Owners:
     """Custom owners that take their time to be found."""
 
     def __init__(self, clock: SteppedClock, seconds: float = 0.0) -> None:
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, LookupResult] = {}
         self.asked: list[str] = []
         self._begun: dict[str, float] = {}
         self._clock = clock
@@ -44,7 +44,7 @@ class Owners:
         scale = {"metadata": metadata, "spec": {"replicas": 3}, "status": {"selector": "app=web"}}
         self.found[name] = scaled_workload("default", "example.com/v1", "Gadget", scale)
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return an owner, if it is found in time."""
         self.asked.append(lookup.name)
         begun = self._begun.setdefault(lookup.name, self._clock.monotonic())

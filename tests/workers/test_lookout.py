@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from app.core.recommendation.rules import RecommenderRules
 from app.model.snapshot import Snapshot
-from app.model.workloads import Failed, Found, Lookup, scaled_workload
+from app.model.workloads import Failed, Lookup, LookupResult, scaled_workload
 from app.sandbox.clock import SteppedClock
 from app.workers.lookout import Lookout
 from app.workers.upstream.variant import UPSTREAM
@@ -25,7 +25,7 @@ class SlowOwners:
         self._broken = broken
         self._found: set[Lookup] = set()
 
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return an owner, unless it takes too long."""
         if lookup in self._found:
             return scaled_workload(

@@ -14,7 +14,7 @@ from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import NOTHING_LOOKED_UP, Failed, Found, Lookup, Workload
+from app.model.workloads import NOTHING_LOOKED_UP, Failed, Lookup, LookupResult, Workload
 
 _PATIENCE: Final = timedelta(minutes=10)
 
@@ -53,7 +53,7 @@ def of_vpas(facts: Facts) -> Iterator[Finding]:
 
 def _of_namespace(
     view: NamespaceView,
-    looked_up: Mapping[ObjectKey, Found],
+    looked_up: Mapping[ObjectKey, LookupResult],
     members: Mapping[VpaKey, Sequence[Pod]],
     facts: Facts,
 ) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _is_old(vpa: Vpa, facts: Facts) -> bool:
 
 
 def _target_problem(
-    vpa: Vpa, view: NamespaceView, looked_up: Mapping[ObjectKey, Found]
+    vpa: Vpa, view: NamespaceView, looked_up: Mapping[ObjectKey, LookupResult]
 ) -> tuple[Level, str]:
     if vpa.target is None:
         return Level.WARNING, "it names no workload"
@@ -100,7 +100,9 @@ def _target_problem(
     return Level.WARNING, f"{key} does not exist, or cannot be scaled"
 
 
-def _overlaps(view: NamespaceView, looked_up: Mapping[ObjectKey, Found]) -> Mapping[str, str]:
+def _overlaps(
+    view: NamespaceView, looked_up: Mapping[ObjectKey, LookupResult]
+) -> Mapping[str, str]:
     """Return the VPAs that come second for some pod, each with the one that comes first."""
     found: dict[str, str] = {}
     for pod in view.pods.values():

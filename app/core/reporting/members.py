@@ -9,10 +9,10 @@ from app.core.matching import Unknown, match_pod
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
-from app.model.workloads import NOTHING_LOOKED_UP, Found, Lookup
+from app.model.workloads import NOTHING_LOOKED_UP, Lookup, LookupResult
 
 VpaKey = tuple[str, str]  # namespace and name
-FoundByNamespace = Mapping[str, Mapping[ObjectKey, Found]]
+FoundByNamespace = Mapping[str, Mapping[ObjectKey, LookupResult]]
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -37,7 +37,7 @@ def members(snapshot: Snapshot, looked_up: FoundByNamespace) -> Members:
 
 def _of_namespace(
     view: NamespaceView,
-    looked_up: Mapping[ObjectKey, Found],
+    looked_up: Mapping[ObjectKey, LookupResult],
     found: dict[VpaKey, list[Pod]],
     lookups: dict[Lookup, None],
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.updating.shapes import Shapes
 from app.model.gates import NO_GATES
-from app.model.limits import NO_LIMITS, NamespaceLimits, together
+from app.model.limits import NO_LIMITS, NamespaceLimits, combined_limits
 from app.model.pods import Pod
 from app.model.workloads import Workload
 from tests import make
@@ -24,7 +24,7 @@ from tests.core.updating.scenes import (
 )
 
 Json = make.Json
-USUAL = together([make.limit_range(default=make.amounts("1", "1Gi"))])
+USUAL = combined_limits([make.limit_range(default=make.amounts("1", "1Gi"))])
 
 
 def shapes(
@@ -197,7 +197,7 @@ def test_limits_stay_where_only_requests_are_controlled() -> None:
     }
 
 
-LIMIT = together([make.limit_range(make.limits_json("Pod", most=make.amounts("4")))])
+LIMIT = combined_limits([make.limit_range(make.limits_json("Pod", most=make.amounts("4")))])
 
 
 def test_what_makes_no_room_stays_as_it_is() -> None:
