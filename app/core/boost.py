@@ -70,7 +70,7 @@ class Unboosted:
     limit: Quantity
 
 
-def boosts(
+def pod_boosts(
     pod: Pod,
     vpa: Vpa,
     limits: NamespaceLimits,

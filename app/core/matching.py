@@ -4,7 +4,7 @@ Strategy: climb from the pod to its topmost controller that is built in or can b
 which VPAs point there, and let the target's selector and the VPA's own decide. Active VPAs come
 before those in mode Off that only boost; then the oldest wins.
 
-What the snapshot does not hold is not guessed: the answer is `Unknown` with the key of the
+What the snapshot does not hold is not guessed: the answer is `LookupNeeded` with the key of the
 object to look up, and the caller asks again with what it found.
 """
 
@@ -49,7 +49,7 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class LookupNeeded:
     """No answer yet: look this up and ask again."""
 
     lookup: Lookup
@@ -81,7 +81,7 @@ def match_pod(
     *,
     boosts: bool,
     with_off: bool = False,
-) -> Match | Unknown:
+) -> Match | LookupNeeded:
     """Return the VPA that controls a pod.
 
     Args:
@@ -104,7 +104,7 @@ def match_pod(
 
 def topmost(
     owner: OwnerReference, namespace: str, view: NamespaceView, looked_up: LookedUp
-) -> Workload | Match | Unknown:
+) -> Workload | Match | LookupNeeded:
     """Return the topmost controller above and including `owner`, or why there is none."""
     best: Workload | None = None
     seen: set[ObjectKey] = set()
@@ -122,7 +122,7 @@ def topmost(
             continue
         if found is None:
             lookup = Lookup(namespace, current.api_version, current.kind, current.name, key)
-            return Unknown(lookup)
+            return LookupNeeded(lookup)
         if isinstance(found, Failed):
             return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {found.message}")
         if key.is_built_in:

@@ -1,4 +1,4 @@
-"""The next step of a certificate rotation, planned from what is known at one moment.
+"""The next step of a certificate rotation, planned from what is state at one moment.
 
 Strategy: a CA's key lives only while it signs, so every serving certificate brings its own CA.
 A new pair is kept beside the one in use; its CA is published beside the old one; the pair is
@@ -36,7 +36,7 @@ class RotationRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RotationState:
     """All that a step is planned from."""
 
     current: Generation | None
@@ -89,19 +89,19 @@ class RetireCa:
     reason: str
 
 
-Step = Nothing | IssueFirst | IssueNext | PublishCa | SwapServing | RetireCa
+RotationStep = Nothing | IssueFirst | IssueNext | PublishCa | SwapServing | RetireCa
 
 
-def plan(known: Known, now: datetime, rules: RotationRules) -> Step:
+def plan(state: RotationState, now: datetime, rules: RotationRules) -> RotationStep:
     """Return the one next step; repeating it until it is `Nothing` ends a rotation."""
-    current = None if defect(known.current, now) else known.current
-    upcoming = None if defect(known.upcoming, now) else known.upcoming
+    current = None if defect(state.current, now) else state.current
+    upcoming = None if defect(state.upcoming, now) else state.upcoming
     if upcoming is not None:
         used = upcoming.authorities | (current.authorities if current else frozenset())
-        return _publish(used, known) or _swap(current, upcoming, known, now, rules)
+        return _publish(used, state) or _swap(current, upcoming, state, now, rules)
     if current is None:
-        return _start(known, now, rules)
-    return _publish(current.authorities, known) or _keep(current, known, now, rules)
+        return _start(state, now, rules)
+    return _publish(current.authorities, state) or _keep(current, state, now, rules)
 
 
 def defect(generation: Generation | None, now: datetime) -> str:
@@ -124,17 +124,17 @@ def renewal_time(generation: Generation, rules: RotationRules) -> datetime:
     return generation.not_before + (generation.not_after - generation.not_before) * share
 
 
-def _start(known: Known, now: datetime, rules: RotationRules) -> Step:
-    reason = defect(known.current, now)
+def _start(state: RotationState, now: datetime, rules: RotationRules) -> RotationStep:
+    reason = defect(state.current, now)
     if rules.issuing is Issuing.NEVER:
         return Nothing(f"{reason}, and it is not ours to make")
     # A trusted CA may belong to a pair that some replica still serves from memory.
-    return IssueNext(reason) if _trusted(known) else IssueFirst(reason)
+    return IssueNext(reason) if _trusted(state) else IssueFirst(reason)
 
 
-def _publish(used: frozenset[str], known: Known) -> PublishCa | None:
-    required = used | known.retiring
-    if all(bundle is None or required <= bundle for bundle in known.bundles):
+def _publish(used: frozenset[str], state: RotationState) -> PublishCa | None:
+    required = used | state.retiring
+    if all(bundle is None or required <= bundle for bundle in state.bundles):
         return None
     return PublishCa("a webhook configuration lacks a CA that is or will be in use")
 
@@ -142,14 +142,14 @@ def _publish(used: frozenset[str], known: Known) -> PublishCa | None:
 def _swap(
     current: Generation | None,
     upcoming: Generation,
-    known: Known,
+    state: RotationState,
     now: datetime,
     rules: RotationRules,
-) -> Step:
-    trusted = _trusted(known)
+) -> RotationStep:
+    trusted = _trusted(state)
     if not trusted or (current is None and trusted <= upcoming.authorities):
         return SwapServing("nothing else is trusted or served")
-    settled = known.unchanged_since + timedelta(seconds=rules.settle_seconds)
+    settled = state.unchanged_since + timedelta(seconds=rules.settle_seconds)
     if now < settled:
         return Nothing("the new CA is published; API servers need a moment to see it", settled)
     return SwapServing("every webhook configuration carries the new CA")
@@ -163,12 +163,14 @@ def _renewal(current: Generation, now: datetime, rules: RotationRules) -> str:
     return ""
 
 
-def _keep(current: Generation, known: Known, now: datetime, rules: RotationRules) -> Step:
+def _keep(
+    current: Generation, state: RotationState, now: datetime, rules: RotationRules
+) -> RotationStep:
     renewal = _renewal(current, now, rules)
     if renewal and rules.issuing is Issuing.ALWAYS:
         return IssueNext(renewal)
-    if not _trusted(known) | known.retiring <= current.authorities:
-        over = known.unchanged_since + timedelta(seconds=rules.grace_seconds)
+    if not _trusted(state) | state.retiring <= current.authorities:
+        over = state.unchanged_since + timedelta(seconds=rules.grace_seconds)
         if now < over:
             return Nothing("a former CA stays until every replica has swapped", over)
         return RetireCa("every replica had time to swap")
@@ -177,5 +179,5 @@ def _keep(current: Generation, known: Known, now: datetime, rules: RotationRules
     return Nothing("the certificate is good", renewal_time(current, rules))
 
 
-def _trusted(known: Known) -> frozenset[str]:
-    return frozenset().union(*(bundle for bundle in known.bundles if bundle is not None))
+def _trusted(state: RotationState) -> frozenset[str]:
+    return frozenset().union(*(bundle for bundle in state.bundles if bundle is not None))

@@ -1,7 +1,7 @@
 """Which pods a VPA's target has, or why the target cannot be used.
 
 Strategy: the target must exist, know its pods, and be the topmost controller that is built in
-or can be scaled. What the view does not hold is not guessed: the answer is `Unknown` with what
+or can be scaled. What the view does not hold is not guessed: the answer is `LookupNeeded` with what
 to look up. With `by_kind` the seven built-in kinds are told by their kind alone, whatever API
 group stands beside it, as upstream does.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.core.matching import Unknown
+from app.core.matching import LookupNeeded
 from app.model.kinds import BUILT_IN_KINDS, ObjectKey
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
@@ -51,12 +51,12 @@ class _Surroundings:
             return found._replace(group="")
         return found
 
-    def find(self, api_version: str, key: ObjectKey) -> LookupResult | Unknown:
+    def find(self, api_version: str, key: ObjectKey) -> LookupResult | LookupNeeded:
         """Return a controller, or what to look up."""
         found = self.view.workloads.get(key) or self.looked_up.get(key)
         if found is not None:
             return found
-        return Unknown(Lookup(self.namespace, api_version, key.kind, key.name, key))
+        return LookupNeeded(Lookup(self.namespace, api_version, key.kind, key.name, key))
 
     def missing(self, key: ObjectKey) -> str:
         """Say that a built-in controller does not exist."""
@@ -65,7 +65,7 @@ class _Surroundings:
 
 def resolve_target(
     vpa: Vpa, view: NamespaceView, looked_up: LookedUp, *, by_kind: bool = False
-) -> Target | Unknown:
+) -> Target | LookupNeeded:
     """Return the selector of a VPA's target, or a sentence about what is wrong with it."""
     target = vpa.target
     if target is None:
@@ -74,7 +74,7 @@ def resolve_target(
     key = around.key(target.key)
     shown = f"{target.api_version}.{target.kind}/{target.name}"
     found = around.find(target.api_version, key)
-    if isinstance(found, Unknown):
+    if isinstance(found, LookupNeeded):
         return found
     if not isinstance(found, Workload):
         return _unread(_why_not(found, target.api_version, key, around))
@@ -82,7 +82,7 @@ def resolve_target(
         why = _NO_SELECTOR.format(vpa.namespace, target.name)
         return _unread(_UNHANDLED.format(target.api_version, target.kind, target.name, why))
     above = _has_top_above(found, around)
-    if isinstance(above, Unknown):
+    if isinstance(above, LookupNeeded):
         return above
     if isinstance(above, str):
         return Target(None, _CHECK_FAILED.format(shown, above))
@@ -104,7 +104,7 @@ def _why_not(
     return _UNHANDLED.format(api_version, key.kind, key.name, why)
 
 
-def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | Unknown:
+def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | LookupNeeded:
     """Tell whether a topmost controller stands above another; a text says why nobody knows."""
     has_parent, seen, owner = False, {start.key}, start.owner
     while owner is not None:
@@ -112,7 +112,7 @@ def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | Unkno
             return _UNHANDLED.format(owner.api_version, owner.kind, owner.name, _NODE)
         key = around.key(owner.key)
         found = around.find(owner.api_version, key)
-        if isinstance(found, Unknown):
+        if isinstance(found, LookupNeeded):
             return found
         if isinstance(found, Failed):
             return _why_not(found, owner.api_version, key, around)

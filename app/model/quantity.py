@@ -255,7 +255,7 @@ def _canonical(nano: int, family: Format) -> str:
     return f"{mantissa}e{exponent}" if exponent else mantissa
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Forget all texts, for whoever measures what else is kept, or goes on for days."""
     _parse_remembered.cache_clear()
     _canonical.cache_clear()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.core.matching import MatchReason, Unknown, topmost
+from app.core.matching import LookupNeeded, MatchReason, topmost
 from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint, to_json
 from app.core.recommendation.observations import (
     NO_OWNER,
@@ -199,7 +199,7 @@ class Process:
     def _resolved(self, vpa: Vpa) -> ObservedVpa:
         view = self._cluster.view(vpa.namespace)
         known = self._looked_up.setdefault(vpa.namespace, {})
-        while isinstance(found := self._terms.variant.resolve(vpa, view, known), Unknown):
+        while isinstance(found := self._terms.variant.resolve(vpa, view, known), LookupNeeded):
             known[found.lookup.key] = self._cluster.find(found.lookup)
         return ObservedVpa(vpa, found.selector, found.problem)
 
@@ -209,7 +209,7 @@ class Process:
             return NO_OWNER
         view = self._cluster.view(pod.namespace)
         known = self._looked_up.setdefault(pod.namespace, {})
-        while isinstance(found := topmost(owner, pod.namespace, view, known), Unknown):
+        while isinstance(found := topmost(owner, pod.namespace, view, known), LookupNeeded):
             known[found.lookup.key] = self._cluster.find(found.lookup)
         if isinstance(found, Workload):
             return found.key

@@ -20,7 +20,7 @@ import orjson
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod, pod_cache
 from app.core.admission.overlap import SiblingsWanted, needs_siblings
 from app.core.admission.validate import Phase, ValidationRules, VpaVerdict, review_vpa
-from app.core.matching import MatchReason, Unknown
+from app.core.matching import LookupNeeded, MatchReason
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
 from app.model.review import AdmissionRequest, AdmissionResponse, read_review
@@ -82,7 +82,7 @@ class Pending:
 
     request: AdmissionRequest
     phase: Phase
-    wants: Unknown | SiblingsWanted
+    wants: LookupNeeded | SiblingsWanted
     began: float  # on the clock's monotonic scale
 
 
@@ -155,7 +155,7 @@ class Reviewer:
         """AdmissionResponse a review that needs look-ups, so many seconds after it began at the latest."""
         request, until = pending.request, pending.began + deadline_seconds
         try:
-            if isinstance(pending.wants, Unknown):
+            if isinstance(pending.wants, LookupNeeded):
                 verdict = self.judge_pod(request, until - self.now())
                 return self._pod_answer(request, verdict, pending.began)
             return self._vpa_beside_siblings(pending, pending.wants, until)
@@ -203,13 +203,13 @@ class Reviewer:
             self._numbers.review("skipped", "Pod", self.now() - began)
             return review_json(request.uid, AdmissionResponse())
         verdict = self._pod_verdict(request, {})
-        if isinstance(verdict, Unknown):
+        if isinstance(verdict, LookupNeeded):
             return Pending(request, phase, verdict, began)
         return self._pod_answer(request, verdict, began)
 
     def _pod_verdict(
         self, request: AdmissionRequest, looked_up: Mapping[ObjectKey, LookupResult]
-    ) -> PodVerdict | Unknown:
+    ) -> PodVerdict | LookupNeeded:
         view = self._sources.snapshot().of(request.namespace)
         return admit_pod(request, view, looked_up, self._rules.pods, self._cache)
 

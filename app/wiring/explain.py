@@ -18,7 +18,7 @@ from typing import Final
 from app.adapters.kube import connect
 from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
-from app.core.matching import MatchReason, Unknown
+from app.core.matching import LookupNeeded, MatchReason
 from app.core.reporting.advice import MATCHES
 from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons, vpa_json
 from app.core.reporting.history import histories
@@ -316,7 +316,7 @@ class Explainer:
         verdict = ask_with_lookups(
             self._seen.owners, self._clock, lambda known: self._verdict(pod, known)
         )
-        if isinstance(verdict, Unknown):
+        if isinstance(verdict, LookupNeeded):
             lookup = verdict.lookup
             return {"reason": str(MatchReason.OWNER_UNKNOWN), "message": f"{lookup.key} is unknown"}
         advice = MATCHES.get(verdict.match.reason, "") if verdict.match is not None else ""
@@ -324,7 +324,7 @@ class Explainer:
 
     def _verdict(
         self, pod: Pod, known: FoundByNamespace
-    ) -> tuple[PodVerdict | Unknown, Sequence[Lookup]]:
+    ) -> tuple[PodVerdict | LookupNeeded, Sequence[Lookup]]:
         view = self._seen.snapshot.of(pod.namespace)
         owner = pod.controller
         workload = view.workloads.get(owner.key) if owner is not None else None
@@ -332,7 +332,7 @@ class Explainer:
         raw = self._raw[pod.namespace, pod.name]
         request = creation_request(created_again(raw, template))
         found = admit_pod(request, view, known.get(pod.namespace, {}), self._pod_rules)
-        return found, [found.lookup] if isinstance(found, Unknown) else []
+        return found, [found.lookup] if isinstance(found, LookupNeeded) else []
 
     # --- what the updater does
 

@@ -116,7 +116,7 @@ class World:
         self.clock.advance(seconds)
 
     def _forget(self) -> None:
-        quantity.forget()
+        quantity.clear_caches()
         self.clock.call_later(_FORGET_SECONDS, self._forget)
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from app.core.matching import MatchReason, Unknown, topmost
+from app.core.matching import LookupNeeded, MatchReason, topmost
 from app.core.recommendation.models import RecommenderModel
 from app.core.recommendation.observations import NO_OWNER, ObservedVpa, VpaKey, handles
 from app.model.kinds import ObjectKey, OwnerReference
@@ -155,7 +155,7 @@ class Lookout:
 
     def _resolved(self, vpa: Vpa, view: NamespaceView) -> ObservedVpa:
         known = self._known.setdefault(vpa.namespace, {})
-        while isinstance(found := self._resolve(vpa, view, known), Unknown):
+        while isinstance(found := self._resolve(vpa, view, known), LookupNeeded):
             known[found.lookup.key] = self._find(found.lookup)
         return ObservedVpa(vpa, found.selector, found.problem)
 
@@ -174,7 +174,7 @@ class Lookout:
         self, owner: OwnerReference, namespace: str, view: NamespaceView
     ) -> ObjectKey | None:
         known = self._known.setdefault(namespace, {})
-        while isinstance(found := topmost(owner, namespace, view, known), Unknown):
+        while isinstance(found := topmost(owner, namespace, view, known), LookupNeeded):
             known[found.lookup.key] = self._find(found.lookup)
         if isinstance(found, Workload):
             return found.key

@@ -15,12 +15,12 @@ from typing import Protocol
 from app.core.rotation import (
     IssueFirst,
     IssueNext,
-    Known,
     Nothing,
     PublishCa,
     RetireCa,
     RotationRules,
-    Step,
+    RotationState,
+    RotationStep,
     SwapServing,
     plan,
 )
@@ -106,12 +106,12 @@ class Rotator:
         if self._registrar:
             self._registrar.forget()
 
-    def _know(self, ring: KeyRing, bundles: tuple[str | None, ...], now: datetime) -> Known:
+    def _know(self, ring: KeyRing, bundles: tuple[str | None, ...], now: datetime) -> RotationState:
         state = (ring, bundles)
         since = self._watched[1]
         if self._watched[0] != state or since is None:
             self._watched, since = (state, now), now
-        return Known(
+        return RotationState(
             current=self._authority.judge(ring.current) if ring.current else None,
             upcoming=self._authority.judge(ring.upcoming) if ring.upcoming else None,
             retiring=fingerprints("".join(ring.retiring)),
@@ -119,7 +119,7 @@ class Rotator:
             unchanged_since=since,
         )
 
-    def _say(self, step: Step) -> None:
+    def _say(self, step: RotationStep) -> None:
         said = f"{type(step).__name__}: {step.reason}"
         if said != self._said:
             self._said = said
@@ -131,7 +131,7 @@ class Rotator:
             )
 
     def _carry_out(
-        self, step: Step, stored: StoredRing, bundles: tuple[str | None, ...], now: datetime
+        self, step: RotationStep, stored: StoredRing, bundles: tuple[str | None, ...], now: datetime
     ) -> None:
         ring = stored.ring
         match step:
@@ -176,7 +176,7 @@ class Rotator:
         self._registrar.bundle = bundle
         return self._registrar.tick(now)
 
-    def _pause_seconds(self, step: Step, now: datetime) -> float:
+    def _pause_seconds(self, step: RotationStep, now: datetime) -> float:
         if not isinstance(step, Nothing) or (self._registrar and self._registrar.waits):
             return _NEXT_STEP_SECONDS
         if step.wait_until is None:

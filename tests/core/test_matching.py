@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.core.matching import Match, MatchReason, Unknown, match_pod, selects, topmost
+from app.core.matching import LookupNeeded, Match, MatchReason, match_pod, selects, topmost
 from app.model.kinds import ObjectKey
 from app.model.pods import read_pod
 from app.model.snapshot import EMPTY_VIEW
@@ -44,13 +44,13 @@ def match(
     looked_up: LookedUp = NOTHING_LOOKED_UP,
     boosts: bool = True,
     with_off: bool = False,
-) -> Match | Unknown:
+) -> Match | LookupNeeded:
     """Match a pod of the Deployment, unless said, against what is known."""
     view = make.snapshot(*objects).of("default")
     return match_pod(read_pod(pod), view, looked_up, boosts=boosts, with_off=with_off)
 
 
-def told(found: Match | Unknown) -> str:
+def told(found: Match | LookupNeeded) -> str:
     """Return the VPA's name, or the reason why there is none."""
     assert isinstance(found, Match)
     return found.vpa.name if found.vpa else found.reason
@@ -246,7 +246,7 @@ def test_custom_target(looked_up: LookupResult, expected: str) -> None:
 )
 def test_look_up(objects: list[Json], wanted: Lookup) -> None:
     """What the snapshot does not hold is asked for, not guessed."""
-    assert match(*objects) == Unknown(wanted)
+    assert match(*objects) == LookupNeeded(wanted)
 
 
 def test_looked_up_is_used() -> None:
@@ -295,7 +295,7 @@ def test_namesake_of_another_group() -> None:
     pod = make.pod_json(owner="batch.volcano.sh/v1alpha1/Job/train")
     objects = [vpa(target="Job/train"), make.workload_json("Job/train")]
     found = match(*objects, pod=pod)
-    assert isinstance(found, Unknown)
+    assert isinstance(found, LookupNeeded)
     assert found.lookup.key == key
     assert told(match(*objects, pod=pod, looked_up={key: Absent()})) == "NoScalableOwner"
 

@@ -14,12 +14,12 @@ from app.core.rotation import (
     IssueFirst,
     IssueNext,
     Issuing,
-    Known,
     Nothing,
     PublishCa,
     RetireCa,
     RotationRules,
-    Step,
+    RotationState,
+    RotationStep,
     SwapServing,
     defect,
     plan,
@@ -58,9 +58,9 @@ def known(
     bundles: tuple[frozenset[str] | None, ...] = (None, None),
     retiring: frozenset[str] = frozenset(),
     age_seconds: float = 0,
-) -> Known:
+) -> RotationState:
     """A situation that has been so for some seconds."""
-    return Known(current, upcoming, retiring, bundles, NOW - timedelta(seconds=age_seconds))
+    return RotationState(current, upcoming, retiring, bundles, NOW - timedelta(seconds=age_seconds))
 
 
 BOTH = bundle("0a", "0b")
@@ -124,7 +124,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("situation", "step", "reason"), CASES)
-def test_plan(situation: Known, step: type[Step], reason: str) -> None:
+def test_plan(situation: RotationState, step: type[RotationStep], reason: str) -> None:
     """Each situation has one next step, and it says why."""
     planned = plan(situation, NOW, RULES)
     assert type(planned) is step
@@ -141,7 +141,7 @@ def test_plan(situation: Known, step: type[Step], reason: str) -> None:
     ],
 )
 def test_issuing(
-    situation: Known | Generation, issuing: Issuing, step: type[Step], reason: str
+    situation: RotationState | Generation, issuing: Issuing, step: type[RotationStep], reason: str
 ) -> None:
     """What is not ours is never made anew, and the plan says so."""
     if isinstance(situation, Generation):
@@ -167,7 +167,7 @@ def test_issuing(
         ),
     ],
 )
-def test_wait(situation: Known, until: datetime) -> None:
+def test_wait(situation: RotationState, until: datetime) -> None:
     """A wait names its end."""
     planned = plan(situation, NOW, RULES)
     assert isinstance(planned, Nothing)
@@ -201,13 +201,13 @@ class World:
     watched: tuple[object, datetime] = (None, NOW)
     writes_left: int = 0
 
-    def step(self, writes: int = 9) -> Step:
+    def step(self, writes: int = 9) -> RotationStep:
         """Take the next step, and crash after so many writes of it."""
         state = (self.current, self.upcoming, self.retiring, tuple(self.bundles))
         if self.watched[0] != state:
             self.watched = (state, self.now)
         self.writes_left = writes
-        step = plan(Known(*state, self.watched[1]), self.now, RULES)
+        step = plan(RotationState(*state, self.watched[1]), self.now, RULES)
         match step:
             case IssueFirst():
                 self._store(self._issue(), None, self.retiring)

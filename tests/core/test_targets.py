@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.core.matching import Unknown
+from app.core.matching import LookupNeeded
 from app.core.targets import Target, resolve_target
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
@@ -35,7 +35,7 @@ def resolved(
     *objects: make.Json,
     found: Sequence[tuple[ObjectKey, LookupResult]] = (),
     by_kind: bool = False,
-) -> Target | Unknown:
+) -> Target | LookupNeeded:
     """Resolve the target of a VPA among some controllers and look-ups."""
     view = make.snapshot(*objects).of("default")
     return resolve_target(make.vpa(target=target), view, dict(found), by_kind=by_kind)
@@ -226,11 +226,11 @@ def test_what_is_not_known_is_looked_up(
     target: str, objects: list[make.Json], lookup: Lookup
 ) -> None:
     """Nothing is guessed: the answer names what to look for."""
-    assert resolved(target, *objects) == Unknown(lookup)
+    assert resolved(target, *objects) == LookupNeeded(lookup)
 
 
 def test_kinds_of_foreign_groups() -> None:
     """A foreign kind with a built-in name is its own kind, but not for upstream."""
     target, deployment = "example.com/v1/Deployment/web", make.workload_json("Deployment/web")
-    assert isinstance(resolved(target, deployment), Unknown)
+    assert isinstance(resolved(target, deployment), LookupNeeded)
     assert resolved(target, deployment, by_kind=True) == Target(WEB)

@@ -14,7 +14,7 @@ from app.model.quantity import (
     ZERO,
     Format,
     Quantity,
-    forget,
+    clear_caches,
     scale_cpu,
     scale_memory,
 )
@@ -411,5 +411,5 @@ def test_what_was_read_can_be_forgotten() -> None:
     """Equal texts are one object, until all are forgotten."""
     first = Quantity.parse("123m")
     assert Quantity.parse("123m") is first
-    forget()
+    clear_caches()
     assert Quantity.parse("123m") is not first

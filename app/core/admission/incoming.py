@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import orjson
 
-from app.core.matching import Match, Unknown, match_pod
+from app.core.matching import LookupNeeded, Match, match_pod
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, labels_at, object_at, objects_at, text_at
 from app.model.kinds import OwnerReference, controller_of, read_owners
@@ -115,7 +115,7 @@ class MatchCache:
 
     def find(
         self, incoming: IncomingPod, view: NamespaceView, looked_up: LookedUp
-    ) -> Match | Unknown:
+    ) -> Match | LookupNeeded:
         """Return the match of a pod, from the cache if an equal pod was matched before."""
         kept = self._kept.get(incoming.origin)
         if kept is not None and kept[0] is view.moment:

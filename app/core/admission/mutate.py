@@ -18,8 +18,8 @@ from typing import NamedTuple
 import orjson
 
 from app.core.admission.incoming import IncomingPod, MatchCache, SizeCache, read_incoming_pod
-from app.core.boost import Boosted, BoostRefusal, Ceiling, Unboosted, boosts
-from app.core.matching import Match, Unknown
+from app.core.boost import Boosted, BoostRefusal, Ceiling, Unboosted, pod_boosts
+from app.core.matching import LookupNeeded, Match
 from app.core.scaling import in_order
 from app.core.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 from app.model.errors import BadObject
@@ -98,7 +98,7 @@ def admit_pod(
     looked_up: LookedUp,
     rules: PodRules,
     cache: PodCache | None = None,
-) -> PodVerdict | Unknown:
+) -> PodVerdict | LookupNeeded:
     """Decide what a pod gets, or name what must be looked up before."""
     if request.operation not in ("CREATE", "") or request.subresource:
         return PodVerdict(NOT_A_CREATION, "only the creation of a pod is changed")
@@ -111,7 +111,7 @@ def admit_pod(
         item = as_object(request.new, "request.object")
         incoming = read_incoming_pod(item, request.namespace)
         match = cache.matches.find(incoming, view, looked_up)
-        if isinstance(match, Unknown):
+        if isinstance(match, LookupNeeded):
             return match
         if match.vpa is None:
             return PodVerdict(match.reason, match.message, incoming, match)
@@ -130,9 +130,9 @@ class PodCache(NamedTuple):
 
 def pod_cache(rules: PodRules, most: int = 5_000) -> PodCache:
     """Return an empty cache for pods that are admitted by these rules."""
-    boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
+    pod_boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
     return PodCache(
-        MatchCache(boosts=boosts, most=most), SizeCache(partial(_size_pod, rules), most)
+        MatchCache(boosts=pod_boosts, most=most), SizeCache(partial(_size_pod, rules), most)
     )
 
 
@@ -171,7 +171,7 @@ def size_containers(
     if not vpa.mentions_boost or FeatureGate.CPU_STARTUP_BOOST not in rules.gates:
         return tuple(plain)
     unboosted = [_unboosted(*pair) for pair in zip(pod.containers, plain, strict=True)]
-    boosted, refused = boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
+    boosted, refused = pod_boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
     return tuple(
         replace(
             verdict,

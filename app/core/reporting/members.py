@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.core.matching import Unknown, match_pod
+from app.core.matching import LookupNeeded, match_pod
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
@@ -45,7 +45,7 @@ def _of_namespace(
         if pod.phase in _ENDED or pod.deleted is not None:
             continue
         match = match_pod(pod, view, looked_up, boosts=True, with_off=True)
-        if isinstance(match, Unknown):
+        if isinstance(match, LookupNeeded):
             lookups[match.lookup] = None
         elif match.vpa is not None:
             found.setdefault((match.vpa.namespace, match.vpa.name), []).append(pod)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from app.core.matching import Match, MatchReason, Unknown, match_pod, selects
+from app.core.matching import LookupNeeded, Match, MatchReason, match_pod, selects
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -95,7 +95,7 @@ class Matcher:
                 yield pod, alike.match
                 continue
             match = match_pod(pod, self._view, self._looked_up, boosts=self._boosts, with_off=True)
-            if isinstance(match, Unknown):
+            if isinstance(match, LookupNeeded):
                 self.lookups[match.lookup] = None
                 return
             if match.reason not in _OF_ONE_POD:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.admission.mutate import ContainerVerdict, PodRules, PodVerdict, admit_pod, pod_patch
 from app.core.boost import Boosted
-from app.core.matching import Unknown
+from app.core.matching import LookupNeeded
 from app.core.sizing import NO_SIZES, Sizes
 from app.model.errors import BadObject
 from app.model.gates import ALL_GATES
@@ -293,7 +293,7 @@ def test_reason(vpa: Json, gate: bool, reason: str) -> None:
 def test_look_up() -> None:
     """What must be looked up first is handed back."""
     view = make.snapshot(make.vpa_json()).of("default")
-    assert isinstance(admit_pod(make.review(), view, NOTHING_LOOKED_UP, PodRules()), Unknown)
+    assert isinstance(admit_pod(make.review(), view, NOTHING_LOOKED_UP, PodRules()), LookupNeeded)
 
 
 # --- whatever comes
