@@ -1,4 +1,4 @@
-"""The next step of a certificate rotation, planned from what is state at one moment.
+"""The next step of a certificate rotation, planned from the state at one moment.
 
 Strategy: a CA's key lives only while it signs, so every serving certificate brings its own CA.
 A new pair is kept beside the one in use; its CA is published beside the old one; the pair is

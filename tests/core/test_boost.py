@@ -46,13 +46,57 @@ def marks(found: Admitted) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("has", "target", "boost", "most", "expected", "mark"),
     [
-        pytest.param("1m 1m", "100m", factor(2), None, "200m 200m", "1m 1m", id="B1"),
-        pytest.param("1m 1m", "100m", more("500m"), None, "600m 600m", "1m 1m", id="B2"),
-        pytest.param("400m 400m", "500m", more("200m"), None, "700m 700m", "400m 400m", id="B3"),
-        pytest.param("1m 1m", "20m", factor(3), "40m", "40m 40m", "1m 1m", id="B4"),
-        pytest.param("100m 300m", "150m", factor(2), None, "300m 900m", "100m 300m", id="B5"),
-        pytest.param("100m", "150m", factor(2), None, "300m -", "100m -", id="B6"),
-        pytest.param("100m 100m", "", factor(2), None, "200m 200m", "100m 100m", id="B7"),
+        pytest.param(
+            "1m 1m",
+            "100m",
+            factor(2),
+            None,
+            "200m 200m",
+            "1m 1m",
+            id="a factor multiplies what is recommended",
+        ),
+        pytest.param(
+            "1m 1m",
+            "100m",
+            more("500m"),
+            None,
+            "600m 600m",
+            "1m 1m",
+            id="a quantity is added to what is recommended",
+        ),
+        pytest.param(
+            "400m 400m",
+            "500m",
+            more("200m"),
+            None,
+            "700m 700m",
+            "400m 400m",
+            id="a quantity is added to a larger container",
+        ),
+        pytest.param(
+            "1m 1m", "20m", factor(3), "40m", "40m 40m", "1m 1m", id="the flag caps a boost"
+        ),
+        pytest.param(
+            "100m 300m",
+            "150m",
+            factor(2),
+            None,
+            "300m 900m",
+            "100m 300m",
+            id="the limit keeps its ratio",
+        ),
+        pytest.param(
+            "100m", "150m", factor(2), None, "300m -", "100m -", id="no limit, none written"
+        ),
+        pytest.param(
+            "100m 100m",
+            "",
+            factor(2),
+            None,
+            "200m 200m",
+            "100m 100m",
+            id="without a recommendation the request is boosted",
+        ),
         pytest.param(
             "100m/64Mi 300m/64Mi",
             "",
@@ -60,21 +104,27 @@ def marks(found: Admitted) -> dict[str, str]:
             None,
             "600m/64Mi 1800m/64Mi",
             "100m/64Mi 300m/64Mi",
-            id="B19",
+            id="a quantity without a recommendation, memory stays",
         ),
-        pytest.param("- -", "", factor(2), None, "- -", None, id="B21 nothing to multiply"),
-        pytest.param("- -", "", more("500m"), None, "500m -", "- -", id="B22"),
-        pytest.param("- -", "", more("0"), None, "- -", None, id="nothing to add"),
+        pytest.param("- -", "", factor(2), None, "- -", None, id="nothing to multiply"),
         pytest.param(
-            "100m 200m", "1", factor(2), "500m", "1 2", None, id="B23 the flag never lowers"
+            "- -", "", more("500m"), None, "500m -", "- -", id="a quantity without a request"
         ),
-        pytest.param("100m 200m", "1", factor(0), None, "1 2", None, id="B24 factor 0"),
+        pytest.param("- -", "", more("0"), None, "- -", None, id="nothing to add"),
+        pytest.param("100m 200m", "1", factor(2), "500m", "1 2", None, id="the flag never lowers"),
+        pytest.param("100m 200m", "1", factor(0), None, "1 2", None, id="factor 0"),
         pytest.param("100m 200m", "1", factor(1), None, "1 2", None, id="factor 1 opts out"),
         pytest.param("100m 200m", "1", factor(None), None, "1 2", None, id="no factor"),
         pytest.param("100m 200m", "1", more(None), None, "1 2", None, id="no amount"),
         pytest.param("100m 200m", "1", more("-500m"), None, "1 2", None, id="less than nothing"),
         pytest.param(
-            "100m 200m", "1", make.boost_json(factor=2, kind="Invalid"), None, "1 2", None, id="B25"
+            "100m 200m",
+            "1",
+            make.boost_json(factor=2, kind="Invalid"),
+            None,
+            "1 2",
+            None,
+            id="an unknown type",
         ),
         pytest.param(
             "100m 200m",
@@ -85,8 +135,8 @@ def marks(found: Admitted) -> dict[str, str]:
             "100m 200m",
             id="no type is a factor",
         ),
-        pytest.param("100m 200m", "1", {}, None, "1 2", None, id="B26 an empty boost"),
-        pytest.param("100m 200m", "1", {"cpu": None}, None, "1 2", None, id="B26 no cpu"),
+        pytest.param("100m 200m", "1", {}, None, "1 2", None, id="an empty boost"),
+        pytest.param("100m 200m", "1", {"cpu": None}, None, "1 2", None, id="no cpu"),
         pytest.param(
             "1m 1m", "20m", factor(3), "0", "60m 60m", "1m 1m", id="a flag of zero is none"
         ),
@@ -107,7 +157,7 @@ def test_boost(
 
 
 def test_order_of_operations() -> None:
-    """B1: the mark stands right before what it explains."""
+    """The mark stands right before what it explains."""
     pod = make.pod_json(box("c1", "1m", "1m"), annotations={})
     found = admit(pod, vpa_json(advice("c1", "100m"), boost=factor(2)))
     assert found.changes == [
@@ -124,9 +174,19 @@ def test_order_of_operations() -> None:
 @pytest.mark.parametrize(
     ("has", "target", "boost", "most", "expected", "is_marked"),
     [
-        pytest.param("100m 300m", "100m", factor(2), None, "200m 300m", True, id="B8"),
-        pytest.param("100m 150m", "100m", factor(2), None, "149m 150m", True, id="B9"),
-        pytest.param("1m 1m", "", factor(2), None, "1m 1m", False, id="B10"),
+        pytest.param(
+            "100m 300m", "100m", factor(2), None, "200m 300m", True, id="room below the limit"
+        ),
+        pytest.param(
+            "100m 150m",
+            "100m",
+            factor(2),
+            None,
+            "149m 150m",
+            True,
+            id="one millicore below the limit",
+        ),
+        pytest.param("1m 1m", "", factor(2), None, "1m 1m", False, id="request and limit equal"),
         pytest.param("100m 200m", "100m", factor(2), None, "200m 200m", True, id="just the limit"),
         pytest.param("100m", "100m", factor(2), None, "200m -", True, id="no limit"),
         pytest.param("100m 0", "100m", factor(2), None, "0 0", False, id="a limit of zero"),
@@ -153,7 +213,13 @@ def test_requests_only(
     ("policy", "top", "has", "target", "expected", "told"),
     [
         pytest.param(
-            {"boost": factor(3)}, factor(2), "1m", "100m", "300m -", "cpu request", id="B11"
+            {"boost": factor(3)},
+            factor(2),
+            "1m",
+            "100m",
+            "300m -",
+            "cpu request",
+            id="the boost of the policy comes before the VPA's",
         ),
         pytest.param(
             {"boost": {}},
@@ -164,7 +230,15 @@ def test_requests_only(
             "cpu request",
             id="an empty one opts out",
         ),
-        pytest.param({"mode": "Off"}, factor(2), "100m", "1", "200m -", "cpu request", id="B15"),
+        pytest.param(
+            {"mode": "Off"},
+            factor(2),
+            "100m",
+            "1",
+            "200m -",
+            "cpu request",
+            id="a policy in mode Off still boosts",
+        ),
         pytest.param(
             {"mode": "Off", "boost": more("2")},
             None,
@@ -172,7 +246,7 @@ def test_requests_only(
             "",
             "2500m/64Mi 5/64Mi",
             "cpu request, cpu limit",
-            id="B16",
+            id="a policy in mode Off with a boost of its own",
         ),
         pytest.param(
             {
@@ -185,7 +259,7 @@ def test_requests_only(
             "800m/300Mi",
             "4500m/300Mi -",
             "cpu capped to maxAllowed, cpu request, memory request",
-            id="B17",
+            id="bounds of the policy do not cap the boost",
         ),
         pytest.param(
             {"resources": ["memory"], "boost": factor(3)},
@@ -195,7 +269,7 @@ def test_requests_only(
             "600m/96Mi 1200m/192Mi",
             "cpu: limit NOT set since recommendedRequest is nil or 0, "
             "cpu request, memory request, cpu limit, memory limit",
-            id="B18",
+            id="a resource that is not controlled is boosted",
         ),
         pytest.param(
             {"values": "Other"}, factor(2), "1m 2m", "100m", "200m 2m", "cpu request", id="unknown"
@@ -217,7 +291,7 @@ def test_policy(
 
 
 def test_off_vpa_only_boosts() -> None:
-    """B12: a VPA in mode Off changes nothing but the cpu of what it boosts."""
+    """A VPA in mode Off changes nothing but the cpu of what it boosts."""
     pod = make.pod_json(box("c1", "100m/100Mi", "300m/200Mi"))
     found = admit(pod, vpa_json(advice("c1", "500m/500Mi"), mode="Off", boost=factor(3)))
     assert found.containers == ["300m/100Mi 900m/200Mi"]
@@ -228,8 +302,8 @@ def test_off_vpa_only_boosts() -> None:
 @pytest.mark.parametrize(
     ("mode", "expected", "reason"),
     [
-        pytest.param(None, "100m -", "Sized", id="B13 the recommendation alone"),
-        pytest.param("Off", "1m -", "ModeOff", id="B14 nothing"),
+        pytest.param(None, "100m -", "Sized", id="the recommendation alone"),
+        pytest.param("Off", "1m -", "ModeOff", id="nothing"),
     ],
 )
 def test_gate_off(mode: str | None, expected: str, reason: str) -> None:
@@ -242,7 +316,7 @@ def test_gate_off(mode: str | None, expected: str, reason: str) -> None:
 
 
 def test_containers_for_themselves() -> None:
-    """B20: a container can opt out, and an impossible boost of one is no harm to another."""
+    """A container can opt out, and an impossible boost of one is no harm to another."""
     pod = make.pod_json(box("a", "100m/64Mi", "200m/128Mi"), box("b", "50m"), box("c", "50m"))
     vpa = vpa_json(
         advice("a", "300m/128Mi"),
@@ -276,7 +350,15 @@ def pod_range(most: str) -> Json:
 @pytest.mark.parametrize(
     ("limits", "has", "target", "count", "values", "expected"),
     [
-        pytest.param(container_range("1"), "200m 400m", "300m", 3, None, "500m 1", id="B27"),
+        pytest.param(
+            container_range("1"),
+            "200m 400m",
+            "300m",
+            3,
+            None,
+            "500m 1",
+            id="the limit meets Max of the LimitRange",
+        ),
         pytest.param(container_range("4"), "200m 400m", "300m", 3, None, "900m 1800m", id="room"),
         pytest.param(container_range("1"), "500m 1", "500m", 3, None, "500m 1", id="no room"),
         pytest.param(

@@ -49,7 +49,7 @@ def limit_range(
             {},
             "200m/200Mi 300m/400Mi",
             f"cpu {MAX}, {BOTH}",
-            id="R1 the request at which the limit meets Max",
+            id="the request at which the limit meets Max",
         ),
         pytest.param(
             limit_range(least="50m/250Mi"),
@@ -58,7 +58,7 @@ def limit_range(
             {},
             "250m/250Mi 375m/500Mi",
             f"memory {MIN}, {BOTH}",
-            id="R2 Min holds for requests too",
+            id="Min holds for requests too",
         ),
         pytest.param(
             limit_range(least="/500M", most="1"),
@@ -67,7 +67,7 @@ def limit_range(
             {},
             "1/500M 1/500M",
             f"cpu {MAX}, memory {MIN}, {BOTH}",
-            id="R3 both",
+            id="both",
         ),
         pytest.param(
             limit_range(least="/500M"),
@@ -76,7 +76,7 @@ def limit_range(
             {},
             "1/500M 1/6G",
             f"memory {MIN}, {BOTH}",
-            id="R4 Min",
+            id="Min",
         ),
         pytest.param(
             limit_range(least="/500M"),
@@ -85,7 +85,7 @@ def limit_range(
             ONLY,
             "1/100M 1/100M",
             f"memory {MIN}, memory capped to container limit, cpu request, memory request",
-            id="R5 the limit wins over Min",
+            id="the limit wins over Min",
         ),
         pytest.param(
             limit_range(most="300m"),
@@ -94,7 +94,7 @@ def limit_range(
             ONLY,
             "180m 200m",
             "cpu request",
-            id="R6 a limit that stays is judged as it is",
+            id="a limit that stays is judged as it is",
         ),
         pytest.param(
             limit_range(most="150m"),
@@ -122,7 +122,7 @@ def limit_range(
             "400m 800m",
             f"cpu {MAX}, cpu capped to minAllowed, "
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="R7 the policy wins",
+            id="the policy wins",
         ),
         pytest.param(
             limit_range(least="200m"),
@@ -132,7 +132,7 @@ def limit_range(
             "150m 150m",
             f"cpu {MIN}, cpu capped to maxAllowed, "
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="R8 the policy's maximum wins over Min",
+            id="the policy's maximum wins over Min",
         ),
         pytest.param(
             limit_range(default="2/100Mi"),
@@ -141,7 +141,7 @@ def limit_range(
             {},
             "2/200Mi 2/200Mi",
             BOTH,
-            id="R9 the default is the limit",
+            id="the default is the limit",
         ),
         pytest.param(
             limit_range(default="2"),
@@ -150,7 +150,7 @@ def limit_range(
             {},
             "10 20",
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="R10 the default grows in proportion",
+            id="the default grows in proportion",
         ),
         pytest.param(
             limit_range(most="300m"), ("100m", ""), "1", {}, "1 -", "cpu request", id="no limit"
@@ -229,7 +229,7 @@ def test_ratio(
 
 
 def test_several_limit_ranges() -> None:
-    """R23: the lowest maximum and the highest minimum hold; of equals the last one's spelling."""
+    """The lowest maximum and the highest minimum hold; of equals the last one's spelling."""
     ranges = [
         limit_range(least="1", most="1500m", ratio="4", name="a"),
         limit_range(least="500m", most="2", ratio="3", default="5", name="b"),
@@ -256,7 +256,7 @@ def test_several_limit_ranges() -> None:
     ],
 )
 def test_other_limit_ranges(limits: Json) -> None:
-    """R24: only what speaks of containers or pods of the namespace counts."""
+    """Only what speaks of containers or pods of the namespace counts."""
     found = admit(make.pod_json(box("app", "1", "2")), vpa_json(advice("app", "3")), limits)
     assert found.containers == ["3 6"]
 
@@ -306,91 +306,91 @@ def advices(*targets: str) -> list[Json]:
     ("limits", "has", "targets", "expected"),
     [
         pytest.param(
-            pod_range(most="1"), ["1 1", "1 1"], ["1", "1"], ["500m 500m"] * 2, id="R11 halves"
+            pod_range(most="1"), ["1 1", "1 1"], ["1", "1"], ["500m 500m"] * 2, id="halves"
         ),
         pytest.param(
             pod_range(most="400m/1Gi"),
             ["100m/100Mi 100m/100Mi", "400m/600Mi 400m/600Mi"],
             ["400m/600Mi", ""],
             ["200m/512Mi 200m/512Mi"] * 2,
-            id="R12 what is not recommended makes room",
+            id="what is not recommended makes room",
         ),
         pytest.param(
             pod_range(least="150m"),
             ["1m 1m"] * 3,
             ["4m", "21m", "90m"],
             ["6m 6m", "28m 28m", "118m 118m"],
-            id="R13 rounded up",
+            id="rounded up",
         ),
         pytest.param(
             pod_range(most="80m"),
             ["1m 1m"] * 3,
             ["4m", "21m", "90m"],
             ["2m 2m", "14m 14m", "62m 62m"],
-            id="R14 rounded down",
+            id="rounded down",
         ),
         pytest.param(
             pod_range(least="150m"),
             ["1m 1m"] * 2,
             ["15m", "100m"],
             ["20m 20m", "131m 131m"],
-            id="R15 Min",
+            id="Min",
         ),
         pytest.param(
             pod_range(most="90m"),
             ["1m 1m"] * 2,
             ["15m", "100m"],
             ["11m 11m", "78m 78m"],
-            id="R15 Max",
+            id="Max",
         ),
         pytest.param(
             pod_range(most="600m/1Gi"),
             ["100m/100Mi 150m/200Mi"] * 2,
             ["250m/200Mi"] * 2,
             ["200m/200Mi 300m/400Mi"] * 2,
-            id="R16 limits meet Max",
+            id="limits meet Max",
         ),
         pytest.param(
             pod_range(least="100m/500Mi"),
             ["100m/200Mi 150m/400Mi"] * 2,
             ["120m/100Mi"] * 2,
             ["120m/250Mi 180m/500Mi"] * 2,
-            id="R17 requests meet Min",
+            id="requests meet Min",
         ),
         pytest.param(
             pod_range(most="/1Gi"),
             ["/50M /50M"] * 2,
             ["/1Gi", "/2Gi"],
             ["/357913941 /357913941", "/715827882 /715827882"],
-            id="R18 memory down",
+            id="memory down",
         ),
         pytest.param(
             pod_range(least="/4Gi"),
             ["/50M /50M"] * 2,
             ["/1Gi", "/2Gi"],
             ["/1431655765 /1431655765", "/2863311530 /2863311530"],
-            id="R19 memory up",
+            id="memory up",
         ),
         pytest.param(
             pod_range(least="/500M"),
             ["1/50M 1/100M", "1/50M 1/100M"],
             ["1/200M", ""],
             ["1/400M 1/800M", "1/100M 1/200M"],
-            id="R20 what is not recommended grows too",
+            id="what is not recommended grows too",
         ),
         pytest.param(
             pod_range(least="/4G"),
             ["/1G /1G", "/1G /1G"],
             ["/1G", ""],
             ["/2G /2G", "/2G /2G"],
-            id="R21 the sum is met",
+            id="the sum is met",
         ),
         pytest.param(
             pod_range(most="500m"),
             ["100m 200m", "100m 200m"],
             ["400m", "/1Gi"],
             ["250m 500m", "100m/1Gi 200m"],
-            id="R22 nothing is made zero",
+            id="nothing is made zero",
         ),
         pytest.param(
             pod_range(least="1", most="2"),
@@ -554,7 +554,7 @@ def test_bounds_beside_others() -> None:
 
 
 def test_bounds_far_above_max() -> None:
-    """R12: bounds beyond Max, beside a container without any, are scaled like the target."""
+    """Bounds beyond Max, beside a container without any, are scaled like the target."""
     pod = make.pod(*boxes("100m/100Mi 100m/100Mi", "400m/600Mi 400m/600Mi"))
     found = make.recommendation_json(
         "a", cpu="400m", memory="600Mi", lower=two("100m/100Mi"), upper=two("1200m/2Gi")

@@ -70,9 +70,7 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
 @pytest.mark.parametrize(
     ("objects", "pod", "expected"),
     [
-        pytest.param(
-            [vpa()], make.pod_json(owner=None), "NoController", id="M1 nobody owns the pod"
-        ),
+        pytest.param([vpa()], make.pod_json(owner=None), "NoController", id="nobody owns the pod"),
         pytest.param(
             [vpa()],
             make.pod_json(
@@ -81,14 +79,14 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
                 }
             ),
             "NoController",
-            id="M1 an owner that does not control",
+            id="an owner that does not control",
         ),
-        pytest.param([vpa("v"), DEPLOYMENT, REPLICA_SET], POD, "v", id="M2 the topmost is meant"),
+        pytest.param([vpa("v"), DEPLOYMENT, REPLICA_SET], POD, "v", id="the topmost is meant"),
         pytest.param(
             [vpa(target="ReplicaSet/web-1"), DEPLOYMENT, REPLICA_SET],
             POD,
             "NoVPAForOwner",
-            id="M3 not what stands between",
+            id="not what stands between",
         ),
         pytest.param(
             [
@@ -98,11 +96,9 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             make.pod_json(owner="Job/nightly-1"),
             "v",
-            id="M4 a CronJob by the labels of its template",
+            id="a CronJob by the labels of its template",
         ),
-        pytest.param(
-            [vpa()], make.pod_json(owner="Node/node-1"), "OwnedByNode", id="M5 a mirror pod"
-        ),
+        pytest.param([vpa()], make.pod_json(owner="Node/node-1"), "OwnedByNode", id="a mirror pod"),
         pytest.param(
             [
                 vpa(),
@@ -115,7 +111,7 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             POD,
             "OwnedByNode",
-            id="M5 a node further up",
+            id="a node further up",
         ),
         pytest.param(
             [
@@ -125,16 +121,16 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             POD,
             "OwnershipCycle",
-            id="M8 a circle",
+            id="a circle",
         ),
         pytest.param(
-            [vpa(mode="Off"), DEPLOYMENT, REPLICA_SET], POD, "ModeOff", id="M9 the only one is Off"
+            [vpa(mode="Off"), DEPLOYMENT, REPLICA_SET], POD, "ModeOff", id="the only one is Off"
         ),
         pytest.param(
             [vpa("v", mode="Off", boost=BOOST), DEPLOYMENT, REPLICA_SET],
             POD,
             "v",
-            id="M9 Off with a boost",
+            id="Off with a boost",
         ),
         pytest.param(
             [
@@ -144,11 +140,9 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             POD,
             "v",
-            id="M9 Off with an empty boost for a container",
+            id="Off with an empty boost for a container",
         ),
-        pytest.param(
-            [vpa("v", mode="Initial"), DEPLOYMENT, REPLICA_SET], POD, "v", id="M9 Initial"
-        ),
+        pytest.param([vpa("v", mode="Initial"), DEPLOYMENT, REPLICA_SET], POD, "v", id="Initial"),
         pytest.param(
             [vpa("v", mode="UpscaleOnly"), DEPLOYMENT, REPLICA_SET], POD, "v", id="UpscaleOnly"
         ),
@@ -162,28 +156,28 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             [vpa(), make.workload_json("Deployment/web", labels={"app": "other"}), REPLICA_SET],
             POD,
             "NoTargetSelectorMatch",
-            id="M11 the target does not select the pod",
+            id="the target does not select the pod",
         ),
         pytest.param(
             [vpa(namespace="other"), DEPLOYMENT, REPLICA_SET],
             POD,
             "NoVPAInNamespace",
-            id="M11 the VPA lives elsewhere",
+            id="the VPA lives elsewhere",
         ),
         pytest.param(
-            [vpa(target=None), DEPLOYMENT, REPLICA_SET], POD, "NoVPAForOwner", id="M11 no target"
+            [vpa(target=None), DEPLOYMENT, REPLICA_SET], POD, "NoVPAForOwner", id="no target"
         ),
         pytest.param(
             [vpa(selector=LEADER), DEPLOYMENT, REPLICA_SET],
             POD,
             "NoVPASelectorMatch",
-            id="M12 the VPA itself does not select the pod",
+            id="the VPA itself does not select the pod",
         ),
         pytest.param(
             [vpa("v", selector=LEADER), DEPLOYMENT, REPLICA_SET],
             make.pod_json(owner="ReplicaSet/web-1", labels={"app": "web", "role": "leader"}),
             "v",
-            id="M12 the VPA itself selects the pod",
+            id="the VPA itself selects the pod",
         ),
         pytest.param(
             [vpa("v", selector={}), DEPLOYMENT, REPLICA_SET], POD, "v", id="an empty selector"
@@ -198,8 +192,8 @@ def test_match(objects: list[Json], pod: Json, expected: str) -> None:
 @pytest.mark.parametrize(
     ("looked_up", "expected"),
     [
-        pytest.param(Absent(), "v", id="M6 it cannot be scaled: the Deployment is meant"),
-        pytest.param(robot(), "NoVPAForOwner", id="M6 it can: the Deployment no longer counts"),
+        pytest.param(Absent(), "v", id="it cannot be scaled: the Deployment is meant"),
+        pytest.param(robot(), "NoVPAForOwner", id="it can: the Deployment no longer counts"),
         pytest.param(Failed("no answer"), "OwnerUnknown", id="nobody knows"),
     ],
 )
@@ -235,7 +229,7 @@ def test_custom_target(looked_up: LookupResult, expected: str) -> None:
             Lookup(
                 "default", "apps/v1", "ReplicaSet", "web-1", ObjectKey("", "ReplicaSet", "web-1")
             ),
-            id="M7 the ReplicaSet is not known yet",
+            id="the ReplicaSet is not known yet",
         ),
         pytest.param(
             [vpa(), REPLICA_SET],
@@ -306,10 +300,8 @@ OLD, NEW = timedelta(days=10), timedelta(days=5)
 @pytest.mark.parametrize(
     ("vpas", "winner", "weaker"),
     [
-        pytest.param(
-            [vpa("a", created=NEW), vpa("b", created=OLD)], "b", ["a"], id="M10 the older"
-        ),
-        pytest.param([vpa("b", created=OLD), vpa("a", created=OLD)], "a", ["b"], id="M10 the name"),
+        pytest.param([vpa("a", created=NEW), vpa("b", created=OLD)], "b", ["a"], id="the older"),
+        pytest.param([vpa("b", created=OLD), vpa("a", created=OLD)], "a", ["b"], id="the name"),
         pytest.param(
             [vpa("old", created=OLD, mode="Off", boost=BOOST), vpa("new", created=NEW)],
             "new",

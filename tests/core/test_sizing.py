@@ -33,47 +33,69 @@ CAPPED = "cpu capped to {0}, memory capped to {0}"
     ("has", "target", "expected", "notes"),
     [
         pytest.param(
-            ("100m/100Mi", "150m/200Mi"), "250m/200Mi", "250m/200Mi 375m/400Mi", BOTH, id="L1"
+            ("100m/100Mi", "150m/200Mi"),
+            "250m/200Mi",
+            "250m/200Mi 375m/400Mi",
+            BOTH,
+            id="limits keep their ratio",
         ),
         pytest.param(
-            ("100m/100Mi", "100m/100Mi"), "250m/200Mi", "250m/200Mi 250m/200Mi", BOTH, id="L2"
+            ("100m/100Mi", "100m/100Mi"),
+            "250m/200Mi",
+            "250m/200Mi 250m/200Mi",
+            BOTH,
+            id="equal stays equal",
         ),
         pytest.param(
-            ("100m/256Mi", "200m/512Mi"), "250m/262144k", "250m/262144k 500m/500Mi", BOTH, id="L3"
+            ("100m/256Mi", "200m/512Mi"),
+            "250m/262144k",
+            "250m/262144k 500m/500Mi",
+            BOTH,
+            id="the limit keeps its own format",
         ),
         pytest.param(
-            ("100m/256Mi", "1/512Mi"), "35m/104857600", "35m/104857600 350m/200Mi", BOTH, id="L4"
+            ("100m/256Mi", "1/512Mi"),
+            "35m/104857600",
+            "35m/104857600 350m/200Mi",
+            BOTH,
+            id="cpu down, memory in bytes",
         ),
         pytest.param(
             ("100m/300Mi", "333m/700Mi"),
             "77m/262144k",
             "77m/262144k 256m/611669333",
             BOTH,
-            id="L5",
+            id="rounded down to millicores and bytes",
         ),
-        pytest.param(("1500m/150", "2/200"), "1/100", "1/100 1333m/133", BOTH, id="L6"),
-        pytest.param(("", "2/200Mi"), "2/200Mi", "2/200Mi 2/200Mi", BOTH, id="L7"),
+        pytest.param(("1500m/150", "2/200"), "1/100", "1/100 1333m/133", BOTH, id="two thirds"),
+        pytest.param(
+            ("", "2/200Mi"),
+            "2/200Mi",
+            "2/200Mi 2/200Mi",
+            BOTH,
+            id="no request, as if equal to the limit",
+        ),
         pytest.param(
             ("100m/100Mi", "300m"),
             "250m/200Mi",
             "250m/200Mi 750m",
             f"{NO_MEMORY_LIMIT}, {REQUESTS}, cpu limit",
-            id="L8",
+            id="no memory limit",
         ),
         pytest.param(
             ("200m/128Mi", "400m/256Mi"),
             "500m",
             "500m/128Mi 1/256Mi",
             f"{NO_MEMORY_TARGET}, cpu request, cpu limit",
-            id="L9",
+            id="no memory recommended",
         ),
-        pytest.param(("100m/100Mi", ""), "250m/200Mi", "250m/200Mi -", REQUESTS, id="L10"),
+        pytest.param(("100m/100Mi", ""), "250m/200Mi", "250m/200Mi -", REQUESTS, id="no limits"),
         pytest.param(
             ("1/100Mi", "10/1000Mi"),
             "1Ei/1Ei",
             "1Ei/1Ei 9223372036854775807m/9223372036854775807",
             f"cpu: {CUT}, memory: {CUT}, {BOTH}",
-            id="L11",
+            id="cut off at int64",
         ),
         pytest.param(
             ("100m", "0"), "250m", "250m 0", "cpu request", id="a limit of zero is left alone"
@@ -109,7 +131,7 @@ BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
             {"values": "RequestsOnly"},
             "2/200Mi 2/200Mi",
             REQUESTS,
-            id="L12",
+            id="RequestsOnly leaves limits alone",
         ),
         pytest.param(
             ("1/100Mi", "2/200Mi"),
@@ -117,7 +139,7 @@ BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
             {"values": "RequestsOnly"},
             "2/200Mi 2/200Mi",
             f"{CAPPED.format('container limit')}, {REQUESTS}",
-            id="L13",
+            id="RequestsOnly stays below the limit",
         ),
         pytest.param(
             ("1/100Mi", ""),
@@ -125,7 +147,7 @@ BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
             BOUNDS,
             "4/300Mi -",
             f"{CAPPED.format('minAllowed')}, {REQUESTS}",
-            id="L14",
+            id="raised to minAllowed",
         ),
         pytest.param(
             ("1/100Mi", ""),
@@ -133,7 +155,7 @@ BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
             BOUNDS,
             "5/1Gi -",
             f"{CAPPED.format('maxAllowed')}, {REQUESTS}",
-            id="L15",
+            id="lowered to maxAllowed",
         ),
         pytest.param(
             ("100m/100Mi", ""),
@@ -141,7 +163,7 @@ BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
             {"max_allowed": two("233m/150Mi")},
             "233m/150Mi -",
             f"{CAPPED.format('maxAllowed')}, {REQUESTS}",
-            id="L16",
+            id="cpu and memory above maxAllowed",
         ),
         pytest.param(
             ("100m/100Mi", ""),
@@ -149,7 +171,7 @@ BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
             {"min_allowed": two("90m/80Mi")},
             "90m/80Mi -",
             f"{CAPPED.format('minAllowed')}, {REQUESTS}",
-            id="L17",
+            id="cpu and memory below minAllowed",
         ),
         pytest.param(
             ("100m", ""),
@@ -208,7 +230,7 @@ def test_policy(has: tuple[str, str], target: str, policy: Json, expected: str, 
 
 
 def test_wildcard_is_not_merged() -> None:
-    """L18: a policy of its own stands in for the wildcard as a whole."""
+    """A policy of its own stands in for the wildcard as a whole."""
     vpa = vpa_json(
         advice("a", "300m"),
         advice("b", "300m"),
@@ -222,7 +244,7 @@ def test_wildcard_is_not_merged() -> None:
 
 
 def test_last_wildcard_wins() -> None:
-    """L19: of several wildcards the last one counts."""
+    """Of several wildcards the last one counts."""
     policies = [make.policy_json("*", max_allowed=two(most)) for most in ("200m", "500m")]
     found = admit(
         make.pod_json(box("app", "1m")), vpa_json(advice("app", "300m"), policies=policies)

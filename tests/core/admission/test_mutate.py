@@ -53,7 +53,7 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
-            id="P1",
+            id="requests of an ordinary pod",
         ),
         pytest.param(
             make.pod_json(HAMSTER, annotations={}),
@@ -64,7 +64,7 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
-            id="P2 annotations are there",
+            id="annotations are there",
         ),
         pytest.param(
             make.pod_json(bare("app")),
@@ -77,7 +77,7 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request",
                 f"{OBSERVED} app",
             ],
-            id="P3 no resources",
+            id="no resources",
         ),
         pytest.param(
             make.pod_json(box("app", "0"), annotations={}),
@@ -87,7 +87,7 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request",
                 f"{OBSERVED} app",
             ],
-            id="P4 zero is there",
+            id="zero is there",
         ),
         pytest.param(
             make.pod_json(box("a", "0"), bare("b"), annotations={}),
@@ -100,19 +100,19 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request; container 1: cpu request",
                 f"{OBSERVED} a, b",
             ],
-            id="P5 two containers",
+            id="two containers",
         ),
         pytest.param(
             make.pod_json(box("app", "100m"), annotations={}),
             vpa_json(),
             [f"{OBSERVED} app"],
-            id="P7 nothing recommended",
+            id="nothing recommended",
         ),
         pytest.param(
             make.pod_json(bare("app"), annotations={}),
             vpa_json(),
             [f"{OBSERVED} app"],
-            id="P8 nothing recommended, nothing there",
+            id="nothing recommended, nothing there",
         ),
         pytest.param(
             make.pod_json(bare("app"), annotations={}),
@@ -130,19 +130,19 @@ def bare(name: str) -> Json:
             make.pod_json(bare("test1"), bare("test2")),
             vpa_json(),
             [NO_ANNOTATIONS, f"{OBSERVED} test1, test2"],
-            id="P9 containers are named",
+            id="containers are named",
         ),
         pytest.param(
             make.pod_json(spec={"containers": None}, annotations={}),
             vpa_json(),
             [f"{OBSERVED} "],
-            id="P9 no containers",
+            id="no containers",
         ),
         pytest.param(
             make.pod_json(HAMSTER, annotations={}),
             vpa_json(advice("removed", "500m/500Mi")),
             [f"{OBSERVED} hamster"],
-            id="P10 for a container that is gone",
+            id="for a container that is gone",
         ),
         pytest.param(
             make.pod_json(box("app", "", "1"), annotations={}),
@@ -185,11 +185,9 @@ def test_patch(pod: Json, vpa: Json, expected: list[str]) -> None:
         pytest.param(
             [advice("removed", "500m/500Mi"), advice("hamster", "250m/200Mi")],
             ["250m/200Mi -", "100m/100Mi -"],
-            id="P11 P12 each gets its own",
+            id="each gets its own",
         ),
-        pytest.param(
-            [advice("other", "1/1Gi")], ["100m/100Mi -", "1/1Gi -"], id="P12 only the second"
-        ),
+        pytest.param([advice("other", "1/1Gi")], ["100m/100Mi -", "1/1Gi -"], id="only the second"),
     ],
 )
 def test_each_for_itself(recommendations: list[Json], expected: list[str]) -> None:
@@ -199,7 +197,7 @@ def test_each_for_itself(recommendations: list[Json], expected: list[str]) -> No
 
 
 def test_unmatched() -> None:
-    """P13: a pod that no VPA controls is not touched at all."""
+    """A pod that no VPA controls is not touched at all."""
     found = admit(
         make.pod_json(HAMSTER, owner="StatefulSet/other"),
         vpa_json(),
@@ -211,7 +209,7 @@ def test_unmatched() -> None:
 
 
 def test_claims_are_kept() -> None:
-    """P16: what else stands in `resources` stays."""
+    """What else stands in `resources` stays."""
     claims = [{"name": "gpu"}]
     pod = make.pod_json({"name": "app", "resources": {"claims": claims}}, annotations={})
     found = admit(pod, vpa_json(advice("app", "1")))
@@ -487,13 +485,13 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
             {"limits": {"cpu": "0"}},
             sizes({}, {"cpu": "1"}),
             [f"{RESOURCES_AT}/limits/cpu 1", f"{TOLD_FIRST}cpu limit"],
-            id="P6 a limit alone",
+            id="a limit alone",
         ),
         pytest.param(
             {"limits": {"nvidia.com/gpu": "2"}},
             sizes({}, {"nvidia.com/gpu": "1"}),
             [f"{RESOURCES_AT}/limits/nvidia.com~1gpu 1", f"{TOLD_FIRST}nvidia.com/gpu limit"],
-            id="P15 a name with a slash",
+            id="a name with a slash",
         ),
         pytest.param(
             {"requests": {}},
@@ -538,7 +536,7 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
                 f"{RESOURCES_AT}/requests/cpu 1",
                 f"{TOLD_FIRST}cpu request",
             ],
-            id="P16 one that holds more is not",
+            id="one that holds more is not",
         ),
     ],
 )
@@ -594,7 +592,7 @@ def test_boost(found: Sizes, boosted: Boosted, expected: list[str]) -> None:
 
 
 def test_foreign_annotations() -> None:
-    """P14: whatever keys others use, they stay, and paths are escaped."""
+    """Whatever keys others use, they stay, and paths are escaped."""
     key = "custom~domain.com/annotation/name"
     pod = make.pod_json(cpu="1", annotations={key: "x"})
     patched = apply(pod, pod_patch(read_pod(pod), "v", [verdict(NO_SIZES, boost("2", None))]))

@@ -47,22 +47,20 @@ CATCH_ALL, KEYS, VALUES = "(catch-all)", "(different keys)", "(overlapping value
 @pytest.mark.parametrize(
     ("stored", "new", "path", "why"),
     [
-        pytest.param(None, None, "spec.targetRef", CATCH_ALL, id="V37 both take all"),
+        pytest.param(None, None, "spec.targetRef", CATCH_ALL, id="both take all"),
         pytest.param({}, {}, "spec.targetRef", CATCH_ALL, id="both are empty"),
-        pytest.param(None, LEADER, "spec.selector", CATCH_ALL, id="V38 the stored takes all"),
+        pytest.param(None, LEADER, "spec.selector", CATCH_ALL, id="the stored takes all"),
         pytest.param(LEADER, None, "spec.selector", CATCH_ALL, id="the new takes all"),
-        pytest.param(PROD, LEADER, "spec.selector", KEYS, id="V39 different keys"),
+        pytest.param(PROD, LEADER, "spec.selector", KEYS, id="different keys"),
         pytest.param(
             labels(role="leader", env="prod"),
             labels(role="leader", tier="x"),
             "spec.selector",
             VALUES,
-            id="V41 same value, other keys",
+            id="same value, other keys",
         ),
-        pytest.param(
-            role("In", "a", "b"), role("In", "b", "c"), "spec.selector", VALUES, id="V42 In"
-        ),
-        pytest.param(role("In", "a", "b"), role("Exists"), "spec.selector", VALUES, id="V42 any"),
+        pytest.param(role("In", "a", "b"), role("In", "b", "c"), "spec.selector", VALUES, id="In"),
+        pytest.param(role("In", "a", "b"), role("Exists"), "spec.selector", VALUES, id="any"),
     ],
 )
 def test_conflict(
@@ -80,15 +78,15 @@ def test_conflict(
 @pytest.mark.parametrize(
     ("stored", "new"),
     [
-        pytest.param(FOLLOWER, LEADER, id="V40 other values"),
+        pytest.param(FOLLOWER, LEADER, id="other values"),
         pytest.param(
             labels(role="leader", env="prod"),
             labels(role="leader", env="dev"),
-            id="V41 one key is enough",
+            id="one key is enough",
         ),
-        pytest.param(role("In", "a", "b"), role("In", "c"), id="V42 In"),
-        pytest.param(role("In", "a", "b"), role("NotIn", "a", "b"), id="V42 NotIn"),
-        pytest.param(role("In", "a", "b"), role("DoesNotExist"), id="V42 DoesNotExist"),
+        pytest.param(role("In", "a", "b"), role("In", "c"), id="In"),
+        pytest.param(role("In", "a", "b"), role("NotIn", "a", "b"), id="NotIn"),
+        pytest.param(role("In", "a", "b"), role("DoesNotExist"), id="DoesNotExist"),
         pytest.param(role("Exists"), role("DoesNotExist"), id="there or not there"),
     ],
 )
@@ -101,9 +99,9 @@ def test_disjoint(stored: dict[str, Any], new: dict[str, Any]) -> None:
     ("other", "is_sibling"),
     [
         pytest.param(make.vpa("old"), True, id="same target"),
-        pytest.param(make.vpa("new"), False, id="V43 itself"),
-        pytest.param(make.vpa("old", namespace="other"), False, id="V43 another namespace"),
-        pytest.param(make.vpa("old", target="StatefulSet/db"), False, id="V43 another name"),
+        pytest.param(make.vpa("new"), False, id="itself"),
+        pytest.param(make.vpa("old", namespace="other"), False, id="another namespace"),
+        pytest.param(make.vpa("old", target="StatefulSet/db"), False, id="another name"),
         pytest.param(make.vpa("old", target="Deployment/web"), False, id="another kind"),
         pytest.param(make.vpa("old", target="apps/v1beta1/StatefulSet/web"), True, id="version"),
         pytest.param(make.vpa("old", target="x.io/v1/StatefulSet/web"), False, id="another group"),
@@ -265,7 +263,7 @@ RIVAL = make.vpa("old", selector=LEADER)
             update(BASE, make.vpa_json("new", selector=LEADER, metadata={"labels": {}})),
             ENFORCE,
             FieldWarning,
-            id="V44 labelled",
+            id="labelled",
         ),
     ],
 )

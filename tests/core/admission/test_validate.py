@@ -29,14 +29,12 @@ Errors = list[tuple[str, ErrorKind]]
 
 RULES = ValidationRules()
 IN_PLACE = FeatureGates(frozenset({FeatureGate.IN_PLACE}))
-PER_VPA = FeatureGates(frozenset({FeatureGate.PER_VPA_CONFIG}))
-BOOST = FeatureGates(frozenset({FeatureGate.CPU_STARTUP_BOOST}))
 REQUIRED, INVALID, FORBIDDEN = ErrorKind.REQUIRED, ErrorKind.INVALID, ErrorKind.FORBIDDEN
 NOT_SUPPORTED, TOO_MANY = ErrorKind.NOT_SUPPORTED, ErrorKind.TOO_MANY
-DUPLICATE, INTERNAL = ErrorKind.DUPLICATE, ErrorKind.INTERNAL
+INTERNAL = ErrorKind.INTERNAL
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
 UPDATE = "spec.updatePolicy"
-HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
+HIGHER = "TargetHigherThanRequests"
 NOT_A_QUANTITY = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -80,229 +78,40 @@ def updating(**fields: object) -> Json:
     return vpa(spec={"updatePolicy": fields})
 
 
-def requiring(*requirements: tuple[list[str], str]) -> Json:
-    """Return a VPA with eviction requirements."""
-    entries = [{"resources": names, "changeRequirement": change} for names, change in requirements]
-    return updating(updateMode="Recreate", evictionRequirements=entries)
-
-
 POLICY_JSON = make.policy_json
 FACTOR = make.boost_json(factor=2)
 BROKEN_RESOURCE = vpa(POLICY_JSON(resources=["cpu", "broken"]))
 
-CREATED = [
-    pytest.param(vpa(), NO_GATES, [], 0, id="V2"),
-    pytest.param(updating(), NO_GATES, [(f"{UPDATE}.updateMode", REQUIRED)], 0, id="V3"),
-    pytest.param(vpa(mode="bad"), NO_GATES, [(f"{UPDATE}.updateMode", NOT_SUPPORTED)], 0, id="V4"),
-    pytest.param(vpa(mode="Auto"), NO_GATES, [], 1, id="V5"),
-    pytest.param(vpa(mode="InPlaceOrRecreate"), NO_GATES, [], 0, id="V6"),
-    pytest.param(
-        vpa(mode="InPlace"), NO_GATES, [(f"{UPDATE}.updateMode", FORBIDDEN)], 0, id="V7 off"
-    ),
-    pytest.param(vpa(mode="InPlace"), IN_PLACE, [], 0, id="V7 on"),
-    pytest.param(
-        updating(updateMode="Off", minReplicas=0),
-        NO_GATES,
-        [(f"{UPDATE}.minReplicas", INVALID)],
-        0,
-        id="V8 0",
-    ),
-    pytest.param(updating(updateMode="Off", minReplicas=1), NO_GATES, [], 0, id="V8 1"),
-    pytest.param(
-        updating(updateMode="bad", minReplicas=0),
-        NO_GATES,
-        [(f"{UPDATE}.updateMode", NOT_SUPPORTED), (f"{UPDATE}.minReplicas", INVALID)],
-        0,
-        id="V8 both",
-    ),
-    pytest.param(vpa({}), NO_GATES, [(f"{POLICY}.containerName", REQUIRED)], 0, id="V9"),
-    pytest.param(
-        vpa(POLICY_JSON(mode="bad")), NO_GATES, [(f"{POLICY}.mode", NOT_SUPPORTED)], 0, id="V10"
-    ),
-    pytest.param(
-        vpa(spec={"recommenders": [{"name": "a"}, {"name": "b"}]}),
-        NO_GATES,
-        [("spec.recommenders", TOO_MANY)],
-        0,
-        id="V11",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(min_allowed={"cpu": "100"}, max_allowed={"cpu": "10"})),
-        NO_GATES,
-        [(f"{POLICY}.maxAllowed[cpu]", INVALID)],
-        0,
-        id="V12",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(min_allowed={"cpu": "187500u"})),
-        NO_GATES,
-        [(f"{POLICY}.minAllowed[cpu]", INVALID)],
-        0,
-        id="V13",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(max_allowed={"memory": "500m"})),
-        NO_GATES,
-        [(f"{POLICY}.maxAllowed[memory]", INVALID)],
-        0,
-        id="V14",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(mode="Off", values="RequestsAndLimits")),
-        NO_GATES,
-        [(f"{POLICY}.controlledValues", FORBIDDEN)],
-        0,
-        id="V15",
-    ),
-    pytest.param(
-        BROKEN_RESOURCE,
-        NO_GATES,
-        [(f"{POLICY}.controlledResources[1]", NOT_SUPPORTED)],
-        0,
-        id="V16",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(oomBumpUpRatio="0.5")),
-        PER_VPA,
-        [(f"{POLICY}.oomBumpUpRatio", INVALID)],
-        0,
-        id="V17 on",
-    ),
-    pytest.param(vpa(POLICY_JSON(oomBumpUpRatio="2")), PER_VPA, [], 0, id="V17 2"),
-    pytest.param(
-        vpa(POLICY_JSON(oomBumpUpRatio="2")),
-        NO_GATES,
-        [(f"{POLICY}.oomBumpUpRatio", FORBIDDEN)],
-        0,
-        id="V17 off",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(oomMinBumpUp=-1)),
-        PER_VPA,
-        [(f"{POLICY}.oomMinBumpUp", INVALID)],
-        0,
-        id="V18 -1",
-    ),
-    pytest.param(vpa(POLICY_JSON(oomMinBumpUp=0)), PER_VPA, [], 0, id="V18 0"),
-    pytest.param(
-        vpa(POLICY_JSON(memoryAggregationIntervalSeconds=-5, memoryAggregationIntervalCount=0)),
-        PER_VPA,
-        [
-            (f"{POLICY}.memoryAggregationIntervalSeconds", INVALID),
-            (f"{POLICY}.memoryAggregationIntervalCount", INVALID),
-        ],
-        0,
-        id="V19",
-    ),
-    pytest.param(
-        updating(updateMode="Off", evictAfterOOMSeconds=-1),
-        NO_GATES,
-        [(f"{UPDATE}.evictAfterOOMSeconds", FORBIDDEN)],
-        0,
-        id="V20",
-    ),
-    pytest.param(vpa(boost=FACTOR), NO_GATES, [("spec.startupBoost", FORBIDDEN)], 0, id="V21"),
-    pytest.param(
-        vpa(POLICY_JSON(boost=FACTOR)),
-        NO_GATES,
-        [(f"{POLICY}.startupBoost", FORBIDDEN)],
-        0,
-        id="V21 of a policy",
-    ),
-    pytest.param(
-        vpa(boost=make.boost_json(factor=0)),
-        BOOST,
-        [("spec.startupBoost.cpu.factor", INVALID)],
-        0,
-        id="V23",
-    ),
-    pytest.param(
-        vpa(boost=make.boost_json(quantity="187500u")),
-        BOOST,
-        [("spec.startupBoost.cpu.quantity", INVALID)],
-        0,
-        id="V24",
-    ),
-    pytest.param(vpa(boost=make.boost_json(quantity="100m")), BOOST, [], 0, id="V24 whole"),
-    pytest.param(
-        vpa(boost=make.boost_json(kind="bad")),
-        BOOST,
-        [("spec.startupBoost.cpu.type", NOT_SUPPORTED)],
-        0,
-        id="V25",
-    ),
-    pytest.param(make.vpa_json(target=None), NO_GATES, [("spec.targetRef", REQUIRED)], 0, id="V27"),
-    pytest.param(
-        vpa({"containerName": "app", "minAllowed": {"requests": {"cpu": "50m"}}}),
-        NO_GATES,
-        [(".", INTERNAL)],
-        0,
-        id="V28",
-    ),
-    pytest.param(
-        vpa(POLICY_JSON(oomBumpUpRatio="not-a-number")), NO_GATES, [(".", INTERNAL)], 0, id="V29"
-    ),
-    pytest.param(
-        requiring((["cpu"], HIGHER), (["cpu"], LOWER)),
-        NO_GATES,
-        [(f"{UPDATE}.evictionRequirements[1].resources[0]", DUPLICATE)],
-        0,
-        id="V31",
-    ),
-    pytest.param(
-        requiring((["cpu", "memory"], HIGHER), (["memory"], HIGHER)),
-        NO_GATES,
-        [(f"{UPDATE}.evictionRequirements[1].resources[0]", DUPLICATE)],
-        0,
-        id="V32",
-    ),
-    pytest.param(requiring((["cpu"], HIGHER), (["memory"], LOWER)), NO_GATES, [], 0, id="V33"),
-    pytest.param(requiring((["cpu", "memory"], HIGHER)), NO_GATES, [], 0, id="V34 both"),
-    pytest.param(
-        requiring(([], HIGHER)),
-        NO_GATES,
-        [(f"{UPDATE}.evictionRequirements[0].resources", REQUIRED)],
-        0,
-        id="V34 none",
-    ),
-    pytest.param(
-        requiring((["storage"], HIGHER)),
-        NO_GATES,
-        [(f"{UPDATE}.evictionRequirements[0].resources[0]", NOT_SUPPORTED)],
-        0,
-        id="V34 storage",
-    ),
-    pytest.param(requiring((["CPU"], HIGHER)), NO_GATES, [], 0, id="V34 capitals"),
-    pytest.param(vpa(boost=make.boost_json(factor=2, duration="10s")), BOOST, [], 0, id="V35 10s"),
-    pytest.param(
-        vpa(boost=make.boost_json(factor=2, duration="-1s")),
-        BOOST,
-        [("spec.startupBoost.cpu.duration", INVALID)],
-        0,
-        id="V35 -1s",
-    ),
-    pytest.param(
-        vpa(boost=make.boost_json(factor=2, duration="abc")),
-        BOOST,
-        [("spec.startupBoost.cpu.duration", INVALID)],
-        0,
-        id="V35 abc",
-    ),
-    pytest.param(
-        vpa(boost=make.boost_json(factor=2, duration="10s", duration_seconds=10)),
-        BOOST,
-        [("spec.startupBoost.cpu.durationSeconds", FORBIDDEN)],
-        0,
-        id="V35 both",
-    ),
-    pytest.param(
-        vpa(boost=make.boost_json(factor=2, duration_seconds=10)), BOOST, [], 0, id="V35 seconds"
-    ),
-    pytest.param(vpa(mode="UpscaleOnly"), NO_GATES, [], 0, id="V36"),
-]
 
-
-@pytest.mark.parametrize(("new", "gates", "expected", "warnings"), CREATED)
+@pytest.mark.parametrize(
+    ("new", "gates", "expected", "warnings"),
+    [
+        pytest.param(vpa(), NO_GATES, [], 0, id="valid"),
+        pytest.param(vpa(mode="Auto"), NO_GATES, [], 1, id="a deprecated mode is warned of"),
+        pytest.param(
+            vpa(mode="InPlace"),
+            NO_GATES,
+            [(f"{UPDATE}.updateMode", FORBIDDEN)],
+            0,
+            id="InPlace with its gate off",
+        ),
+        pytest.param(vpa(mode="InPlace"), IN_PLACE, [], 0, id="InPlace with its gate on"),
+        pytest.param(
+            vpa(POLICY_JSON(boost=FACTOR)),
+            NO_GATES,
+            [(f"{POLICY}.startupBoost", FORBIDDEN)],
+            0,
+            id="a boost of a policy with the gate off",
+        ),
+        pytest.param(
+            vpa({"containerName": "app", "minAllowed": {"requests": {"cpu": "50m"}}}),
+            NO_GATES,
+            [(".", INTERNAL)],
+            0,
+            id="an object where a quantity belongs",
+        ),
+    ],
+)
 def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int) -> None:
     """A new VPA is refused for what is wrong with it, at the field where it is."""
     verdict = judge(new, gates=gates)
@@ -317,16 +126,28 @@ WAS_BOOSTED = vpa(boost=FACTOR)
     ("new", "old", "expected", "warnings"),
     [
         pytest.param(
-            updating(updateMode="InPlace", minReplicas=2), vpa(mode="InPlace"), [], 0, id="V7"
+            updating(updateMode="InPlace", minReplicas=2),
+            vpa(mode="InPlace"),
+            [],
+            0,
+            id="a mode whose gate was closed",
         ),
-        pytest.param(vpa(POLICY_JSON(resources=["broken"])), BROKEN_RESOURCE, [], 1, id="V16"),
-        pytest.param(vpa(POLICY_JSON(boost=FACTOR)), WAS_BOOSTED, [], 0, id="V22"),
+        pytest.param(
+            vpa(POLICY_JSON(resources=["broken"])),
+            BROKEN_RESOURCE,
+            [],
+            1,
+            id="an unknown resource that is stored",
+        ),
+        pytest.param(
+            vpa(POLICY_JSON(boost=FACTOR)), WAS_BOOSTED, [], 0, id="a boost whose gate was closed"
+        ),
         pytest.param(
             vpa(boost=make.boost_json(factor=0)),
             WAS_BOOSTED,
             [("spec.startupBoost.cpu.factor", INVALID)],
             0,
-            id="V22 still checked",
+            id="a boost whose gate was closed is still checked",
         ),
         pytest.param(
             vpa(boost=FACTOR),
@@ -349,7 +170,9 @@ WAS_BOOSTED = vpa(boost=FACTOR)
             0,
             id="another change of an invalid object",
         ),
-        pytest.param(make.vpa_json(target=None), vpa(), [], 0, id="V27 is for new ones"),
+        pytest.param(
+            make.vpa_json(target=None), vpa(), [], 0, id="a target is only required of new ones"
+        ),
         pytest.param(vpa(), {"spec": 5}, [(".", INTERNAL)], 0, id="unreadable before"),
         pytest.param({"spec": 5}, vpa(), [(".", INTERNAL)], 0, id="unreadable now"),
         pytest.param(
@@ -377,7 +200,7 @@ VERY_BROKEN = make.vpa_json(
 
 
 def test_very_broken() -> None:
-    """V26: a VPA with eight faults hears of all eight, in their order."""
+    """A VPA with eight faults hears of all eight, in their order."""
     assert errors(judge(VERY_BROKEN)) == [
         ("spec.targetRef", REQUIRED),
         (f"{UPDATE}.updateMode", NOT_SUPPORTED),
@@ -397,15 +220,15 @@ PLAIN = vpa(mode=None)
 @pytest.mark.parametrize(
     ("new", "old", "phase", "is_patched"),
     [
-        pytest.param(PLAIN, None, Phase.MUTATING, True, id="V1 created"),
+        pytest.param(PLAIN, None, Phase.MUTATING, True, id="created"),
         pytest.param(PLAIN, vpa(), Phase.MUTATING, True, id="updated"),
         pytest.param(PLAIN, PLAIN, Phase.MUTATING, True, id="labelled"),
         pytest.param(PLAIN, None, Phase.VALIDATING, False, id="too late to change it"),
-        pytest.param(vpa(), None, Phase.MUTATING, False, id="V2 it has one"),
+        pytest.param(vpa(), None, Phase.MUTATING, False, id="it has one"),
         pytest.param(
             vpa(spec={"updatePolicy": None}), None, Phase.MUTATING, True, id="null is absent"
         ),
-        pytest.param(updating(), None, Phase.MUTATING, False, id="V3 empty is refused"),
+        pytest.param(updating(), None, Phase.MUTATING, False, id="empty is refused"),
         pytest.param(vpa({}, mode=None), None, Phase.MUTATING, False, id="refused otherwise"),
         pytest.param({}, vpa(), Phase.MUTATING, False, id="no spec to put it into"),
     ],
@@ -423,7 +246,7 @@ TERMINATING = {"metadata": {"name": "web", "deletionTimestamp": "2026-01-05T10:0
 @pytest.mark.parametrize(
     "request_",
     [
-        pytest.param(make.review(None, old=VERY_BROKEN, operation="DELETE"), id="V30 deletion"),
+        pytest.param(make.review(None, old=VERY_BROKEN, operation="DELETE"), id="deletion"),
         pytest.param(make.review(VERY_BROKEN, operation="CONNECT"), id="connection"),
         pytest.param(make.review(VERY_BROKEN, subresource="status"), id="status"),
         pytest.param(make.review(VERY_BROKEN, subresource="scale"), id="scale"),
@@ -470,8 +293,8 @@ WARN, OFF = ValidationRules(Disjointness.WARN), ValidationRules(Disjointness.OFF
 @pytest.mark.parametrize(
     ("new", "old", "siblings", "rules", "reason", "warnings"),
     [
-        pytest.param(LEADER, None, [RIVAL], RULES, VpaReason.OVERLAPPING, 0, id="V37-V42 refused"),
-        pytest.param(FOLLOWER, None, [RIVAL], RULES, VpaReason.ACCEPTED, 0, id="V40 kept apart"),
+        pytest.param(LEADER, None, [RIVAL], RULES, VpaReason.OVERLAPPING, 0, id="refused"),
+        pytest.param(FOLLOWER, None, [RIVAL], RULES, VpaReason.ACCEPTED, 0, id="kept apart"),
         pytest.param(LEADER, None, [RIVAL], WARN, VpaReason.ACCEPTED, 1, id="only warned of"),
         pytest.param(LEADER, None, [RIVAL], OFF, VpaReason.ACCEPTED, 0, id="not looked at"),
         pytest.param(LEADER, None, None, OFF, VpaReason.ACCEPTED, 0, id="not looked at, unknown"),
@@ -485,7 +308,7 @@ WARN, OFF = ValidationRules(Disjointness.WARN), ValidationRules(Disjointness.OFF
             RULES,
             VpaReason.ACCEPTED,
             1,
-            id="V44 labelled",
+            id="labelled",
         ),
         pytest.param(
             {**LEADER, "spec": {**LEADER["spec"], "recommenders": [{}, {}]}},
@@ -553,7 +376,7 @@ def test_answer_of_denial() -> None:
 
 
 def test_answer_of_bad_quantity() -> None:
-    """V29: of a bad quantity the message is an API server's, word for word."""
+    """Of a bad quantity the message is an API server's, word for word."""
     request = make.review(vpa(POLICY_JSON(oomBumpUpRatio="not-a-number")))
     answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
     assert answer.status is not None
@@ -561,7 +384,7 @@ def test_answer_of_bad_quantity() -> None:
 
 
 def test_answer_of_two_recommenders() -> None:
-    """V11: the text is an API server's."""
+    """The text is an API server's."""
     (error,) = judge(vpa(spec={"recommenders": [{}, {}]})).errors
     assert str(error) == "spec.recommenders: Too many: 2: must have at most 1 item"
 
