@@ -91,7 +91,7 @@ def pod_boosts(
         bounds.append((limits.container.most(CPU), Ceiling.CONTAINER_LIMIT_RANGE))
     if pod.pod_resources is not None:
         bounds.append((pod.pod_resources.limit(CPU) or ZERO, Ceiling.POD_RESOURCES))
-    found: dict[str, Boosted] = {}
+    boosted: dict[str, Boosted] = {}
     refused: dict[str, BoostRefusal | Ceiling] = {}
     for plain in unboosted:
         name = plain.container.name
@@ -100,12 +100,12 @@ def pod_boosts(
             continue
         outcome = _boost(plain, vpa, asked, most or ZERO, bounds)
         if isinstance(outcome, Boosted):
-            found[name] = outcome
+            boosted[name] = outcome
         else:
             refused[name] = outcome
-    if found and (limits.pod is not None or pod.pod_resources is not None):
-        _share(pod, vpa, limits.pod or _UNLIMITED, unboosted, found, refused)
-    return found, refused
+    if boosted and (limits.pod is not None or pod.pod_resources is not None):
+        _share(pod, vpa, limits.pod or _UNLIMITED, unboosted, boosted, refused)
+    return boosted, refused
 
 
 def _boost(
@@ -203,18 +203,18 @@ def _share(
     vpa: Vpa,
     limits: Limits,
     unboosted: Sequence[Unboosted],
-    found: dict[str, Boosted],
+    boosted: dict[str, Boosted],
     refused: dict[str, BoostRefusal | Ceiling],
 ) -> None:
     """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
-    parts = _parts(pod, limits, unboosted, found)
+    parts = _parts(pod, limits, unboosted, boosted)
     if not parts:
         return
     part, ceiling = min(parts)
     if part >= 1:
         return
     for plain in unboosted:
-        boost = found.get(plain.container.name)
+        boost = boosted.get(plain.container.name)
         if boost is None:
             continue
         rise = int((boost.request.milli - boost.base.milli) * max(part, Fraction(0)))
@@ -222,14 +222,14 @@ def _share(
             request = Quantity.of_milli(boost.base.milli + rise)
             limit = _limit(plain, vpa, request)
             shared = replace(boost, request=request, limit=limit, ceiling=ceiling)
-            found[boost.container] = shared
+            boosted[boost.container] = shared
         else:
             refused[boost.container] = ceiling
-            del found[boost.container]
+            del boosted[boost.container]
 
 
 def _parts(
-    pod: Pod, limits: Limits, unboosted: Sequence[Unboosted], found: Mapping[str, Boosted]
+    pod: Pod, limits: Limits, unboosted: Sequence[Unboosted], boosted: Mapping[str, Boosted]
 ) -> list[tuple[Fraction, Ceiling]]:
     """Return what part of the rise of limits and of requests there is room for."""
     sidecars = [c.resources for c in pod.init_containers if c.restart_policy == "Always"]
@@ -241,7 +241,7 @@ def _parts(
         rise = sum(
             boost.limit.nano - plain.limit.nano
             for plain in unboosted
-            if (boost := found.get(plain.container.name)) and boost.limit is not None
+            if (boost := boosted.get(plain.container.name)) and boost.limit is not None
         )
         if rise > 0:
             parts.append((Fraction(most.nano - used, rise), Ceiling.POD_LIMIT_RANGE))
@@ -249,7 +249,7 @@ def _parts(
     if wanted is not None:
         used = sum(plain.request.nano for plain in unboosted)
         used += sum((sidecar.request(CPU) or ZERO).nano for sidecar in sidecars)
-        rise = sum(boost.request.nano - boost.base.nano for boost in found.values())
+        rise = sum(boost.request.nano - boost.base.nano for boost in boosted.values())
         parts.append((Fraction(wanted.nano - used, rise), Ceiling.POD_RESOURCES))
     return parts
 
@@ -259,7 +259,7 @@ def original_resources(container: Container) -> str:
     spec = container.resources
     return orjson.dumps(
         {
-            "requests": {name: str(found) for name in SIZED if (found := spec.request(name))},
-            "limits": {name: str(found) for name in SIZED if (found := spec.limit(name))},
+            "requests": {name: str(amount) for name in SIZED if (amount := spec.request(name))},
+            "limits": {name: str(amount) for name in SIZED if (amount := spec.limit(name))},
         }
     ).decode()

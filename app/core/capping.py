@@ -132,8 +132,8 @@ def request_at(
     request = current.request(resource)
     if request is None or request.is_zero:
         return bound
-    found = scale(resource, request, limit, bound)
-    return max(found, bound) if stays else found
+    scaled = scale(resource, request, limit, bound)
+    return max(scaled, bound) if stays else scaled
 
 
 def _cap_to_policy(

@@ -1,8 +1,8 @@
 """Which VPA controls a pod, and why that one or none.
 
-Strategy: climb from the pod to its topmost controller that is built in or can be scaled, look
-which VPAs point there, and let the target's selector and the VPA's own decide. Active VPAs come
-before those in mode Off that only boost; then the oldest wins.
+Strategy: follow owner references from the pod to its topmost controller that is built in or can
+be scaled, and take the VPAs that target it and whose selectors match. Active VPAs come before
+those in mode Off that only boost; then the oldest wins.
 
 What the snapshot does not hold is not guessed: the answer is `LookupNeeded` with the key of the
 object to look up, and the caller asks again with what it found.
@@ -50,27 +50,27 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LookupNeeded:
-    """No answer yet: look this up and ask again."""
+    """The decision needs this object: look it up and ask again."""
 
     lookup: Lookup
 
 
 class Matchable(Protocol):
-    """What is looked at of a pod."""
+    """The fields of a pod that matching reads."""
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
+        """Its namespace."""
         ...
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What selectors look at."""
+        """Its labels, which selectors match."""
         ...
 
     @property
     def controller(self) -> OwnerReference | None:
-        """Who owns and controls it."""
+        """The owner that controls it."""
         ...
 
 
@@ -116,15 +116,15 @@ def topmost(
         if current.kind == "Node":
             return Match(MatchReason.OWNED_BY_NODE, f"node {current.name} owns the pod")
         seen.add(key)
-        found = view.workloads.get(key) or looked_up.get(key)
-        if isinstance(found, Workload):
-            best, current = found, found.owner
+        controller = view.workloads.get(key) or looked_up.get(key)
+        if isinstance(controller, Workload):
+            best, current = controller, controller.owner
             continue
-        if found is None:
+        if controller is None:
             lookup = Lookup(namespace, current.api_version, current.kind, current.name, key)
             return LookupNeeded(lookup)
-        if isinstance(found, Failed):
-            return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {found.message}")
+        if isinstance(controller, Failed):
+            return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {controller.message}")
         if key.is_built_in:
             return Match(MatchReason.OWNER_UNKNOWN, f"{key} does not exist")
         break  # it cannot be scaled, so it counts no more than what owns it

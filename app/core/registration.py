@@ -25,14 +25,14 @@ class Alignment:
 
 def align(live: Json, wanted: Json) -> Alignment:
     """Return the live object with our fields as wanted."""
-    labels, found = _labels(_mapping(live, "metadata"), _mapping(wanted, "metadata"))
+    labels, differences = _labels(_mapping(live, "metadata"), _mapping(wanted, "metadata"))
     webhooks, more = _webhooks(live.get("webhooks"), wanted["webhooks"])
     metadata = {**_mapping(live, "metadata"), **({"labels": labels} if labels else {})}
-    return Alignment({**live, "metadata": metadata, "webhooks": webhooks}, (*found, *more))
+    return Alignment({**live, "metadata": metadata, "webhooks": webhooks}, (*differences, *more))
 
 
 def drift_event(live: Json, differences: Sequence[str], now: datetime, reporter: str) -> Json:
-    """Return the Event that tells of a configuration that somebody changed."""
+    """Return the Event about a configuration that was changed from outside."""
     metadata = _mapping(live, "metadata")
     micros = int(now.timestamp() * 1_000_000)
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -69,8 +69,10 @@ def _mapping(holder: Object, key: str) -> Json:
 
 def _labels(live: Json, wanted: Json) -> tuple[Json, list[str]]:
     have, want = _mapping(live, "labels"), _mapping(wanted, "labels")
-    found = [f"metadata.labels[{key}]" for key, value in want.items() if have.get(key) != value]
-    return {**have, **want}, found
+    differences = [
+        f"metadata.labels[{key}]" for key, value in want.items() if have.get(key) != value
+    ]
+    return {**have, **want}, differences
 
 
 def _webhooks(live: object, wanted: Sequence[Json]) -> tuple[list[Any], list[str]]:
@@ -78,26 +80,26 @@ def _webhooks(live: object, wanted: Sequence[Json]) -> tuple[list[Any], list[str
     entries = live if isinstance(live, list) else []
     missing = {hook["name"]: hook for hook in wanted}
     merged: list[Any] = []
-    found: list[str] = []
+    differences: list[str] = []
     for entry in entries:
         ours = missing.pop(entry.get("name"), None) if isinstance(entry, dict) else None
         merged.append({**entry, **ours} if ours else entry)
-        found += _differences(entry, ours) if ours else []
-    found += [f"webhooks[{name}]" for name in missing]
-    return [*merged, *missing.values()], found
+        differences += _differences(entry, ours) if ours else []
+    differences += [f"webhooks[{name}]" for name in missing]
+    return [*merged, *missing.values()], differences
 
 
 def _differences(live: Json, wanted: Json) -> list[str]:
     prefix = f"webhooks[{wanted['name']}]"
-    found = []
+    differences = []
     for key, value in wanted.items():
         have = live.get(key)
         if key == "clientConfig":
-            found += _client_differences(f"{prefix}.clientConfig", have, value)
+            differences += _client_differences(f"{prefix}.clientConfig", have, value)
         # An API server leaves out what is empty.
         elif (have or None) != (value or None):
-            found.append(f"{prefix}.{key}")
-    return found
+            differences.append(f"{prefix}.{key}")
+    return differences
 
 
 def _client_differences(prefix: str, live: object, wanted: Json) -> list[str]:

@@ -20,7 +20,7 @@ class Issuing(StrEnum):
     """Whether certificates are ours to make."""
 
     NEVER = "never"  # they are given as files
-    ONCE = "once"  # somebody else tells the API server of our CA, so it must stay
+    ONCE = "once"  # an operator gave our CA to the API server, so it must stay
     ALWAYS = "always"
 
 

@@ -34,7 +34,7 @@ def _rank(resource: str) -> tuple[int, str]:
 
 
 def limits_follow(policy: ContainerPolicy | None) -> bool:
-    """Whether limits are written at all; a word that nobody knows leaves them alone."""
+    """Whether limits are written at all; an unknown value leaves them alone."""
     values = policy.controlled_values if policy is not None else None
     return values is None or values == ControlledValues.REQUESTS_AND_LIMITS
 

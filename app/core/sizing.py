@@ -93,14 +93,14 @@ def _draft(container: Container, vpa: Vpa, current: Resources, *, with_bounds: b
     policy = vpa.policy(container.name)
     if policy is not None and policy.is_off:
         return Draft(container, current, policy, None, {}, is_fixed=True)
-    found = vpa.recommended(container.name)
-    if found is None:
+    recommendation = vpa.recommended(container.name)
+    if recommendation is None:
         return Draft(container, current, policy, None, {})
-    lists = {"target": _ordered(found.target)}
+    lists = {"target": _ordered(recommendation.target)}
     if with_bounds:
-        lists["lower"] = _ordered(found.lower_bound)
-        lists["upper"] = _ordered(found.upper_bound)
-    return Draft(container, current, policy, found.target, lists)
+        lists["lower"] = _ordered(recommendation.lower_bound)
+        lists["upper"] = _ordered(recommendation.upper_bound)
+    return Draft(container, current, policy, recommendation.target, lists)
 
 
 def _ordered(amounts: Quantities) -> dict[str, Quantity]:
@@ -152,7 +152,7 @@ def sizes(
         requests = {name: amount for name, amount in requests.items() if name}
     if not limits_follow(vpa.policy(amounts.container)):
         return Sizes(requests, {}, amounts.notes)
-    found: dict[str, Quantity] = {}
+    new_limits: dict[str, Quantity] = {}
     notes: list[str] = []
     for resource in SIZED:
         amount, note = proportional_limit(
@@ -163,7 +163,7 @@ def sizes(
             limits.container.usual(resource) if limits.container is not None else ZERO,
         )
         if amount is not None:
-            found[resource] = amount
+            new_limits[resource] = amount
         if note:
             notes.append(note)
-    return Sizes(requests, found, (*amounts.notes, *notes) if found else amounts.notes)
+    return Sizes(requests, new_limits, (*amounts.notes, *notes) if new_limits else amounts.notes)

@@ -60,15 +60,15 @@ class Generation:
 
 def pem_blocks(text: str) -> tuple[str, ...]:
     """Return the certificates in a text, each once, tidied; what cannot be read is left out."""
-    found: dict[str, None] = {}
+    blocks: dict[str, None] = {}
     for match in _BLOCK.finditer(text):
         try:
             der = binascii.a2b_base64("".join(match[1].split()), strict_mode=True)
         except binascii.Error:
             continue
         if der:
-            found[_armoured(der)] = None
-    return tuple(found)
+            blocks[_armoured(der)] = None
+    return tuple(blocks)
 
 
 def fingerprint(block: str) -> str:

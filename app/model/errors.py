@@ -1,4 +1,4 @@
-"""Every error this house raises.
+"""All errors that this project raises.
 
     PlumblineError
     +-- BadObject         an object's field does not hold what its kind asks for
@@ -13,15 +13,15 @@
         +-- TooMany       429: slow down, or a disruption budget holds
         +-- Unavailable   5xx, broken connections, deadlines: try again later
 
-Strategy: adapters translate at the door; core never raises for users' mistakes, it returns
-problems and reasons. An error reads as a sentence and names the object.
+Strategy: adapters translate errors of libraries; pure code never raises for users' mistakes, it
+returns errors and reasons as values. The text of an error is a sentence that names the object.
 """
 
 from __future__ import annotations
 
 
 class PlumblineError(Exception):
-    """Whatever this house raises."""
+    """The base of all errors that this project raises."""
 
 
 class BadObject(PlumblineError):

@@ -50,7 +50,7 @@ def _kind(value: object) -> str:
 
 
 def _digits(value: float) -> str:
-    """Print a number; nobody reads hundreds of digits, and Python refuses thousands."""
+    """Print a number, a very long one with an exponent; Python refuses thousands of digits."""
     return str(value) if abs(value) < _TOO_LONG else f"{Decimal(value):.6e}"
 
 
@@ -205,15 +205,15 @@ def _quantity(value: object, path: str, key: str, name: str | None = None) -> Qu
 T = TypeVar("T", bound=Hashable)
 
 _REMEMBERED = 16_384
-_LONGEST = 64  # characters; longer texts hardly ever come twice
+_LONGEST = 64  # characters; longer texts hardly ever repeat
 
 
 @lru_cache(_REMEMBERED, typed=True)
 def shared(value: T) -> T:
-    """Return the first of equal values that was seen lately."""
+    """Return one object for all equal values."""
     return value
 
 
 def shared_text(text: str) -> str:
-    """Return the first of equal short texts that was seen lately."""
+    """Return one object for all equal short texts."""
     return shared(text) if len(text) <= _LONGEST else text

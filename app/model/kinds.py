@@ -94,9 +94,9 @@ class OwnerReference(NamedTuple):
 
 def read_owners(metadata: Object) -> tuple[OwnerReference, ...]:
     """Read all owner references of an object."""
-    found = objects_at(metadata, "ownerReferences", "metadata")
+    owners = objects_at(metadata, "ownerReferences", "metadata")
     return tuple(
-        [_owner(item, f"metadata.ownerReferences[{index}]") for index, item in enumerate(found)]
+        [_owner(item, f"metadata.ownerReferences[{index}]") for index, item in enumerate(owners)]
     )
 
 

@@ -93,15 +93,15 @@ def read_limit_range(item: Object) -> LimitRange:
 
 def combined_limits(ranges: Iterable[LimitRange]) -> NamespaceLimits:
     """Return what several LimitRanges of one namespace ask for together."""
-    ordered = sorted(ranges, key=lambda found: found.name)
+    ordered = sorted(ranges, key=lambda limit_range: limit_range.name)
     return NamespaceLimits(_together(ordered, "Container"), _together(ordered, "Pod"))
 
 
 def _together(ranges: list[LimitRange], kind: str) -> Limits | None:
     spoken = [
         limits
-        for found in reversed(ranges)  # of equals the last one is taken
-        for type_, limits in reversed(found.items)
+        for limit_range in reversed(ranges)  # of equals the last one is taken
+        for type_, limits in reversed(limit_range.items)
         if type_ == kind and (limits.minimum or limits.maximum or limits.default or limits.ratio)
     ]
     if not spoken:

@@ -1,8 +1,8 @@
-"""Pods: their containers, resources, conditions and ends.
+"""Pods: their containers, resources, conditions and terminations.
 
-Strategy: the spec is read for every purpose; the status only where there is one. Init containers
-are kept apart, for nothing here ever changes them. What many pods have in common is kept once:
-short words, owners, and whole resources, which are looked up by how they are written.
+Strategy: the status is only read where there is one. Init containers are kept apart, because
+they are never changed. Values that many pods share are kept in memory once: short words, owners,
+and whole resources, which are looked up by their text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Resources:
 
     requests: Quantities | None = None
     limits: Quantities | None = None
-    has_other: bool = False  # something beside requests and limits stands there, e.g. claims
+    has_other: bool = False  # there are other members, such as claims
 
     def request(self, resource: str) -> Quantity | None:
         """Return one request, None if there is none."""
@@ -56,7 +56,7 @@ class Resources:
 NO_RESOURCES = Resources()
 
 _MOST_KNOWN = 16_384
-_LONGEST_KNOWN = 512  # characters; whoever writes more shall not fill the memory
+_LONGEST_KNOWN = 512  # characters; longer ones could fill the memory
 _known: dict[str, Resources] = {}  # by how they are written; emptied when it is full
 
 
@@ -72,7 +72,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """How a container ended."""
+    """The end of a container."""
 
     reason: str
     started_at: datetime | None
@@ -81,7 +81,7 @@ class Termination:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
-    """What the kubelet says of a container."""
+    """The status of a container, as the kubelet reports it."""
 
     name: str
     restart_count: int
@@ -93,7 +93,7 @@ class ContainerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, as far as anything here looks at it."""
+    """A pod, with the fields that are read here."""
 
     namespace: str
     name: str
@@ -126,14 +126,14 @@ class Pod:
 
     def condition(self, kind: str) -> PodCondition | None:
         """Return the condition of a type, None if absent."""
-        return next((found for found in self.conditions if found.type == kind), None)
+        return next((condition for condition in self.conditions if condition.type == kind), None)
 
     def status(self, container: str) -> ContainerStatus | None:
         """Return the status of a container, None if absent."""
-        return next((found for found in self.statuses if found.name == container), None)
+        return next((status for status in self.statuses if status.name == container), None)
 
     def current_resources(self, container: Container) -> Resources:
-        """Return what a container has now: the kubelet's word if given, else the spec's."""
+        """Return the resources of a container: from its status if reported, else from the spec."""
         status = self.status(container.name)
         if status is not None and status.resources is not None:
             return status.resources
@@ -150,7 +150,9 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
-    phase, started, observed, conditions, statuses = _told(status) if status else _UNTOLD
+    phase, started, observed, conditions, statuses = (
+        _status_fields(status) if status else _NO_STATUS
+    )
     return Pod(
         namespace=shared_text(namespace or text_at(metadata, "namespace", "metadata")),
         name=text_at(metadata, "name", "metadata"),
@@ -176,18 +178,18 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
     )
 
 
-_Told = tuple[
+_StatusFields = tuple[
     str,
     datetime | None,
     int | None,
     tuple[Condition, ...],
     tuple[ContainerStatus, ...],
 ]
-_UNTOLD: _Told = ("", None, None, (), ())
+_NO_STATUS: _StatusFields = ("", None, None, (), ())
 
 
-def _told(status: Object) -> _Told:
-    """Return what a status says, in the order of the fields of a pod."""
+def _status_fields(status: Object) -> _StatusFields:
+    """Read a status, in the order of the fields of a pod."""
     return (
         shared_text(text_at(status, "phase", "status")),
         time_at(status, "startTime", "status"),
@@ -233,21 +235,21 @@ def _resources(parent: Object, path: str) -> Resources:
     if not written:
         return NO_RESOURCES
     text = repr(written)
-    found = _known.get(text)
-    if found is None:
-        found = _new_resources(written, f"{path}.resources")
+    resources = _known.get(text)
+    if resources is None:
+        resources = _new_resources(written, f"{path}.resources")
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         if len(text) <= _LONGEST_KNOWN:
-            _known[text] = found
-    return found
+            _known[text] = resources
+    return resources
 
 
-def _new_resources(found: Object, at: str) -> Resources:
+def _new_resources(written: Object, at: str) -> Resources:
     return Resources(
-        requests=quantities_at(found, "requests", at),
-        limits=quantities_at(found, "limits", at),
-        has_other=any(key not in ("requests", "limits") for key in found),
+        requests=quantities_at(written, "requests", at),
+        limits=quantities_at(written, "limits", at),
+        has_other=any(key not in ("requests", "limits") for key in written),
     )
 
 
@@ -271,12 +273,12 @@ def _status(item: Object, path: str) -> ContainerStatus:
 
 
 def _termination(state: Object, path: str) -> Termination | None:
-    found = optional_object(state, "terminated", path)
-    if found is None:
+    terminated = optional_object(state, "terminated", path)
+    if terminated is None:
         return None
     at = f"{path}.terminated"
     return Termination(
-        reason=text_at(found, "reason", at),
-        started_at=time_at(found, "startedAt", at),
-        finished_at=time_at(found, "finishedAt", at),
+        reason=text_at(terminated, "reason", at),
+        started_at=time_at(terminated, "startedAt", at),
+        finished_at=time_at(terminated, "finishedAt", at),
     )

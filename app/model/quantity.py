@@ -1,11 +1,10 @@
 """Kubernetes quantities: read, printed and scaled to the byte as API servers do.
 
-Strategy: a quantity is an integer count of nano units, so no arithmetic rounds behind our back.
-The format it was written in and, where it survives, its very spelling travel along for printing
-and take no part in comparing. Whatever digits and exponents somebody invents, the integers stay
-small: binary quantities are cut off at int64 as everywhere in Kubernetes, decimal ones at a
-thousand digits, far above anything they could be compared with. The same few texts come back
-all day, so reading and printing are remembered.
+Strategy: a quantity is an integer count of nano units, so arithmetic never rounds. Its format
+and, where API servers keep it, its spelling are stored for printing and ignored by comparisons.
+The integers stay small for any input: binary quantities are cut off at int64 as everywhere in
+Kubernetes, decimal ones at a thousand digits, far above all that they are compared with. The
+same texts occur again and again, so reading and printing are cached.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _NANO_PER_MILLI: Final = 10**6
 _MOST_DIGITS: Final = 1000
 _MOST: Final[int] = 10**_MOST_DIGITS  # decimals above are held as this
 _STICKY_DIGITS: Final = 64  # binary fractions: what stands behind them only says "a bit more"
-_LONGEST_REMEMBERED: Final = 64  # characters; whoever sends longer texts shall not fill a cache
+_LONGEST_REMEMBERED: Final = 64  # characters; longer texts could fill the cache
 _REMEMBERED: Final = 65_536
 
 _DECIMAL_SUFFIXES: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
@@ -53,7 +52,7 @@ _WRONG_FORMAT: Final = (
 )
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
-# Possessive throughout: a scanner that never goes back, whatever the text.
+# Possessive throughout, so that no text makes the scanner backtrack.
 _PARTS: Final = re.compile(
     r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[-+]?+[0-9]*+)", re.ASCII
 )
@@ -73,7 +72,7 @@ class Quantity:
         """Read a quantity as an API server reads it.
 
         Raises:
-            BadQuantity: the text is none; the message is the API server's.
+            BadQuantity: the text is no quantity; the message is the API server's.
         """
         if len(text) > _LONGEST_REMEMBERED:
             return _parse(text)
@@ -84,7 +83,7 @@ class Quantity:
         """Read a JSON value: text, number, or null for zero.
 
         Raises:
-            BadQuantity: the value is none; the message is the API server's.
+            BadQuantity: the value is no quantity; the message is the API server's.
         """
         match value:
             case str():
@@ -122,7 +121,7 @@ class Quantity:
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is nothing at all; one nano is something."""
+        """Whether it is exactly zero."""
         return self.nano == 0
 
     def __str__(self) -> str:
@@ -170,7 +169,7 @@ def _parse(text: str) -> Quantity:
         power = _BINARY_SUFFIXES.index(suffix)
         nano = _binary_nano(whole, fraction, power)
         survives = _binary_survives(whole, fraction, power)
-        # Too little to be told in binary without rounding.
+        # Too small to be printed in binary without rounding.
         family = Format.DECIMAL_SI if 0 < nano < _NANO_PER_UNIT else Format.BINARY_SI
     else:
         family, exponent = _decimal_suffix(suffix)
@@ -256,7 +255,7 @@ def _canonical(nano: int, family: Format) -> str:
 
 
 def clear_caches() -> None:
-    """Forget all texts, for whoever measures what else is kept, or goes on for days."""
+    """Empty the caches: for measurements of memory, and for runs that last for days."""
     _parse_remembered.cache_clear()
     _canonical.cache_clear()
 

@@ -66,9 +66,9 @@ def _namespace_of(item: object) -> str:
     return namespace if isinstance(namespace, str) else ""
 
 
-def _words(found: Object, word: str, path: str) -> GroupVersionWord:
+def _words(json: Object, word: str, path: str) -> GroupVersionWord:
     return GroupVersionWord(
-        text_at(found, "group", path), text_at(found, "version", path), text_at(found, word, path)
+        text_at(json, "group", path), text_at(json, "version", path), text_at(json, word, path)
     )
 
 

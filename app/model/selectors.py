@@ -126,11 +126,13 @@ class Selector:
     _others: tuple[Requirement, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        found = sorted(set(self.requirements), key=lambda r: (r.key, r.operator, sorted(r.values)))
-        equalities = tuple((r.key, *r.values) for r in found if _is_equality(r))
-        object.__setattr__(self, "requirements", tuple(found))
+        ordered = sorted(
+            set(self.requirements), key=lambda r: (r.key, r.operator, sorted(r.values))
+        )
+        equalities = tuple((r.key, *r.values) for r in ordered if _is_equality(r))
+        object.__setattr__(self, "requirements", tuple(ordered))
         object.__setattr__(self, "_equalities", equalities)
-        object.__setattr__(self, "_others", tuple(r for r in found if not _is_equality(r)))
+        object.__setattr__(self, "_others", tuple(r for r in ordered if not _is_equality(r)))
 
     @staticmethod
     def of_labels(labels: Mapping[str, str]) -> Selector:
@@ -147,12 +149,12 @@ class Selector:
         if json is None:
             return NOTHING
         selector = as_object(json, path)
-        found = [
+        requirements = [
             _equal(key, value) for key, value in labels_at(selector, "matchLabels", path).items()
         ]
         for index, expression in enumerate(objects_at(selector, "matchExpressions", path)):
-            found.append(_read_expression(expression, f"{path}.matchExpressions[{index}]"))
-        return Selector(tuple(found))
+            requirements.append(_read_expression(expression, f"{path}.matchExpressions[{index}]"))
+        return Selector(tuple(requirements))
 
     @staticmethod
     def parse(text: str) -> Selector:
@@ -161,17 +163,17 @@ class Selector:
         Raises:
             BadObject: the text is no selector.
         """
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         end = 0
         more = bool(text.strip(_BLANKS))
         while more:
             part = _PART.match(text, end)
             if part is None:
                 raise BadObject("", f"{_shown(text)} is no label selector")
-            found.append(_parsed(part))
+            requirements.append(_parsed(part))
             end = part.end()
             more = part["comma"] == ","
-        return Selector(tuple(found))
+        return Selector(tuple(requirements))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
@@ -226,14 +228,14 @@ def relation(a: Selector | None, b: Selector | None) -> Relation:
         return Relation.DISJOINT
     # One may ask for thousands of things, and be compared with thousands of small ones.
     small, large = sorted((a, b), key=lambda selector: len(selector.requirements))
-    found = Relation.DIFFERENT_KEYS
+    closest = Relation.DIFFERENT_KEYS
     for key, rule in _rules(small.requirements).items():
         others = large.asked_of(key)
         if others:
-            found = Relation.OVERLAPPING
+            closest = Relation.OVERLAPPING
             if rule.excludes(_rules(others)[key]):
                 return Relation.DISJOINT
-    return found
+    return closest
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ class Collection(StrEnum):
 
 
 class Replacement(NamedTuple):
-    """One object that came, changed, or (value None) went; `key` is a name or an ObjectKey."""
+    """One object that was added, changed or (value None) deleted; the key: name or ObjectKey."""
 
     collection: Collection
     namespace: str
@@ -58,7 +58,7 @@ Targets = Mapping[ObjectKey, tuple[Vpa, ...]]
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """All that is known of one namespace."""
+    """The state of one namespace."""
 
     vpas: Mapping[str, Vpa] = field(default_factory=dict)
     workloads: Mapping[ObjectKey, Workload] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class NamespaceView:
     budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
     limits: NamespaceLimits = NO_LIMITS
     targets: Targets = field(default_factory=dict)  # the strongest VPA first
-    # No other view has it: what was found for one moment is known to hold for it.
+    # Unique for each view, so that results can be cached for it.
     moment: object = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,13 +83,13 @@ EMPTY_VIEW = NamespaceView()
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that is known of the cluster."""
+    """The state of the cluster."""
 
     namespaces: Mapping[str, NamespaceView] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)
 
     def of(self, namespace: str) -> NamespaceView:
-        """Return what is known of a namespace, empty for an unknown one."""
+        """Return the view of a namespace, an empty one if it is unknown."""
         return self.namespaces.get(namespace, EMPTY_VIEW)
 
     def changed(self, changes: Iterable[Replacement]) -> Snapshot:
@@ -105,7 +105,7 @@ class Snapshot:
             if collections:
                 view = _changed(namespaces.get(namespace, EMPTY_VIEW), collections)
                 if view == EMPTY_VIEW:
-                    namespaces.pop(namespace, None)  # else namespaces that come and go pile up
+                    namespaces.pop(namespace, None)  # else deleted namespaces would pile up
                 else:
                     namespaces[namespace] = view
         return Snapshot(namespaces, nodes)
@@ -137,7 +137,7 @@ def _with(before: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any
 def _targets(
     before: Targets, old: Mapping[str, Vpa], new: Mapping[str, Vpa], changed: Iterable[str]
 ) -> Targets:
-    """Return the index with only the places of changed VPAs sorted anew."""
+    """Return the index of VPAs by target, updated where VPAs changed."""
     places: dict[ObjectKey, set[str]] = {}
     for name in changed:
         for vpa in (old.get(name), new.get(name)):
@@ -147,8 +147,8 @@ def _targets(
     for place, names in places.items():
         stay = [vpa for vpa in before.get(place, ()) if vpa.name not in names]
         come = [vpa for name in names if (vpa := new.get(name)) and _place(vpa) == place]
-        if found := tuple(sorted(stay + come, key=lambda vpa: vpa.strength)):
-            after[place] = found
+        if rivals := tuple(sorted(stay + come, key=lambda vpa: vpa.strength)):
+            after[place] = rivals
         else:
             after.pop(place, None)
     return after
@@ -196,12 +196,12 @@ def object_identity(item: Object) -> tuple[str, str, str, str]:
 def replacement(item: Object) -> Replacement | None:
     """Return an object as the change that brings it into a snapshot, None if it has no place."""
     api_version, kind, namespace, name = object_identity(item)
-    found = object_reader(api_version, kind)
-    if found is None:
+    reader = object_reader(api_version, kind)
+    if reader is None:
         return None
     in_place = dict(item, metadata={**object_at(item, "metadata", ""), "namespace": namespace})
     return Replacement(
-        found.collection, namespace, _key(found, api_version, kind, name), found.read(in_place)
+        reader.collection, namespace, _key(reader, api_version, kind, name), reader.read(in_place)
     )
 
 
@@ -218,11 +218,11 @@ def without_broken_status(item: Object, error: BadObject) -> Object:
 
 def removal(api_version: str, kind: str, namespace: str, name: str) -> Replacement | None:
     """Return the change that takes an object out of a snapshot."""
-    found = object_reader(api_version, kind)
-    if found is None:
+    reader = object_reader(api_version, kind)
+    if reader is None:
         return None
-    return Replacement(found.collection, namespace, _key(found, api_version, kind, name), None)
+    return Replacement(reader.collection, namespace, _key(reader, api_version, kind, name), None)
 
 
-def _key(found: ObjectReader, api_version: str, kind: str, name: str) -> str | ObjectKey:
-    return owner_key(api_version, kind, name) if found.collection is Collection.WORKLOADS else name
+def _key(reader: ObjectReader, api_version: str, kind: str, name: str) -> str | ObjectKey:
+    return owner_key(api_version, kind, name) if reader.collection is Collection.WORKLOADS else name

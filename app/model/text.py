@@ -23,8 +23,8 @@ BOOLEANS: Final = {
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a hint at the known word that is most alike, empty if none is."""
     lowered = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
-    return f'; did you mean "{lowered[found[0]]}"?' if found else ""
+    matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    return f'; did you mean "{lowered[matches[0]]}"?' if matches else ""
 
 
 _BYTE_SIZED: Final = (MEMORY, "ephemeral-storage")
@@ -52,10 +52,10 @@ def cores(millicores: int) -> str:
 
 def size(count_bytes: int) -> str:
     """Write bytes in the largest binary unit that fits."""
-    found, unit = float(count_bytes), 0
-    while unit < len(_BINARY) - 1 and abs(_rounded(found)) >= 1024:
-        found, unit = found / 1024, unit + 1
-    return f"{_short(found)}{_BINARY[unit]}"
+    number, unit = float(count_bytes), 0
+    while unit < len(_BINARY) - 1 and abs(_rounded(number)) >= 1024:
+        number, unit = number / 1024, unit + 1
+    return f"{_short(number)}{_BINARY[unit]}"
 
 
 def change(resource: str, before: Quantity, after: Quantity) -> str:
@@ -78,9 +78,9 @@ def span(lasts: timedelta) -> str:
     return f"{seconds}s"
 
 
-def _rounded(found: float) -> float:
-    return float(f"{found:.{_DIGITS}g}") if abs(found) < 1000 else round(found)
+def _rounded(number: float) -> float:
+    return float(f"{number:.{_DIGITS}g}") if abs(number) < 1000 else round(number)
 
 
-def _short(found: float) -> str:
-    return f"{_rounded(found):g}" if abs(found) < 1000 else f"{round(found)}"
+def _short(number: float) -> str:
+    return f"{_rounded(number):g}" if abs(number) < 1000 else f"{round(number)}"

@@ -242,7 +242,12 @@ class Vpa:
     def recommended(self, container: str) -> ContainerRecommendation | None:
         """Return the recommendation for a container, None if there is none."""
         return next(
-            (found for found in self.recommendation or () if found.container == container), None
+            (
+                recommendation
+                for recommendation in self.recommendation or ()
+                if recommendation.container == container
+            ),
+            None,
         )
 
 
@@ -277,45 +282,47 @@ def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
 
 
 def _target(spec: Object) -> TargetReference | None:
-    found = optional_object(spec, "targetRef", "spec")
-    if found is None:
+    target = optional_object(spec, "targetRef", "spec")
+    if target is None:
         return None
     path = "spec.targetRef"
     return TargetReference(
-        text_at(found, "apiVersion", path),
-        text_at(found, "kind", path),
-        text_at(found, "name", path),
+        text_at(target, "apiVersion", path),
+        text_at(target, "kind", path),
+        text_at(target, "name", path),
     )
 
 
 def _update_policy(spec: Object) -> UpdatePolicy | None:
-    found = optional_object(spec, "updatePolicy", "spec")
-    if found is None:
+    policy = optional_object(spec, "updatePolicy", "spec")
+    if policy is None:
         return None
     path = "spec.updatePolicy"
     at = f"{path}.evictionRequirements"
     return UpdatePolicy(
-        mode=optional_text(found, "updateMode", path),
-        min_replicas=integer_at(found, "minReplicas", path),
+        mode=optional_text(policy, "updateMode", path),
+        min_replicas=integer_at(policy, "minReplicas", path),
         eviction_requirements=tuple(
             EvictionRequirement(
                 texts_at(entry, "resources", f"{at}[{index}]") or (),
                 text_at(entry, "changeRequirement", f"{at}[{index}]"),
             )
-            for index, entry in enumerate(objects_at(found, "evictionRequirements", path))
+            for index, entry in enumerate(objects_at(policy, "evictionRequirements", path))
         ),
-        evict_after_oom_seconds=integer_at(found, "evictAfterOOMSeconds", path),
+        evict_after_oom_seconds=integer_at(policy, "evictAfterOOMSeconds", path),
     )
 
 
 def _policies(spec: Object) -> tuple[ContainerPolicy, ...] | None:
-    found = optional_object(spec, "resourcePolicy", "spec")
-    if found is None:
+    policy = optional_object(spec, "resourcePolicy", "spec")
+    if policy is None:
         return None
     path = "spec.resourcePolicy.containerPolicies"
     return tuple(
         _policy(entry, f"{path}[{index}]")
-        for index, entry in enumerate(objects_at(found, "containerPolicies", "spec.resourcePolicy"))
+        for index, entry in enumerate(
+            objects_at(policy, "containerPolicies", "spec.resourcePolicy")
+        )
     )
 
 
@@ -336,10 +343,10 @@ def _policy(entry: Object, path: str) -> ContainerPolicy:
 
 
 def _startup_boost(parent: Object, path: str) -> StartupBoost | None:
-    found = optional_object(parent, "startupBoost", path)
-    if found is None:
+    boost = optional_object(parent, "startupBoost", path)
+    if boost is None:
         return None
-    cpu = optional_object(found, "cpu", f"{path}.startupBoost")
+    cpu = optional_object(boost, "cpu", f"{path}.startupBoost")
     if cpu is None:
         return StartupBoost()
     at = f"{path}.startupBoost.cpu"
@@ -355,8 +362,8 @@ def _startup_boost(parent: Object, path: str) -> StartupBoost | None:
 
 
 def _recommendation(status: Object, *, with_bounds: bool) -> Recommendation | None:
-    found = optional_object(status, "recommendation", "status")
-    if found is None:
+    recommendation = optional_object(status, "recommendation", "status")
+    if recommendation is None:
         return None
     path = "status.recommendation.containerRecommendations"
     return tuple(
@@ -368,7 +375,7 @@ def _recommendation(status: Object, *, with_bounds: bool) -> Recommendation | No
             uncapped_target=_amounts(entry, "uncappedTarget", f"{path}[{index}]", keep=with_bounds),
         )
         for index, entry in enumerate(
-            objects_at(found, "containerRecommendations", "status.recommendation")
+            objects_at(recommendation, "containerRecommendations", "status.recommendation")
         )
     )
 

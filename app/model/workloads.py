@@ -242,7 +242,7 @@ def scale_custom(item: Object, namespace: str, paths: ScalePaths) -> Workload:
 
 def _at(item: object, path: str) -> object:
     """Follow a simple JSON path such as `.spec.replicas`."""
-    found = item if path else None
+    value = item if path else None
     for key in path.strip(".").split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

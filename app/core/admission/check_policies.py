@@ -165,8 +165,8 @@ def _controlled(policy: ContainerPolicy, path: str, allowed: Allowance) -> Findi
         text = "must not be RequestsAndLimits where mode is Off"
         yield forbidden(f"{path}.controlledValues", text)
     if values is not None and values not in list(ControlledValues):
-        found = not_supported(f"{path}.controlledValues", values, ControlledValues)
-        yield Ratcheted(found)
+        error = not_supported(f"{path}.controlledValues", values, ControlledValues)
+        yield Ratcheted(error)
     for index, resource in enumerate(policy.controlled_resources or ()):
         at = f"{path}.controlledResources[{index}]"
         if resource in allowed.odd_resources:
@@ -246,16 +246,16 @@ def _quantity(boost: CpuBoost, path: str) -> Findings:
 
 
 def _duration_errors(boost: CpuBoost, path: str) -> list[FieldError]:
-    found = []
+    errors = []
     if boost.duration is not None:
-        found += _duration_text_errors(boost.duration, f"{path}.duration")
+        errors += _duration_text_errors(boost.duration, f"{path}.duration")
     if boost.duration_seconds is not None and boost.duration_seconds < 0:
         at = f"{path}.durationSeconds"
-        found.append(invalid(at, boost.duration_seconds, "must not be negative"))
+        errors.append(invalid(at, boost.duration_seconds, "must not be negative"))
     if boost.duration is not None and boost.duration_seconds is not None:
         text = "duration says the same; set only one of them"
-        found.append(forbidden(f"{path}.durationSeconds", text))
-    return found
+        errors.append(forbidden(f"{path}.durationSeconds", text))
+    return errors
 
 
 def _duration_text_errors(duration: str, path: str) -> list[FieldError]:

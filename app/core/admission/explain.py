@@ -32,29 +32,33 @@ _REFUSALS = {
 
 def explain(verdict: PodVerdict) -> Json:
     """Return why a pod gets what it gets, as JSON."""
-    told: Json = {"reason": str(verdict.reason), "message": verdict.message}
+    explanation: Json = {"reason": str(verdict.reason), "message": verdict.message}
     incoming, match = verdict.incoming, verdict.match
     if incoming is not None:
-        told["pod"] = f"{incoming.namespace}/{incoming.title}"
+        explanation["pod"] = f"{incoming.namespace}/{incoming.title}"
     if match is not None and match.owner is not None:
-        told["owner"] = str(match.owner.key)
+        explanation["owner"] = str(match.owner.key)
     if incoming is None or match is None or match.vpa is None:
-        return told
-    told["vpa"] = _chosen(match, match.vpa)
-    told["containers"] = [
-        _container(container, found, match.vpa)
-        for container, found in zip(incoming.pod().containers, verdict.containers, strict=True)
+        return explanation
+    explanation["vpa"] = _chosen(match, match.vpa)
+    explanation["containers"] = [
+        _container(container, container_verdict, match.vpa)
+        for container, container_verdict in zip(
+            incoming.pod().containers, verdict.containers, strict=True
+        )
     ]
-    return told
+    return explanation
 
 
 def _chosen(match: Match, vpa: Vpa) -> Json:
-    told = _named(vpa)
+    explanation = _named(vpa)
     if not match.weaker:
-        return told | {"why": "no other VPA wants the pod"}
-    told["why"] = f"it is the oldest {'that boosts it' if vpa.is_off else 'active one'}"
-    told["weaker"] = [_named(other) | {"why": _weakness(other, vpa)} for other in match.weaker]
-    return told
+        return explanation | {"why": "no other VPA wants the pod"}
+    explanation["why"] = f"it is the oldest {'that boosts it' if vpa.is_off else 'active one'}"
+    explanation["weaker"] = [
+        _named(other) | {"why": _weakness(other, vpa)} for other in match.weaker
+    ]
+    return explanation
 
 
 def _named(vpa: Vpa) -> Json:
@@ -72,9 +76,9 @@ def _weakness(other: Vpa, chosen: Vpa) -> str:
 
 
 def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Json:
-    told: Json = {"name": container.name}
+    explanation: Json = {"name": container.name}
     if (silence := _silence(verdict, vpa)) is not None:
-        told["recommendation"] = silence
+        explanation["recommendation"] = silence
     spec, amounts = container.resources, verdict.amounts
     named = {*SIZED, *(amounts.target if amounts is not None else ())}
     for resource in in_order(named):
@@ -92,8 +96,8 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
         if request is not None:
             story["aboutLimit"] = _limit(container, vpa, resource, request, limit)
         if story:
-            told[resource] = story
-    return told
+            explanation[resource] = story
+    return explanation
 
 
 def _silence(verdict: ContainerVerdict, vpa: Vpa) -> str | None:
@@ -115,9 +119,9 @@ def _silence(verdict: ContainerVerdict, vpa: Vpa) -> str | None:
 
 
 def _tell(story: Json, word: str, request: Quantity | None, limit: Quantity | None) -> None:
-    told = {"request": request, "limit": limit}
-    if found := {name: str(amount) for name, amount in told.items() if amount is not None}:
-        story[word] = found
+    amounts = {"request": request, "limit": limit}
+    if texts := {name: str(amount) for name, amount in amounts.items() if amount is not None}:
+        story[word] = texts
 
 
 def _boost(verdict: ContainerVerdict, vpa: Vpa) -> Json | str | None:
@@ -132,15 +136,15 @@ def _boost(verdict: ContainerVerdict, vpa: Vpa) -> Json | str | None:
 
 
 def _boosted(boost: Boosted) -> Json:
-    told = {"from": str(boost.base), "wanted": str(boost.wanted), "to": str(boost.request)}
+    explanation = {"from": str(boost.base), "wanted": str(boost.wanted), "to": str(boost.request)}
     if boost.ceiling is not None:
-        told["heldBy"] = _CEILINGS[boost.ceiling]
-    return told
+        explanation["heldBy"] = _CEILINGS[boost.ceiling]
+    return explanation
 
 
 def _granted(verdict: ContainerVerdict, resource: str) -> tuple[Quantity | None, Quantity | None]:
     request, limit = (
-        found.get(resource) for found in (verdict.sizes.requests, verdict.sizes.limits)
+        amounts.get(resource) for amounts in (verdict.sizes.requests, verdict.sizes.limits)
     )
     if verdict.boost is not None and resource == CPU:
         return verdict.boost.request, verdict.boost.limit or limit

@@ -188,18 +188,20 @@ def _unboosted_verdict(
     vpa: Vpa,
     limits: NamespaceLimits,
 ) -> ContainerVerdict:
-    found = amounts.get(container.name)
-    if found is None:
+    recommendation = amounts.get(container.name)
+    if recommendation is None:
         return ContainerVerdict(container.name, None, NO_SIZES)
-    return ContainerVerdict(container.name, found, sizes(found, container.resources, vpa, limits))
+    return ContainerVerdict(
+        container.name, recommendation, sizes(recommendation, container.resources, vpa, limits)
+    )
 
 
 def _unboosted(container: Container, verdict: ContainerVerdict) -> Unboosted:
-    found, spec = verdict.sizes, container.resources
-    request = found.requests.get(CPU)
+    granted, spec = verdict.sizes, container.resources
+    request = granted.requests.get(CPU)
     if request is None or request.is_zero:
         request = spec.request(CPU) or ZERO
-    return Unboosted(container, request, found.limits.get(CPU) or spec.limit(CPU) or ZERO)
+    return Unboosted(container, request, granted.limits.get(CPU) or spec.limit(CPU) or ZERO)
 
 
 def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> list[Operation]:
@@ -212,9 +214,9 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
         if patched.boost is not None:
             path = pointer("metadata", "annotations", patched.boost.annotation)
             operations.append(add(path, patched.boost.original))
-        found, words = _container_patch(index, container, patched)
-        operations += found
-        if found:
+        changes, words = _container_patch(index, container, patched)
+        operations += changes
+        if changes:
             updates.append(f"container {index}: {', '.join(words)}")
     if updates:
         told = f"Pod resources updated by {vpa}: {'; '.join(updates)}"
