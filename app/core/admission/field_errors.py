@@ -18,7 +18,7 @@ from app.model.fields import Json
 _LONGEST_SHOWN: Final = (
     256  # characters of a value, so that a refusal stays shorter than its object
 )
-_MOST_SHOWN: Final = 100  # errors; a longer Status would be cut off by the API server
+_MOST_SHOWN: Final = 100  # errors; a longer list helps no reader
 STORED_TOO: Final = "the stored object has it too"
 
 
