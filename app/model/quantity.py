@@ -27,7 +27,7 @@ SIZED: Final = (CPU, MEMORY)  # the resources that are recommended
 MAX_INT64: Final = 2**63 - 1
 
 
-class Format(StrEnum):
+class QuantityFormat(StrEnum):
     """The family of suffixes a quantity was written with and is printed with."""
 
     DECIMAL_SI = "DecimalSI"
@@ -64,7 +64,7 @@ class Quantity:
     """An amount of a resource; equal and ordered by value alone."""
 
     nano: int  # 1e-9 units
-    format: Format = field(default=Format.DECIMAL_SI, compare=False)
+    format: QuantityFormat = field(default=QuantityFormat.DECIMAL_SI, compare=False)
     spelling: str = field(default="", compare=False)  # as written, only if it prints as written
 
     @staticmethod
@@ -100,12 +100,12 @@ class Quantity:
                 raise BadQuantity("", _WRONG_FORMAT)
 
     @staticmethod
-    def of_milli(count: int, in_format: Format = Format.DECIMAL_SI) -> Quantity:
+    def of_milli(count: int, in_format: QuantityFormat = QuantityFormat.DECIMAL_SI) -> Quantity:
         """Make a quantity of thousandths, such as millicores."""
         return Quantity(count * _NANO_PER_MILLI, in_format)
 
     @staticmethod
-    def of_units(count: int, in_format: Format = Format.DECIMAL_SI) -> Quantity:
+    def of_units(count: int, in_format: QuantityFormat = QuantityFormat.DECIMAL_SI) -> Quantity:
         """Make a quantity of whole units, such as cores or bytes."""
         return Quantity(count * _NANO_PER_UNIT, in_format)
 
@@ -170,7 +170,9 @@ def _parse(text: str) -> Quantity:
         nano = _binary_nano(whole, fraction, power)
         survives = _binary_survives(whole, fraction, power)
         # Too small to be printed in binary without rounding.
-        family = Format.DECIMAL_SI if 0 < nano < _NANO_PER_UNIT else Format.BINARY_SI
+        family = (
+            QuantityFormat.DECIMAL_SI if 0 < nano < _NANO_PER_UNIT else QuantityFormat.BINARY_SI
+        )
     else:
         family, exponent = _decimal_suffix(suffix)
         nano = _decimal_nano(whole, fraction, exponent)
@@ -181,10 +183,10 @@ def _parse(text: str) -> Quantity:
 _parse_remembered = lru_cache(_REMEMBERED)(_parse)
 
 
-def _decimal_suffix(suffix: str) -> tuple[Format, int]:
+def _decimal_suffix(suffix: str) -> tuple[QuantityFormat, int]:
     """Return format and power of ten; exponents beyond int64 are no exponents."""
     if suffix in _DECIMAL_EXPONENTS:
-        return Format.DECIMAL_SI, _DECIMAL_EXPONENTS[suffix]
+        return QuantityFormat.DECIMAL_SI, _DECIMAL_EXPONENTS[suffix]
     parts = _EXPONENT.fullmatch(suffix)
     if parts is None:
         raise BadQuantity("", _WRONG_SUFFIX)
@@ -192,7 +194,7 @@ def _decimal_suffix(suffix: str) -> tuple[Format, int]:
     magnitude = int(digits[:20] or "0")
     if magnitude > MAX_INT64 + (sign == "-"):
         raise BadQuantity("", _WRONG_SUFFIX)
-    return Format.DECIMAL_EXPONENT, -magnitude if sign == "-" else magnitude
+    return QuantityFormat.DECIMAL_EXPONENT, -magnitude if sign == "-" else magnitude
 
 
 def _decimal_nano(whole: str, fraction: str, exponent: int) -> int:
@@ -236,12 +238,12 @@ def _binary_survives(whole: str, fraction: str, power: int) -> bool:
 
 
 @lru_cache(_REMEMBERED)
-def _canonical(nano: int, family: Format) -> str:
+def _canonical(nano: int, family: QuantityFormat) -> str:
     """Print with the largest suffix that leaves an integer."""
     if nano == 0:
         return "0"
     units, rest = divmod(nano, _NANO_PER_UNIT)
-    if family is Format.BINARY_SI and rest == 0 and abs(units) >= 1024:
+    if family is QuantityFormat.BINARY_SI and rest == 0 and abs(units) >= 1024:
         power = min(((units & -units).bit_length() - 1) // 10, len(_BINARY_SUFFIXES) - 1)
         return f"{units >> 10 * power}{_BINARY_SUFFIXES[power]}"
     written = str(nano)
@@ -249,7 +251,7 @@ def _canonical(nano: int, family: Format) -> str:
     exponent = len(written) - len(digits) - 9
     mantissa = digits + "0" * (exponent % 3)
     exponent -= exponent % 3
-    if family is not Format.DECIMAL_EXPONENT and exponent <= 18:
+    if family is not QuantityFormat.DECIMAL_EXPONENT and exponent <= 18:
         return mantissa + _DECIMAL_SUFFIXES[exponent // 3 + 3]
     return f"{mantissa}e{exponent}" if exponent else mantissa
 

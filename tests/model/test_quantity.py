@@ -12,8 +12,8 @@ from app.model.errors import BadQuantity
 from app.model.quantity import (
     MAX_INT64,
     ZERO,
-    Format,
     Quantity,
+    QuantityFormat,
     clear_caches,
     scale_cpu,
     scale_memory,
@@ -75,17 +75,19 @@ def test_canonical_text(text: str, printed: str) -> None:
 @pytest.mark.parametrize(
     ("count", "suffixes", "printed"),
     [
-        pytest.param(524_288_000, Format.BINARY_SI, "500Mi", id="mebibytes"),
-        pytest.param(357_913_941, Format.BINARY_SI, "357913941", id="odd bytes"),
-        pytest.param(1000, Format.BINARY_SI, "1k", id="too few bytes for a binary suffix"),
-        pytest.param(-1000, Format.BINARY_SI, "-1k", id="too few bytes on the other side"),
-        pytest.param(1024, Format.BINARY_SI, "1Ki", id="just enough"),
-        pytest.param(2**70, Format.BINARY_SI, "1024Ei", id="beyond the last binary suffix"),
-        pytest.param(10**21, Format.DECIMAL_SI, "1e21", id="beyond the last decimal suffix"),
-        pytest.param(1000, Format.DECIMAL_EXPONENT, "1e3", id="exponent"),
+        pytest.param(524_288_000, QuantityFormat.BINARY_SI, "500Mi", id="mebibytes"),
+        pytest.param(357_913_941, QuantityFormat.BINARY_SI, "357913941", id="odd bytes"),
+        pytest.param(1000, QuantityFormat.BINARY_SI, "1k", id="too few bytes for a binary suffix"),
+        pytest.param(-1000, QuantityFormat.BINARY_SI, "-1k", id="too few bytes on the other side"),
+        pytest.param(1024, QuantityFormat.BINARY_SI, "1Ki", id="just enough"),
+        pytest.param(2**70, QuantityFormat.BINARY_SI, "1024Ei", id="beyond the last binary suffix"),
+        pytest.param(
+            10**21, QuantityFormat.DECIMAL_SI, "1e21", id="beyond the last decimal suffix"
+        ),
+        pytest.param(1000, QuantityFormat.DECIMAL_EXPONENT, "1e3", id="exponent"),
     ],
 )
-def test_canonical_text_of_units(count: int, suffixes: Format, printed: str) -> None:
+def test_canonical_text_of_units(count: int, suffixes: QuantityFormat, printed: str) -> None:
     """A computed amount is printed in the format it was given."""
     assert str(Quantity.of_units(count, suffixes)) == printed
 
@@ -312,7 +314,7 @@ def test_scaling_is_cut_off_at_int64() -> None:
 
 
 AMOUNTS = st.integers(-(10**30), 10**30)
-QUANTITIES = st.builds(Quantity, AMOUNTS, st.sampled_from(Format))
+QUANTITIES = st.builds(Quantity, AMOUNTS, st.sampled_from(QuantityFormat))
 
 
 @given(QUANTITIES)

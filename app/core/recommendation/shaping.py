@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from app.core.recommendation.grid import Amounts
 from app.core.recommendation.policy import Cap
-from app.model.quantity import Format, Quantity
+from app.model.quantity import Quantity, QuantityFormat
 
 TARGET, LOWER, UPPER, UNCAPPED = range(4)  # the columns of everything below
 
@@ -88,7 +88,7 @@ def cpu_quantity(millicores: int, bound: int, cap: Cap) -> Quantity:
 def memory_quantity(thousandths: int, bound: int, cap: Cap) -> Quantity:
     """Return an amount of memory for publishing."""
     found = _cap_itself(bound, cap) if bound else None
-    return found or Quantity.of_milli(thousandths, Format.BINARY_SI)
+    return found or Quantity.of_milli(thousandths, QuantityFormat.BINARY_SI)
 
 
 def humanized(count: int) -> str:

@@ -7,7 +7,7 @@ node runs out, the pod goes that is furthest above what it asked for.
 
 from __future__ import annotations
 
-from app.model.quantity import ZERO, Format, Quantity
+from app.model.quantity import ZERO, Quantity, QuantityFormat
 from app.ports import Json
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.kubelet.kubelet import Kubelet
@@ -126,4 +126,4 @@ def _excess(run: PodRun) -> tuple[bool, int, float, str]:
 
 def _bytes(amount: float) -> str:
     kibibytes = max(int(amount) // 1024, 0)
-    return str(Quantity.of_units(kibibytes * 1024, Format.BINARY_SI))
+    return str(Quantity.of_units(kibibytes * 1024, QuantityFormat.BINARY_SI))
