@@ -23,6 +23,7 @@ from bench.deciding import bodies, reviewer, seconds_each
 from bench.figures import Result, Row, Wanted, exponent
 from bench.recommender_model import ticks
 from bench.updater_plan import NOW, PODS, VPAS, build
+from tests.make import NO_GATES
 
 FACTORS: Final = (1, 4, 16)
 _REVIEWS: Final = 4000

@@ -21,12 +21,12 @@ import orjson
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, plan
 from app.core.updating.rules import UpdateRules
-from app.model.gates import NO_GATES
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import read_vpa
 from app.model.workloads import read_workload
 from bench.seeds import Json, controllers, pod, vpa
+from tests.make import NO_GATES
 
 NAMESPACES = 200
 VPAS = 100  # a namespace

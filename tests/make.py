@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import group_of
 from app.model.limits import (
     DisruptionBudget,
@@ -31,6 +32,9 @@ from app.model.vpa import ContainerPolicy, ContainerRecommendation, Vpa, read_vp
 from app.model.workloads import Workload, read_workload
 
 Json = dict[str, Any]
+
+NO_GATES = FeatureGates()
+ALL_GATES = FeatureGates(frozenset(FeatureGate))
 Value = Vpa | Workload | LimitRange | Pod | DisruptionBudget | Node
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)

@@ -43,10 +43,6 @@ class FeatureGates:
         return gate in self.enabled
 
 
-NO_GATES = FeatureGates()
-ALL_GATES = FeatureGates(frozenset(FeatureGate))
-
-
 def parse_gates(texts: Iterable[str]) -> FeatureGates:
     """Read `A=true,B=false` texts; what is said of one gate outranks what is said of a stage."""
     said: dict[str, bool] = {}

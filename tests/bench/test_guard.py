@@ -24,12 +24,12 @@ import pytest
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, plan
 from app.core.updating.rules import UpdateRules
-from app.model.gates import NO_GATES
 from app.model.snapshot import Snapshot
 from bench.deciding import bodies, reviewer
 from bench.recommender_model import CONTAINERS, START, filled, metrics, reference_seconds, tick
 from bench.updater_plan import NOW, PODS, VPAS, build
 from tests.flows import recommending
+from tests.make import NO_GATES
 from tests.sandbox.worlds import container, deployment
 from tests.workers import stage as updating
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
-from app.model.gates import ALL_GATES, NO_GATES
 from app.model.patches import apply
 from app.model.quantity import Quantity
 from app.model.review import read_review
 from app.model.workloads import NOTHING_LOOKED_UP
 from tests import make
+from tests.make import ALL_GATES, NO_GATES
 
 Json = dict[str, Any]
 

@@ -23,7 +23,6 @@ from app.core.updating.rules import UpdateRules
 from app.core.updating.telling import decision_json
 from app.core.updating.unboost_queue import look
 from app.model.errors import BadObject, ClusterError, Invalid, Refused
-from app.model.gates import ALL_GATES
 from app.model.snapshot import Snapshot
 from tests import make
 from tests.core.updating.boosts import boost, boosted, mark
@@ -39,7 +38,7 @@ from tests.core.updating.scenes import (
     resize_condition,
     running,
 )
-from tests.make import with_value
+from tests.make import ALL_GATES, with_value
 
 Json = make.Json
 

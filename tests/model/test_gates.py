@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import BadSetting
-from app.model.gates import ALL_GATES, NO_GATES, STAGES, FeatureGate, parse_gates
+from app.model.gates import STAGES, FeatureGate, parse_gates
+from tests.make import ALL_GATES, NO_GATES
 
 
 @pytest.mark.parametrize(

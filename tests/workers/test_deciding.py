@@ -11,7 +11,6 @@ import pytest
 from app.core.updating.decisions import Action
 from app.core.updating.memory import Memory
 from app.core.updating.rules import Prove, UpdateRules
-from app.model.gates import NO_GATES
 from app.model.kinds import read_owners
 from app.model.pods import read_pod
 from app.model.snapshot import Snapshot
@@ -19,6 +18,7 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_wor
 from app.workers.deciding import Decider, Sight
 from tests import make
 from tests.core.updating.scenes import container, recommended, running, several
+from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock
 
 Json = dict[str, Any]

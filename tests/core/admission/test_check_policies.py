@@ -11,10 +11,9 @@ from app.core.admission.check_policies import (
     policies_findings,
 )
 from app.core.admission.field_errors import FieldError, FieldWarning, ratchet
-from app.model.gates import ALL_GATES, NO_GATES
 from app.model.vpa import StartupBoost
 from tests import make
-from tests.make import Json
+from tests.make import ALL_GATES, NO_GATES, Json
 
 BOOST_JSON = make.boost_json(factor=2)
 IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (

@@ -8,10 +8,10 @@ from app.core.admission.check_policies import Allowance
 from app.core.admission.check_spec import spec_findings, update_policy_findings
 from app.core.admission.field_errors import FieldError, FieldWarning, Ratcheted
 from app.core.admission.vpa_review import VpaVersion, read_vpa_review
-from app.model.gates import ALL_GATES, NO_GATES, FeatureGates
+from app.model.gates import FeatureGates
 from app.model.vpa import UpdatePolicy
 from tests import make
-from tests.make import Json
+from tests.make import ALL_GATES, NO_GATES, Json
 
 
 def version(item: Json) -> VpaVersion:

@@ -15,7 +15,6 @@ from app.core.boost import Boosted
 from app.core.matching import LookupNeeded
 from app.core.sizing import NO_SIZES, Sizes
 from app.model.errors import BadObject
-from app.model.gates import ALL_GATES
 from app.model.patches import apply
 from app.model.pods import read_pod
 from app.model.quantity import ZERO
@@ -25,6 +24,7 @@ from tests import make
 from tests.core.admission.oracle import Upstream, UpstreamFails
 from tests.core.admission.worlds import World, worlds
 from tests.core.shorthand import admit, advice, box, two, vpa_json
+from tests.make import ALL_GATES
 
 Json = dict[str, Any]
 

@@ -19,10 +19,11 @@ from app.core.admission.validate import (
     VpaVerdict,
     review_vpa,
 )
-from app.model.gates import ALL_GATES, NO_GATES, FeatureGate, FeatureGates
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.review import AdmissionRequest
 from app.model.vpa import Vpa
 from tests import make
+from tests.make import ALL_GATES, NO_GATES
 
 Json = dict[str, Any]
 Errors = list[tuple[str, ErrorKind]]

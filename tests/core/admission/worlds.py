@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
-from app.model.gates import ALL_GATES, NO_GATES
 from app.model.quantity import ZERO, Quantity
 from app.model.review import read_review
 from app.model.snapshot import NamespaceView
 from tests import make
+from tests.make import ALL_GATES, NO_GATES
 
 Json = dict[str, Any]
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, Plan, plan
 from app.core.updating.rules import UpdateRules
-from app.model.gates import ALL_GATES
 from app.model.kinds import ObjectKey
 from app.model.workloads import LookedUp
 from tests import make
@@ -19,6 +18,7 @@ from tests.core.updating.scenes import (
     recommended,
     running,
 )
+from tests.make import ALL_GATES
 
 Json = make.Json
 POD = running(container("app", "100m/100Mi"))

@@ -15,10 +15,11 @@ from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.memory import Memory
 from app.core.updating.plan import NOTHING_AROUND, Around, Plan, plan
 from app.core.updating.rules import Prove, UpdateRules
-from app.model.gates import ALL_GATES, FeatureGates
+from app.model.gates import FeatureGates
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
 from tests import make
+from tests.make import ALL_GATES
 
 Json = dict[str, Any]
 

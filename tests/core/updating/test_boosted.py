@@ -13,7 +13,6 @@ from app.core.updating.memory import Memory, PodMemory, Resized
 from app.core.updating.patching import annotation_patch, resize_patch
 from app.core.updating.plan import Around
 from app.core.updating.unboost import MARK
-from app.model.gates import NO_GATES
 from app.model.patches import merge
 from tests import make
 from tests.core.updating.boosts import (
@@ -43,6 +42,7 @@ from tests.core.updating.scenes import (
     several,
     with_status,
 )
+from tests.make import NO_GATES
 
 
 def test_a_boost_that_changed_nothing_is_only_unmarked() -> None:

@@ -10,7 +10,6 @@ import pytest
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.failures import Pause
 from app.core.updating.memory import Memory, PodMemory, Resized
-from app.model.gates import NO_GATES
 from tests import make
 from tests.core.updating.resizes import (
     CALM,
@@ -42,6 +41,7 @@ from tests.core.updating.scenes import (
     unscheduled,
     with_status,
 )
+from tests.make import NO_GATES
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from app.core.updating.memory import Memory, PodMemory, RolloutSight
 from app.core.updating.proof import Breaker, Proof, Version
 from app.core.updating.rules import UpdateRules
 from app.core.updating.wishes import Assessment, Terms
-from app.model.gates import NO_GATES
 from app.model.kinds import ObjectKey
 from tests import make
 from tests.core.updating.scenes import NOW, OURS, UNPROVEN
+from tests.make import NO_GATES
 
 POD, VPA = make.pod(), make.vpa()
 

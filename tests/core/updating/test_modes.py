@@ -6,8 +6,9 @@ import pytest
 
 from app.core.updating.decisions import Reason
 from app.core.updating.modes import switched_off
-from app.model.gates import ALL_GATES, NO_GATES, FeatureGates
+from app.model.gates import FeatureGates
 from tests import make
+from tests.make import ALL_GATES, NO_GATES
 
 
 @pytest.mark.parametrize(

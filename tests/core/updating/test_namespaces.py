@@ -10,7 +10,6 @@ from app.core.updating.memory import Memory, PodMemory
 from app.core.updating.namespaces import Total
 from app.core.updating.plan import Around, Plan, plan
 from app.core.updating.rules import UpdateRules
-from app.model.gates import ALL_GATES
 from app.model.snapshot import Snapshot
 from app.model.workloads import scaled_workload
 from tests import make
@@ -37,6 +36,7 @@ from tests.core.updating.scenes import (
     running,
     several,
 )
+from tests.make import ALL_GATES
 
 
 def test_namespaces_that_are_not_covered() -> None:

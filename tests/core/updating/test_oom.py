@@ -10,7 +10,7 @@ import pytest
 
 from app.core.updating.oom import quick_oom
 from app.core.updating.rules import UpdateRules
-from app.model.gates import ALL_GATES, NO_GATES, FeatureGates
+from app.model.gates import FeatureGates
 from tests import make
 from tests.core.updating.scenes import (
     NOW,
@@ -21,6 +21,7 @@ from tests.core.updating.scenes import (
     running,
     with_status,
 )
+from tests.make import ALL_GATES, NO_GATES
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)

@@ -18,7 +18,6 @@ from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, Unplannable, plan
 from app.core.updating.proof import Breaker
 from app.core.updating.rules import Prove, UpdateRules
-from app.model.gates import ALL_GATES
 from app.model.kinds import Condition
 from app.model.snapshot import Snapshot
 from tests import make
@@ -41,6 +40,7 @@ from tests.core.updating.scenes import (
     unscheduled,
 )
 from tests.core.updating.world import MINUTE, Owner, World, is_being_brought_back
+from tests.make import ALL_GATES
 
 Json = make.Json
 

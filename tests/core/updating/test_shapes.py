@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from app.core.updating.shapes import Shapes
-from app.model.gates import NO_GATES
 from app.model.limits import NO_LIMITS, NamespaceLimits, combined_limits
 from app.model.pods import Pod
 from app.model.workloads import Workload
@@ -22,6 +21,7 @@ from tests.core.updating.scenes import (
     running,
     with_status,
 )
+from tests.make import NO_GATES
 
 Json = make.Json
 USUAL = combined_limits([make.limit_range(default=make.amounts("1", "1Gi"))])

@@ -6,10 +6,10 @@ from app.core.updating.decisions import Action, Reason
 from app.core.updating.memory import NOTHING, Memory
 from app.core.updating.shapes import Shapes
 from app.core.updating.wishes import Assessment, Case, Terms
-from app.model.gates import NO_GATES
 from app.model.limits import NO_LIMITS
 from tests import make
 from tests.core.updating.scenes import NOW, OURS
+from tests.make import NO_GATES
 
 POD, VPA = make.pod(), make.vpa()
 

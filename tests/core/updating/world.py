@@ -20,11 +20,11 @@ from app.core.updating.plan import Plan, plan
 from app.core.updating.rules import UpdateRules
 from app.core.updating.unboost import MARK
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
-from app.model.gates import ALL_GATES
 from app.model.patches import apply, merge
 from app.model.snapshot import Snapshot
 from tests import make
 from tests.core.updating.scenes import NOW, container
+from tests.make import ALL_GATES
 
 Json = make.Json
 BOOST = "vpaCpuStartupBoost/app"
