@@ -260,3 +260,14 @@ def test_anything_is_read_or_refused(item: make.Json) -> None:
     except BadObject:
         return
     assert pod.current_resources(make.container()) is not None
+
+
+def test_long_resources_are_not_kept() -> None:
+    """Equal resources are one object, unless their text is long."""
+    short = {"requests": {"cpu": "1"}}
+    long = {"requests": {f"example.com/{index}": "1" for index in range(50)}}
+    for resources, is_kept in ((short, True), (long, False)):
+        item = make.pod_json({"name": "app", "resources": resources})
+        first, second = (read_pod(item).containers[0].resources for _ in range(2))
+        assert first == second
+        assert (first is second) is is_kept
