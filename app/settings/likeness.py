@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from app.core.recommendation.rules import Extras
 from app.model.errors import BadSetting
-from app.model.words import nearest
+from app.model.text import nearest
 from app.settings.flags import Flag, FlagKind, chosen
 
 _NO_SINGLE_WORDS: Final = (

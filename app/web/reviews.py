@@ -152,7 +152,7 @@ class Reviewer:
         self._unreadable(message, began)
 
     def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
-        """AdmissionResponse a review that needs look-ups, so many seconds after it began at the latest."""
+        """Answer a review that needs look-ups, so many seconds after it began at the latest."""
         request, until = pending.request, pending.began + deadline_seconds
         try:
             if isinstance(pending.wants, LookupNeeded):

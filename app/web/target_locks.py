@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
-from app.core.admission.claims import Claims
-from app.core.admission.overlap import SiblingsWanted
+from app.core.admission.overlap import PendingVpas, SiblingsWanted
 
 _MOST_IDLE: Final = 1000
 
@@ -22,7 +21,7 @@ class TargetLock:
     """What the reviews of one target share."""
 
     def __init__(self) -> None:
-        self.claims = Claims()
+        self.claims = PendingVpas()
         self.users = 0  # reviews that hold it or wait for it
         self.lock = threading.Lock()
 
@@ -58,7 +57,7 @@ class TargetLocks:
                 self._targets = {
                     one: target
                     for one, target in self._targets.items()
-                    if target.users or target.claims.held(now)
+                    if target.users or target.claims.pending(now)
                 }
             target = self._targets.setdefault(key, TargetLock())
             target.users += 1

@@ -18,12 +18,11 @@ import orjson
 from app.adapters.files import Document, Unreadable, documents
 from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
-from app.model.amounts import amount
 from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
 from app.model.review import AdmissionRequest, read_review
+from app.model.text import amount
 from app.output import Json, Line, Piece, Report, Table, Tone
-from app.settings.admission import AdmitSettings, Answering
 from app.settings.commands import AdmitSettings, Answering
 from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer

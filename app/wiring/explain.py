@@ -31,6 +31,7 @@ from app.model.errors import BadSetting
 from app.model.pods import Pod
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView, Snapshot
+from app.model.text import nearest
 from app.model.vpa import Vpa
 from app.model.workloads import Lookup
 from app.output import Json, Report, Text

@@ -13,19 +13,18 @@ from typing import Any, Final
 
 from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
-from app.core.matching import MatchReason, Unknown
+from app.core.matching import LookupNeeded, MatchReason
 from app.core.reporting.recreated import created_again, creation_request
 from app.core.updating.unboost import original_resources
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
-from app.model.limits import LimitRange, read_limit_range, together
-from app.model.lookups import Found
+from app.model.limits import LimitRange, combined_limits, read_limit_range
 from app.model.patches import apply
 from app.model.pods import Container, read_pod
 from app.model.snapshot import NamespaceView, Snapshot
-from app.model.workloads import read_workload
+from app.model.workloads import LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners
 from app.web.recommendations import ContainerPreview, PodPreview
 
@@ -37,7 +36,7 @@ _MOST_LOOKUPS: Final = 10
 class PodPreviewer:
     """Sizes running pods as if they were created now; any thread may ask."""
 
-    def __init__(self, cluster: Cluster, owners: Owners, clock: Clock, gates: Gates) -> None:
+    def __init__(self, cluster: Cluster, owners: Owners, clock: Clock, gates: FeatureGates) -> None:
         self._cluster = cluster
         self._owners = owners
         self._clock = clock
@@ -52,7 +51,7 @@ class PodPreviewer:
             BadObject: it cannot be understood.
         """
         running = self._cluster.get(PODS, namespace, name)
-        limits = together(self._limit_ranges(namespace))
+        limits = combined_limits(self._limit_ranges(namespace))
         view = replace(snapshot.of(namespace), limits=limits)
         template = self._template(self._judged(running, view)) or _unboosted(running)
         created = created_again(running, template)
@@ -61,10 +60,10 @@ class PodPreviewer:
     def _judged(self, pod: Json, view: NamespaceView) -> PodVerdict:
         request = creation_request(pod)
         until = self._clock.monotonic() + _LOOKUP_SECONDS
-        known: dict[ObjectKey, Found] = {}
+        known: dict[ObjectKey, LookupResult] = {}
         for _ in range(_MOST_LOOKUPS):
             verdict = admit_pod(request, view, known, self._rules)
-            if not isinstance(verdict, Unknown):
+            if not isinstance(verdict, LookupNeeded):
                 return verdict
             seconds = max(until - self._clock.monotonic(), 0.0)
             known[verdict.lookup.key] = self._owners.find(verdict.lookup, seconds)

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from app.adapters.access_review import AccessReviews
 from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import ClusterError
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.snapshot import Snapshot
 from app.ports import LEASES, Clock, Cluster, Owners
 from app.settings.recommender import RecommenderSettings
@@ -29,7 +29,7 @@ from app.workers.showing import Showing
 ASKED_SECONDS: Final = 5.0  # after which a call for an answer is given up
 
 
-Previewer = Callable[[Cluster, Owners, Clock, Gates], Preview]
+Previewer = Callable[[Cluster, Owners, Clock, FeatureGates], Preview]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from app.core.matching import Unknown
+from app.core.matching import LookupNeeded
 from app.core.recommendation.checkpoints import Checkpoint
 from app.core.recommendation.external import ExternalRules
 from app.core.recommendation.model import Model
@@ -22,9 +22,9 @@ from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.usage import UsageLimits
 from app.core.targets import Target, resolve_target
 from app.model.fields import Object
-from app.model.lookups import LookedUp
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
+from app.model.workloads import LookedUp
 from app.ports import Clock, Cluster
 from app.workers.checkpoint_writes import put_checkpoint
 from app.workers.external_usage import ExternalUsage
@@ -44,7 +44,7 @@ class ExternalUsageFactory(Protocol):
 class Resolve(Protocol):
     """How the target of a VPA is resolved."""
 
-    def __call__(self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp) -> Target | Unknown:
+    def __call__(self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp) -> Target | LookupNeeded:
         """Return the target, or what to look up first."""
         ...
 

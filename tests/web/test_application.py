@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from app.core.admission.validate import Phase
-from app.model.lookups import Absent, Failed, Found, Lookup
 from app.model.snapshot import Snapshot
+from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from app.web.application import MOST_BYTES, ReviewEndpoint, webhook
 from tests import make
 from tests.junk import ANYTHING, objects_like
@@ -349,7 +349,7 @@ class Patient:
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def find(self, _lookup: Lookup, deadline_seconds: float, /) -> Found:
+    def find(self, _lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Find nothing."""
         self.seconds.append(deadline_seconds)
         return Absent()
@@ -387,7 +387,7 @@ class Held:
         self.asked = threading.Event()
         self.told = threading.Event()
 
-    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> Found:
+    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
         """Wait."""
         self.asked.set()
         assert self.told.wait(30)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from app.model.lookups import Found, Lookup
+from app.model.workloads import Lookup, LookupResult
 from app.web.application import MOST_BYTES, Webhook, webhook
 from app.web.protocol import Write
 from tests import make
@@ -297,7 +297,7 @@ class Held:
         self.asked = threading.Event()
         self.told = threading.Event()
 
-    def find(self, lookup: Lookup, _deadline_seconds: float, /) -> Found:
+    def find(self, lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
         """Wait."""
         self.asked.set()
         assert self.told.wait(WAIT_SECONDS)

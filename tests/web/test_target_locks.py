@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from app.core.admission.claims import LIFETIME
-from app.core.admission.overlap import SiblingsWanted
+from app.core.admission.overlap import LIFETIME, SiblingsWanted
 from app.web.target_locks import TargetLocks
 from tests import make
 

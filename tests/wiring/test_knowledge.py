@@ -16,7 +16,7 @@ from app.adapters.kube import connect
 from app.adapters.kube_access import Origin
 from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
-from app.model.gates import Gate
+from app.model.gates import FeatureGate
 from app.model.kinds import owner_key
 from app.model.workloads import Lookup, Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
@@ -174,7 +174,7 @@ def test_siblings_that_cannot_be_read(server: ApiServer) -> None:
 def test_rules_without_flags() -> None:
     """By default gates are closed, boosts have no cap, and overlaps are refused."""
     rules = review_rules(parse(AdmitSettings, [], {}).decisions)
-    assert not any(gate in rules.pods.gates for gate in Gate)
+    assert not any(gate in rules.pods.gates for gate in FeatureGate)
     assert rules.pods.max_cpu_boost is None
     assert rules.vpas.disjointness is Disjointness.ENFORCE
 
@@ -188,6 +188,8 @@ def test_rules_of_flags(mode: Disjointness) -> None:
         f"--selector-disjointness={mode}",
     ]
     rules = review_rules(parse(AdmitSettings, words, {}).decisions)
-    assert [gate for gate in Gate if gate in rules.pods.gates] == [Gate.CPU_STARTUP_BOOST]
+    assert [gate for gate in FeatureGate if gate in rules.pods.gates] == [
+        FeatureGate.CPU_STARTUP_BOOST
+    ]
     assert rules.pods.max_cpu_boost == make.quantity("2")
     assert rules.vpas.disjointness is mode

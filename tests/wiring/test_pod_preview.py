@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from app.model.errors import ClusterError, NotFound, Refused, Unavailable
-from app.model.gates import Gates
+from app.model.gates import FeatureGates
 from app.model.pods import BOOST_ANNOTATION
 from app.ports import (
     DEPLOYMENTS,
@@ -224,7 +224,7 @@ def test_a_broken_limit_range_is_left_out(desk: Desk) -> None:
     """As the webhook leaves it out; the others hold, on whichever page they are."""
     around = desk.around
     cluster = cast("Cluster", Odd(around.cluster))
-    preview = PodPreviewer(cluster, around.owners, around.clock, Gates())
+    preview = PodPreviewer(cluster, around.owners, around.clock, FeatureGates())
     name = desk.sandbox.pods()[0]["metadata"]["name"]
     (container,) = preview("default", name, desk.sandbox.snapshot()).containers
     assert container.gets["limits"]["cpu"] == "200m"

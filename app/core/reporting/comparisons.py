@@ -14,8 +14,8 @@ from datetime import datetime
 from app.core.reporting.history import ContainerKey, LearnedHistory
 from app.core.reporting.members import VpaKey
 from app.core.scaling import in_order
-from app.model.conditions import Condition
 from app.model.fields import Json
+from app.model.kinds import Condition
 from app.model.pods import Container, Pod
 from app.model.quantity import ZERO, Quantity
 from app.model.snapshot import Snapshot

@@ -18,7 +18,7 @@ from app.model.pods import (
     Container,
     Resources,
 )
-from app.model.review import GroupVersionWord, Request
+from app.model.review import AdmissionRequest, GroupVersionWord
 
 _KIND: Final = GroupVersionWord("", "v1", "Pod")
 _RESOURCE: Final = GroupVersionWord("", "v1", "pods")
@@ -49,14 +49,14 @@ def created_again(pod: Object, template: Sequence[Container]) -> Json:
     }
 
 
-def creation_request(pod: Object) -> Request:
+def creation_request(pod: Object) -> AdmissionRequest:
     """Return what an API server would ask about a pod that is created, without creating it.
 
     Raises:
         BadObject: the pod cannot be read.
     """
     metadata = object_at(pod, "metadata", "")
-    return Request(
+    return AdmissionRequest(
         uid="",
         kind=_KIND,
         resource=_RESOURCE,
