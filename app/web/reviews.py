@@ -131,7 +131,7 @@ class Reviewer:
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
-        """AdmissionResponse a review at once, or say what must be looked up first."""
+        """Answer a review at once, or say what must be looked up first."""
         began = self.now()
         try:
             review = orjson.loads(body)
@@ -144,7 +144,7 @@ class Reviewer:
         return self._taken(review, phase, self.now())
 
     def unreadable(self, message: str) -> bytes:
-        """AdmissionResponse what is no review."""
+        """Answer what is no review."""
         return self._unreadable(message, self.now())
 
     def turned_away(self, message: str, began: float) -> None:

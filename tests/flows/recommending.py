@@ -21,7 +21,6 @@ from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Resource
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import Transition
 from app.settings.command_line import parse
@@ -33,6 +32,7 @@ from app.workers.election import Campaign, Election, ElectionRules, Leadership, 
 from app.workers.recommender import Heard, Recommender, Surroundings
 from app.workers.remembering import Remembering
 from app.workers.tenure import Tenure, Terms
+from tests.faults import Fault, Faults
 from tests.workers.stage import Call, NoOwners, Watched
 
 _WATCH_SECONDS = 0.1

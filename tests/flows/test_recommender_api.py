@@ -21,7 +21,6 @@ from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
@@ -31,6 +30,7 @@ from app.wiring.stage import Stage
 from tests import make
 from tests.cluster.numbers import total
 from tests.core.recommendation.test_telling import add_up
+from tests.faults import Fault, Faults
 from tests.flows.recommending import vpa
 from tests.flows.test_admission_process import free_port
 from tests.sandbox.worlds import container, deployment

@@ -15,8 +15,8 @@ from app.model.errors import (
     Unavailable,
 )
 from app.ports import CHECKPOINTS, VPAS, Json
-from app.sandbox.faults import Fault
 from tests import make
+from tests.faults import Fault
 from tests.flows.recommending import Stage, vpa
 from tests.flows.test_recommender_rows import orphan
 from tests.sandbox.worlds import container, deployment

@@ -13,8 +13,8 @@ import pytest
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, PODS, Json, PatchKind
-from app.sandbox.faults import Fault
 from app.sandbox.sandbox import Sandbox
+from tests.faults import Fault
 from tests.flows.recommending import Stage, vpa
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Stage as UpdaterStage

@@ -13,7 +13,7 @@ import pytest
 
 from app.model.errors import Invalid
 from app.ports import PODS, VPAS, PatchKind
-from app.sandbox.faults import Fault
+from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Stage, budget, vpa
 

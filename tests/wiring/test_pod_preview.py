@@ -21,9 +21,9 @@ from app.ports import (
     PatchKind,
     Resource,
 )
-from app.sandbox.faults import Fault
 from app.wiring.pod_preview import PodPreviewer
 from tests import make
+from tests.faults import Fault
 from tests.sandbox.worlds import deployment
 from tests.web.asking import Desk
 from tests.workers.stage import NoOwners, Stage, vpa

@@ -26,7 +26,6 @@ from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import VPAS, Cluster, PatchKind
 from app.sandbox.carriers import InProcess
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Faults
 from app.sandbox.kubelet.times import Runtime
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
@@ -40,6 +39,7 @@ from app.wiring.updater_team import Surroundings, Team, team
 from app.workers.boosts import Change
 from tests.cluster.numbers import total
 from tests.core.updating.scenes import recommended
+from tests.faults import Faults
 from tests.workers.set_clock import SetClock
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 
 from app.model.errors import Unavailable
 from app.ports import PODS, PatchKind
-from app.sandbox.faults import Fault
+from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import LEASE, Call, Stage, vpa
 

@@ -16,11 +16,11 @@ from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Resource
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.telemetry.recommender import RecommenderMetrics
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.usage_source import PodMetrics
+from tests.faults import Fault, Faults
 from tests.sandbox.worlds import deployment
 from tests.workers.stage import NoOwners, Watched
 

@@ -12,9 +12,9 @@ from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavaila
 from app.model.vpa import Vpa
 from app.ports import VPAS, PatchKind
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.workers.summaries import ANNOTATION, Summaries
+from tests.faults import Fault, Faults
 from tests.workers.stage import vpa
 
 

@@ -8,10 +8,10 @@ from app.model.errors import ClusterError, Invalid, Refused, Unavailable
 from app.model.kinds import ObjectKey, owner_key
 from app.ports import PODS, REPLICA_SETS
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
 from app.workers.trials import Trials
 from tests import make
+from tests.faults import Fault, Faults
 from tests.sandbox.worlds import container, deployment
 
 POD = make.running(make.pod_json())

@@ -17,7 +17,7 @@ from app.model.errors import (
     Unavailable,
 )
 from app.ports import PODS, VPAS
-from app.sandbox.faults import Fault
+from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call, Stage, budget, vpa
 

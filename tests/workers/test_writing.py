@@ -11,10 +11,10 @@ from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS, Json
-from app.sandbox.faults import Fault
 from app.workers.recommender import Recommender, RoundRules
 from app.workers.upstream.variant import UPSTREAM
 from app.workers.variants import OURS, Variant
+from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call
 from tests.workers.test_recommender import LOAD, Scene, vpa

@@ -9,8 +9,8 @@ import pytest
 from app.model.errors import ClusterError, TooMany, Unavailable
 from app.ports import PODS, SECRETS, Cluster, Json
 from app.sandbox.clock import SteppedClock
-from app.sandbox.faults import Fault, Faults
 from app.sandbox.sandbox import Sandbox
+from tests.faults import Fault, Faults
 from tests.sandbox.worlds import pod
 
 DOWN = Unavailable("it is down")
