@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 from app.model.errors import ClusterError, Refused, Unavailable
 from app.ports import NAMESPACES, Json
 from app.sandbox.attempts import Attempt
-from app.sandbox.clock import START, SandboxClock
+from app.sandbox.clock import START, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.kinds import Catalogue
 from app.sandbox.store import Store
@@ -64,7 +64,7 @@ class ClusterInMemory(SandboxCluster):
         return fails_or_calls
 
 
-class _Told(SandboxClock):
+class _Told(SteppedClock):
     """A clock that shows the time of another one."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -76,9 +76,6 @@ class _Told(SandboxClock):
 
     def monotonic(self) -> float:
         return (self._now() - START).total_seconds()
-
-    def wait_until(self, until: float, is_over: Callable[[], bool]) -> None:
-        raise NotImplementedError
 
 
 def outage(calls: int) -> list[ClusterError | None]:

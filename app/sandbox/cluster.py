@@ -29,7 +29,7 @@ from app.ports import (
     WatchEvent,
 )
 from app.sandbox import discovery
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.eviction import Evictions
 from app.sandbox.kinds import Catalogue, Kind
 from app.sandbox.objects import Key, copied, taken
@@ -59,7 +59,7 @@ class SandboxCluster:
     """A Kubernetes API in memory; safe to use from many threads."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, writes: Writes, clock: SandboxClock
+        self, store: Store, catalogue: Catalogue, writes: Writes, clock: SteppedClock
     ) -> None:
         self._store = store
         self._catalogue = catalogue

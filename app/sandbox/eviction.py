@@ -12,7 +12,7 @@ from typing import Final
 
 from app.model.errors import ClusterError, Unavailable
 from app.ports import Json
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.conditions import Condition, condition_of, is_ready, set_condition
 from app.sandbox.kinds import Kind
 from app.sandbox.objects import (
@@ -48,7 +48,7 @@ class Evictions:
     """Evicts pods."""
 
     def __init__(
-        self, store: Store, writes: Writes, clock: SandboxClock, pods: Kind, budgets: Kind
+        self, store: Store, writes: Writes, clock: SteppedClock, pods: Kind, budgets: Kind
     ) -> None:
         self._store = store
         self._writes = writes

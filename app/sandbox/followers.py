@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from app.ports import Json
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import Key, key_of
 from app.sandbox.selecting import Matches
 from app.sandbox.store import Store, Transition
@@ -35,7 +35,7 @@ class Follower:
     def __init__(
         self,
         store: Store,
-        clock: SandboxClock,
+        clock: SteppedClock,
         collection: str,
         namespace: str,
         matches: Matches,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from app.model.errors import NotFound
 from app.ports import NAMESPACES, PODS, Json
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.kinds import Catalogue, Kind, custom_kinds
 from app.sandbox.objects import Key, has_ended, is_deleted, key_of, uid_of
 from app.sandbox.store import Store, Transition
@@ -22,7 +22,7 @@ class Garbage:
     """Collects what nobody needs any more."""
 
     def __init__(
-        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SandboxClock
+        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SteppedClock
     ) -> None:
         self._store = store
         self._writes = writes

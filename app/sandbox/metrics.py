@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from app.ports import POD_METRICS, Json, Page
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun
 from app.sandbox.objects import Key, stamp
@@ -50,7 +50,7 @@ class _Sample:
 class PodMetrics:
     """The samples of the latest turn."""
 
-    def __init__(self, kubelet: Kubelet, clock: SandboxClock) -> None:
+    def __init__(self, kubelet: Kubelet, clock: SteppedClock) -> None:
         self._kubelet = kubelet
         self._clock = clock
         self._readings: dict[tuple[str, str], _Reading] = {}  # by uid and container

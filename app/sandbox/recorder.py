@@ -13,7 +13,7 @@ from itertools import count
 from app.model.errors import ClusterError, NotFound
 from app.model.fields import time_at
 from app.ports import EVENTS, Json, Resource
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.kinds import Catalogue
 from app.sandbox.objects import Key, key_of, stamp
 from app.sandbox.store import Store
@@ -30,7 +30,7 @@ class Recorder:
     """Writes events and takes away the old ones."""
 
     def __init__(
-        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SandboxClock
+        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SteppedClock
     ) -> None:
         self._store = store
         self._writes = writes

@@ -1,8 +1,7 @@
 """A whole cluster in memory, put together.
 
-Strategy: tests step it (`Sandbox(SteppedClock())` and `advance`), demonstrations let it run
-(`Sandbox(RunningClock(speed=60))` and `start`). Everything else goes through `cluster`, the port
-that a real cluster is behind too.
+Strategy: its time passes when it is advanced, and in it all that is due. Everything else goes
+through `cluster`, the port that a real cluster is behind too.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from threading import Thread
 
 import yaml
 
@@ -20,7 +18,7 @@ from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.snapshot import Snapshot, replacement
 from app.ports import Json, Resource
 from app.sandbox.carriers import Carrier, Https
-from app.sandbox.clock import RunningClock, SandboxClock, SteppedClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
 from app.sandbox.controllers.crew import Crew
@@ -63,7 +61,7 @@ class Sandbox:
 
     def __init__(
         self,
-        clock: SandboxClock,
+        clock: SteppedClock,
         seed: int = 0,
         *,
         nodes: Iterable[NodeSize] = USUAL_NODES,
@@ -93,7 +91,6 @@ class Sandbox:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
         for node in nodes:
             self.cluster.create(ports.NODES, "", node.item())
-        self._thread: Thread | None = None
 
     def _run_nodes(self, hands: Hands, runtime: Runtime) -> None:
         kubelet = Kubelet(hands, runtime)
@@ -121,25 +118,12 @@ class Sandbox:
         return self._kind_of(item) is not None
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and all happen that is due in it; only of a stepped clock."""
-        if not isinstance(self.clock, SteppedClock):
-            raise TypeError("a clock that runs by itself is not stepped")
+        """Let time pass, and all happen that is due in it."""
         self.clock.advance(seconds)
 
-    def start(self) -> None:
-        """Let all happen by itself, in a thread of its own; only with a clock that runs."""
-        if not isinstance(self.clock, RunningClock):
-            raise TypeError("a stepped clock does not run by itself")
-        self._thread = Thread(target=self.clock.run, name="sandbox", daemon=True)
-        self._thread.start()
-
     def close(self) -> None:
-        """Stop all that runs, end all watches, close all connections."""
+        """End all watches, close all connections."""
         self.cluster.close()
-        if isinstance(self.clock, RunningClock):
-            self.clock.close()
-        if self._thread is not None:
-            self._thread.join()
         self._carrier.close()
 
     def follow(

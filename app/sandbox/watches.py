@@ -14,7 +14,7 @@ from threading import Condition
 
 from app.model.errors import Unavailable
 from app.ports import Change, Json, Resource, WatchEvent
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import copied
 from app.sandbox.selecting import Matches
 from app.sandbox.store import Store, Transition
@@ -26,7 +26,7 @@ LAST_BOOKMARK_SECONDS = 2.0  # before the end of the watch
 class Watches:
     """All watches that are open."""
 
-    def __init__(self, store: Store, clock: SandboxClock) -> None:
+    def __init__(self, store: Store, clock: SteppedClock) -> None:
         self._store = store
         self._clock = clock
         self._changed = Condition()
@@ -112,7 +112,7 @@ class _Watch:
         self.is_cut = False
 
     def run(
-        self, store: Store, clock: SandboxClock, version: int, seconds: float
+        self, store: Store, clock: SteppedClock, version: int, seconds: float
     ) -> Iterator[WatchEvent]:
         until = clock.monotonic() + seconds
         bookmark_due = _next_bookmark(clock.monotonic(), until)
@@ -131,7 +131,7 @@ class _Watch:
             else:
                 self._sleep(store, clock, min(bookmark_due, until))
 
-    def _sleep(self, store: Store, clock: SandboxClock, until: float) -> None:
+    def _sleep(self, store: Store, clock: SteppedClock, until: float) -> None:
         def is_over() -> bool:
             return self.is_cut or store.newest(self.collection) > self.version
 

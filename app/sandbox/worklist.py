@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from app.model.errors import ClusterError
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 
 K = TypeVar("K")
 
@@ -24,7 +24,7 @@ _LONGEST_PAUSE_SECONDS = 30.0
 class Worklist(Generic[K]):
     """What one controller still has to look at; a look says when to look again, if ever."""
 
-    def __init__(self, clock: SandboxClock, look: Callable[[K], float | None]) -> None:
+    def __init__(self, clock: SteppedClock, look: Callable[[K], float | None]) -> None:
         self._clock = clock
         self._look = look
         self._lock = Lock()

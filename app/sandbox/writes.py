@@ -18,7 +18,7 @@ from app import ports
 from app.ports import Json
 from app.sandbox import metadata as names
 from app.sandbox.attempts import Attempt, Gate, Operation
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.kinds import Kind
 from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, stamp, uid_of
 from app.sandbox.refusals import (
@@ -39,7 +39,7 @@ _TRIES = 5
 class Writes:
     """Creates, changes and deletes objects."""
 
-    def __init__(self, store: Store, clock: SandboxClock, random: Random) -> None:
+    def __init__(self, store: Store, clock: SteppedClock, random: Random) -> None:
         self._store = store
         self._clock = clock
         self._random = random

@@ -19,7 +19,7 @@ from app.adapters.reflector import Sink
 from app.model.errors import BadObject
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Cluster, Json, Resource
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.followers import Told
 from app.sandbox.sandbox import Sandbox
 from app.settings.shared import ClusterAccess
@@ -96,7 +96,7 @@ class SteppedLoop(Loop):
         self,
         name: str,
         tick: Tick,
-        clock: SandboxClock,
+        clock: SteppedClock,
         *,
         longest_retry_seconds: float,
         at_end: Callable[[datetime], None],
@@ -125,7 +125,7 @@ class SteppedLoop(Loop):
 class SteppedOwners(LiveOwners):
     """Owners that are looked up in threads, and again by the stepped clock."""
 
-    def __init__(self, cluster: Cluster, clock: SandboxClock) -> None:
+    def __init__(self, cluster: Cluster, clock: SteppedClock) -> None:
         super().__init__(cluster, clock)
         self._task = SteppedLoop(
             "owners",

@@ -25,9 +25,10 @@ from app.ports import (
     Json,
     Resource,
 )
-from app.sandbox.clock import RunningClock, SteppedClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.times import Runtime
 from app.sandbox.sandbox import Sandbox
+from app.wiring.clock import SystemClock
 from tests.contract.waiting import Eventually
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
@@ -47,7 +48,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A cluster and its time."""
     if request.param == "real":
         cluster = connect(KUBECONFIG, qps=0)
-        yield cluster, RunningClock()
+        yield cluster, SystemClock()
         cluster.close()
     else:
         clock = SteppedClock()

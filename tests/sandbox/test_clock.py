@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from threading import Thread
 
-from app.sandbox.clock import START, RunningClock, SteppedClock
+from app.sandbox.clock import START, SteppedClock
 
 
 def test_what_is_due_happens_in_order_of_time() -> None:
@@ -86,33 +86,3 @@ def test_other_threads_wait_for_the_stepper() -> None:
 
     assert seen
     assert seen[0] >= 5
-
-
-def test_a_running_clock_runs_at_its_speed() -> None:
-    """A second of ours is many of its."""
-    ours = [100.0]
-    clock = RunningClock(speed=60, read_seconds=lambda: ours[0])
-    ours[0] += 2
-
-    assert clock.monotonic() == 120
-    assert clock.now() == START + timedelta(minutes=2)
-
-
-def test_a_running_clock_does_what_is_due() -> None:
-    """Its own thread does what is due, a failure included, until it is closed."""
-    clock = RunningClock(speed=1000)
-    seen: list[str] = []
-
-    def fail() -> None:
-        seen.append("failed")
-        raise RuntimeError
-
-    clock.call_later(1, fail)
-    clock.call_later(2, lambda: seen.append("done"))
-    clock.call_later(3, clock.close)
-    thread = Thread(target=clock.run)
-    thread.start()
-    clock.wait(3600)
-    thread.join()
-
-    assert seen == ["failed", "done"]

@@ -20,7 +20,7 @@ from app.ports import (
     Json,
     PatchKind,
 )
-from app.sandbox.clock import RunningClock, SteppedClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.conditions import is_ready
 from app.sandbox.sandbox import Refusal, Sandbox
 from tests.contract.building import vpa
@@ -104,35 +104,6 @@ def test_the_same_seed_makes_the_same_history() -> None:
 
     assert first == history(1)
     assert first != history(2)
-
-
-def test_a_running_sandbox() -> None:
-    """With a clock that runs, all happens by itself, and everything ends when it is closed."""
-    clock = RunningClock(speed=200)
-    sandbox = Sandbox(clock)
-    sandbox.start()
-    sandbox.apply(deployment("web", replicas=2))
-    version = sandbox.cluster.list(PODS).resource_version
-    seen = 0
-    for event in sandbox.cluster.watch(PODS, resource_version=version, timeout_seconds=60):
-        seen += is_ready(event.object)
-        if seen == 2:
-            break
-    sandbox.close()
-
-    assert seen == 2
-    assert all(found["status"]["phase"] == "Running" for found in sandbox.pods())
-
-
-def test_clocks_are_used_as_what_they_are() -> None:
-    """A running clock cannot be stepped, nor a stepped one run."""
-    running, stepped = Sandbox(RunningClock()), Sandbox(SteppedClock())
-
-    with pytest.raises(TypeError):
-        running.advance(1)
-    with pytest.raises(TypeError):
-        stepped.start()
-    running.close()
 
 
 def test_memory_is_bounded() -> None:

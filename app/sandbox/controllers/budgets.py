@@ -8,7 +8,7 @@ from typing import NamedTuple
 from app.model.errors import NotFound
 from app.model.fields import time_at
 from app.ports import POD_DISRUPTION_BUDGETS, Json
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.conditions import Condition, is_ready, set_condition
 from app.sandbox.controllers.numbers import pods_meant
 from app.sandbox.kinds import Catalogue
@@ -45,7 +45,7 @@ class Budgets:
     """The disruption controller."""
 
     def __init__(
-        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SandboxClock
+        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SteppedClock
     ) -> None:
         self._store = store
         self._writes = writes

@@ -12,7 +12,7 @@ import orjson
 from app.model.errors import ClusterError, Conflict, NotFound
 from app.model.selectors import Selector
 from app.ports import PODS, Json, Resource
-from app.sandbox.clock import SandboxClock
+from app.sandbox.clock import SteppedClock
 from app.sandbox.conditions import condition_of, is_ready
 from app.sandbox.kinds import Catalogue
 from app.sandbox.objects import (
@@ -42,7 +42,7 @@ class Hands:
     store: Store
     writes: Writes
     catalogue: Catalogue
-    clock: SandboxClock
+    clock: SteppedClock
     recorder: Recorder
 
     def tell(
