@@ -39,7 +39,7 @@ from app.sandbox.resizing import resized
 from app.sandbox.scaling import scale_of, scaled
 from app.sandbox.selecting import selection
 from app.sandbox.store import Store
-from app.sandbox.watches import Watches
+from app.sandbox.watches import OpenWatch, Selection
 from app.sandbox.writes import Edit, Writes
 
 
@@ -67,7 +67,8 @@ class SandboxCluster:
         self._evictions = Evictions(
             store, writes, clock, catalogue.find(PODS), catalogue.find(POD_DISRUPTION_BUDGETS)
         )
-        self.watches = Watches(store, clock)
+        self._clock = clock
+        self._is_closed = False
         self.metrics: Metrics | None = None  # served as soon as somebody measures
 
     def list(
@@ -107,9 +108,11 @@ class SandboxCluster:
             message = f'resourceVersion: Invalid value: "{resource_version}": invalid syntax'
             raise Unavailable(message, status=500)  # a list is told better
         version = check_version(self._store, resource, resource_version or "0")
-        yield from self.watches.open(
-            resource, kind.collection, namespace, matches, version, timeout_seconds
-        )
+        if self._is_closed:
+            raise Unavailable(f"watch of {kind.collection}: the connection is closed on our side")
+        asked = Selection(kind.collection, namespace, matches)
+        watch = OpenWatch(self._store, self._clock, resource, asked, lambda: self._is_closed)
+        yield from watch.events(version, timeout_seconds)
 
     def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
         """Return one object as it is now."""
@@ -205,7 +208,8 @@ class SandboxCluster:
 
     def close(self) -> None:
         """End all watches and refuse new ones, as a closed connection does."""
-        self.watches.close()
+        self._is_closed = True
+        self._clock.nudge()
 
     def _evict(self, key: Key, body: Json, *, dry_run: bool) -> Json:
         named = (body.get("metadata") or {}).get("name") or key.name

@@ -23,7 +23,6 @@ from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
 from app.sandbox.controllers.crew import Crew
 from app.sandbox.controllers.hands import Hands
-from app.sandbox.followers import Follower, Listener
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, Kind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
@@ -40,6 +39,7 @@ from app.sandbox.rooms import Rooms
 from app.sandbox.scheduler import Scheduler
 from app.sandbox.selecting import selection
 from app.sandbox.store import HISTORY, Store, Transition
+from app.sandbox.watches import Follower, Listener, Selection
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
 
@@ -131,16 +131,8 @@ class Sandbox:
     ) -> Follower:
         """Return what tells a listener of objects of which some fields have certain values."""
         collection = self._catalogue.find(resource).collection
-        matches = selection(collection, "", fields)
-        return Follower(self.store, self.clock, collection, namespace, matches, listener)
-
-    def settle(self, patience_seconds: float = 10.0, *, watches: int = 0) -> None:
-        """Wait until so many watches are open and all their readers have seen everything.
-
-        Only of use where others watch in threads of their own; the patience is real time.
-        """
-        if not self.cluster.watches.settle(patience_seconds, watches):
-            raise TimeoutError("the readers of the watches are behind")
+        asked = Selection(collection, namespace, selection(collection, "", fields))
+        return Follower(self.store, self.clock, asked, listener)
 
     def pods(self, namespace: str = "", selector: str = "") -> Sequence[Json]:
         """Return the pods that a label selector selects."""

@@ -1,183 +1,122 @@
-"""Watches: the changes after a version, as they come.
+"""What happens to the objects of a collection: read as a watch, or told to a listener.
 
 Strategy: a watch holds nothing but the version up to which it has told everything, and reads on
-in the store's history from there. It sleeps on the clock of the sandbox, whose time also ends it.
-A watch that waits has been asked for more by its reader, so the reader is done with all before;
-that is how a test can know that everybody has seen everything.
+in the store's history from there. It sleeps on the clock of the sandbox, whose time also ends it,
+and so blocks its reader. A follower is called instead, in the thread that moves the clock, a
+moment after something happened, with all of it in order; so a cluster and all who follow it can
+be stepped together, and come to the same end each time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from threading import Condition
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from app.model.errors import Unavailable
 from app.ports import Change, Json, Resource, WatchEvent
 from app.sandbox.clock import SteppedClock
-from app.sandbox.objects import copied
+from app.sandbox.objects import Key, copied, key_of
 from app.sandbox.selecting import Matches
 from app.sandbox.store import Store, Transition
 
-BOOKMARK_SECONDS = 60.0
-LAST_BOOKMARK_SECONDS = 2.0  # before the end of the watch
+BOOKMARK_SECONDS: Final = 60.0
+LAST_BOOKMARK_SECONDS: Final = 2.0  # before the end of the watch
+LAG_SECONDS: Final = 0.02  # until something that happened is told to followers
 
 
-class Watches:
-    """All watches that are open."""
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects of one collection that are asked for."""
 
-    def __init__(self, store: Store, clock: SteppedClock) -> None:
-        self._store = store
-        self._clock = clock
-        self._changed = Condition()
-        self._open: dict[_Watch, None] = {}
-        self._is_closed = False
+    collection: str
+    namespace: str  # all if empty
+    matches: Matches
 
-    def open(
-        self,
-        resource: Resource,
-        collection: str,
-        namespace: str,
-        matches: Matches,
-        version: int,
-        seconds: float,
-    ) -> Iterator[WatchEvent]:
-        """Yield what happens after a version, 0 for all that is there and what happens then."""
-        watch = _Watch(self, resource, collection, namespace, matches)
-        with self._changed:
-            if self._is_closed:
-                raise Unavailable(f"watch of {collection}: the connection is closed on our side")
-            self._open[watch] = None
-        try:
-            yield from watch.run(self._store, self._clock, version, seconds)
-        finally:
-            with self._changed:
-                del self._open[watch]
-                self._changed.notify_all()
+    def present(self, store: Store) -> list[Json]:
+        """Return the objects that are there now."""
+        return [item for item in store.items(self.collection, self.namespace) if self.matches(item)]
 
-    def drop(self) -> None:
-        """Break all open watches, as a connection that is cut does."""
-        with self._changed:
-            for watch in self._open:
-                watch.is_cut = True
-        self._clock.nudge()
-
-    def close(self) -> None:
-        """Break all open watches and refuse new ones."""
-        with self._changed:
-            self._is_closed = True
-        self.drop()
-
-    def settle(self, patience_seconds: float, least: int = 0) -> bool:
-        """Wait until so many watches are open and their readers have seen everything.
-
-        Gives up, and returns false, after so many seconds of real time.
-        """
-        with self._changed:
-            return self._changed.wait_for(lambda: self._are_idle(least), patience_seconds)
-
-    def mark(self, watch: _Watch, idle_until: float) -> None:
-        """Note until when a watch waits if nothing happens; 0 if it does not wait."""
-        with self._changed:
-            watch.idle_until = idle_until
-            if idle_until:
-                self._changed.notify_all()
-
-    def _are_idle(self, least: int) -> bool:
-        now, newest = self._clock.monotonic(), self._store.newest
-        return len(self._open) >= least and all(
-            watch.idle_until > now and watch.version >= newest(watch.collection)
-            for watch in self._open
-        )
+    def meaning(self, change: Transition) -> Change | None:
+        """Return what a change means: what no longer matches is deleted."""
+        if self.namespace not in ("", change.key.namespace):
+            return None
+        was = change.before is not None and self.matches(change.before)
+        if change.after is not None and self.matches(change.after):
+            return Change.MODIFIED if was else Change.ADDED
+        return Change.DELETED if was else None
 
 
-class _Watch:
-    """One open watch."""
+class OpenWatch:
+    """Yields changes; `is_cut` tells that the connection is gone."""
 
     def __init__(
         self,
-        watches: Watches,
+        store: Store,
+        clock: SteppedClock,
         resource: Resource,
-        collection: str,
-        namespace: str,
-        matches: Matches,
+        selection: Selection,
+        is_cut: Callable[[], bool],
     ) -> None:
-        self._watches = watches
+        self._store = store
+        self._clock = clock
         self._resource = resource
-        self._namespace = namespace
-        self._matches = matches
-        self.collection = collection
-        self.version = 0
-        self.idle_until = 0.0
-        self.is_cut = False
+        self._selection = selection
+        self._is_cut = is_cut
+        self._version = 0
 
-    def run(
-        self, store: Store, clock: SteppedClock, version: int, seconds: float
-    ) -> Iterator[WatchEvent]:
-        until = clock.monotonic() + seconds
-        bookmark_due = _next_bookmark(clock.monotonic(), until)
+    def events(self, version: int, seconds: float) -> Iterator[WatchEvent]:
+        """Yield what happens after a version, 0 for all that is there and what happens then."""
+        until = self._clock.monotonic() + seconds
+        bookmark_due = _next_bookmark(self._clock.monotonic(), until)
         if version:
-            self.version = version
+            self._version = version
         else:
-            yield from self._present(store)
+            yield from self._present()
         while True:
-            yield from self._news(store)
-            now = clock.monotonic()
+            yield from self._news()
+            now = self._clock.monotonic()
             if now >= until:
                 return
             if now >= bookmark_due:
                 yield self._bookmark()
                 bookmark_due = _next_bookmark(now, until)
             else:
-                self._sleep(store, clock, min(bookmark_due, until))
+                self._sleep(min(bookmark_due, until))
 
-    def _sleep(self, store: Store, clock: SteppedClock, until: float) -> None:
+    def _sleep(self, until: float) -> None:
+        collection = self._selection.collection
+
         def is_over() -> bool:
-            return self.is_cut or store.newest(self.collection) > self.version
+            return self._is_cut() or self._store.newest(collection) > self._version
 
-        self._watches.mark(self, until)
-        clock.wait_until(until, is_over)
-        self._watches.mark(self, 0)
-        if self.is_cut:
-            raise Unavailable(f"watch of {self.collection}: no connection: it was cut")
+        self._clock.wait_until(until, is_over)
+        if self._is_cut():
+            raise Unavailable(f"watch of {collection}: no connection: it was cut")
 
-    def _present(self, store: Store) -> Iterator[WatchEvent]:
-        with store.lock:
-            self.version = store.version
-            found = store.items(self.collection, self._namespace)
+    def _present(self) -> Iterator[WatchEvent]:
+        with self._store.lock:
+            self._version = self._store.version
+            found = self._selection.present(self._store)
         for item in found:
-            if self._matches(item):
-                yield WatchEvent(Change.ADDED, copied(item))
+            yield WatchEvent(Change.ADDED, copied(item))
 
-    def _news(self, store: Store) -> Iterator[WatchEvent]:
-        with store.lock:
-            changes = store.since(self.collection, self.version)
-            version = max(self.version, store.version)
+    def _news(self) -> Iterator[WatchEvent]:
+        with self._store.lock:
+            changes = self._store.since(self._selection.collection, self._version)
+            version = max(self._version, self._store.version)
         for change in changes:
-            event = self._event(change)
-            self.version = change.version
-            if event is not None:
-                yield event
-        self.version = version
-
-    def _event(self, change: Transition) -> WatchEvent | None:
-        """Return what a change means for this watch: what no longer matches is gone for it."""
-        if self._namespace not in ("", change.key.namespace):
-            return None
-        before = change.before is not None and self._matches(change.before)
-        after = change.after is not None and self._matches(change.after)
-        if after and change.after is not None:
-            kind = Change.MODIFIED if before else Change.ADDED
-            return WatchEvent(kind, copied(change.after))
-        if before and change.before is not None:
-            return WatchEvent(Change.DELETED, _at_version(change.before, change.version))
-        return None
+            self._version = change.version
+            if meaning := self._selection.meaning(change):
+                yield WatchEvent(meaning, _seen(change, meaning))
+        self._version = version
 
     def _bookmark(self) -> WatchEvent:
         item: Json = {
             "kind": self._resource.kind,
             "apiVersion": self._resource.api_version,
-            "metadata": {"resourceVersion": str(self.version), "creationTimestamp": None},
+            "metadata": {"resourceVersion": str(self._version), "creationTimestamp": None},
         }
         return WatchEvent(Change.BOOKMARK, item)
 
@@ -188,7 +127,61 @@ def _next_bookmark(now: float, until: float) -> float:
     return due if due > now else math.inf
 
 
-def _at_version(item: Json, version: int) -> Json:
+def _seen(change: Transition, meaning: Change) -> Json:
+    item = change.before if meaning is Change.DELETED else change.after
+    assert item is not None
     found = copied(item)
-    found["metadata"]["resourceVersion"] = str(version)
+    found["metadata"]["resourceVersion"] = str(change.version)
     return found
+
+
+class Told(NamedTuple):
+    """An object that came or changed, or that went (None); it is shared, and not to be changed."""
+
+    key: Key
+    object: Json | None
+
+
+Listener = Callable[[Sequence[Told]], None]
+
+
+class Follower:
+    """Tells a listener what is there, and then every change, until it is stopped."""
+
+    def __init__(
+        self, store: Store, clock: SteppedClock, selection: Selection, listener: Listener
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._selection = selection
+        self._listener = listener
+        self._news: list[Told] = []
+        self._is_on = False
+
+    def start(self) -> None:
+        """Tell what is there now, and go on from there."""
+        with self._store.lock:
+            found = self._selection.present(self._store)
+            self._store.listen(self._note)
+            self._is_on = True
+        self._listener([Told(key_of(item), item) for item in found])
+
+    def stop(self) -> None:
+        """Tell no more."""
+        self._is_on = False
+
+    def _note(self, collection: str, change: Transition) -> None:
+        if not self._is_on or collection != self._selection.collection:
+            return
+        meaning = self._selection.meaning(change)
+        if meaning is None:
+            return
+        if not self._news:
+            self._clock.call_later(LAG_SECONDS, self._tell)
+        self._news.append(Told(change.key, None if meaning is Change.DELETED else change.after))
+
+    def _tell(self) -> None:
+        with self._store.lock:
+            news, self._news = self._news, []
+        if self._is_on:
+            self._listener(news)

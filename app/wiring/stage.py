@@ -20,8 +20,8 @@ from app.model.errors import BadObject
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Cluster, Json, Resource
 from app.sandbox.clock import SteppedClock
-from app.sandbox.followers import Told
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.watches import Told
 from app.settings.shared import ClusterAccess
 from app.wiring.place import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
 from app.workers.loop import Loop, Tick

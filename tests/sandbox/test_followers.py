@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.ports import PODS, PatchKind
-from app.sandbox.followers import Told
+from app.sandbox.watches import Told
 from tests.sandbox.worlds import World, pod
 
 
