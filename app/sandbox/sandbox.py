@@ -17,7 +17,6 @@ from app import ports
 from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.snapshot import Snapshot, replacement
 from app.ports import Json, Resource
-from app.sandbox.carriers import Carrier, Https
 from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
@@ -40,6 +39,7 @@ from app.sandbox.scheduler import Scheduler
 from app.sandbox.selecting import selection
 from app.sandbox.store import HISTORY, Store, Transition
 from app.sandbox.watches import Follower, Listener, Selection
+from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
 
@@ -66,7 +66,7 @@ class Sandbox:
         *,
         nodes: Iterable[NodeSize] = USUAL_NODES,
         runtime: Runtime | None = None,
-        carrier: Carrier | None = None,
+        webhook_client: WebhookClient | None = None,
         history: int = HISTORY,
     ) -> None:
         self.clock = clock
@@ -74,8 +74,8 @@ class Sandbox:
         catalogue = self._catalogue = Catalogue()
         random = Random(seed)
         writes = self._writes = Writes(self.store, clock, random)
-        self._carrier = carrier or Https()
-        self.webhooks = Webhooks(self.store, self._carrier, random)
+        self._client = webhook_client or WebhookClient()
+        self.webhooks = Webhooks(self.store, self._client, random)
         writes.gates = (LimitRanger(self.store), self.webhooks, NodeRoom(self.store))
         self.cluster = SandboxCluster(self.store, catalogue, writes, clock)
         self.store.listen(self._serve)
@@ -124,7 +124,7 @@ class Sandbox:
     def close(self) -> None:
         """End all watches, close all connections."""
         self.cluster.close()
-        self._carrier.close()
+        self._client.close()
 
     def follow(
         self, resource: Resource, namespace: str, fields: str, listener: Listener

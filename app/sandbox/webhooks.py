@@ -24,11 +24,11 @@ from app.model import patches
 from app.model.errors import Invalid
 from app.ports import Json
 from app.sandbox.attempts import Attempt, Operation
-from app.sandbox.carriers import CallFailed, Carrier
 from app.sandbox.cel import CelError
 from app.sandbox.objects import JsonValue, copied, member
 from app.sandbox.refusals import bad_request, broken, of_status
 from app.sandbox.store import Store
+from app.sandbox.webhook_client import CallFailed, WebhookClient
 from app.sandbox.webhook_rules import concerns, conditions_hold
 
 NOTES = 1000  # answers that are remembered
@@ -68,9 +68,9 @@ class Note:
 class Webhooks:
     """The gate that the webhook configurations make."""
 
-    def __init__(self, store: Store, carrier: Carrier, random: Random) -> None:
+    def __init__(self, store: Store, client: WebhookClient, random: Random) -> None:
         self._store = store
-        self._carrier = carrier
+        self._client = client
         self._random = random
         self._lock = Lock()
         self.outcomes: Counter[tuple[str, Outcome]] = Counter()
@@ -128,7 +128,7 @@ class Webhooks:
                 raise bad_request(f'admission webhook "{name}" does not support dry run')
             seconds = float(webhook.get("timeoutSeconds") or 10)
             review = {**_REVIEW, "request": request}
-            answer = self._carrier.carry(webhook["clientConfig"], review, seconds)
+            answer = self._client.call(webhook["clientConfig"], review, seconds)
             response = _verified(answer, uid, is_mutating="reinvocationPolicy" in webhook)
         except (CallFailed, CelError) as error:
             self._failed(webhook, attempt, str(error))

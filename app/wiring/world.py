@@ -20,10 +20,10 @@ from app.model.errors import BadObject, BadSetting
 from app.model.kinds import BUILT_IN_KINDS
 from app.model.workloads import read_workload
 from app.ports import Json
-from app.sandbox.carriers import Address, Https, Service
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Refusal, Sandbox
+from app.sandbox.webhook_client import Address, Service, WebhookClient
 from app.settings.admission import AdmissionSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
@@ -71,8 +71,10 @@ class World:
         self.clock = SteppedClock(start)
         service = Service(settings.cluster.namespace, settings.registration.service)
         host, self.port = listeners[0].getsockname()[:2]
-        carrier = Https({service: Address(_LOOPBACK.get(host, host), self.port)})
-        self.sandbox = Sandbox(self.clock, seed, nodes=nodes, carrier=carrier, history=_HISTORY)
+        client = WebhookClient({service: Address(_LOOPBACK.get(host, host), self.port)})
+        self.sandbox = Sandbox(
+            self.clock, seed, nodes=nodes, webhook_client=client, history=_HISTORY
+        )
         self.sandbox.apply(*crd.documents())
         stage = Stage(self.sandbox)
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Resource
-from app.sandbox.carriers import Address, Carrier, Https, InProcess, Service
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.webhook_client import Address, Service, WebhookClient
 from app.sandbox.webhooks import Outcome
 from tests.contract.building import add
 from tests.contract.reviewer import Reviewer, patch, reviewing
+from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import deployment
 
 SERVICE = {"namespace": "contract", "name": "reviewer", "path": "/mutate"}
 NAME = "reviewer.example.com"
 
 
-def registered(carrier: Carrier, client: Json, resource: str = "secrets") -> Sandbox:
+def registered(webhook_client: WebhookClient, client: Json, resource: str = "secrets") -> Sandbox:
     """Return a sandbox that asks one webhook about new objects."""
-    sandbox = Sandbox(SteppedClock(), carrier=carrier)
+    sandbox = Sandbox(SteppedClock(), webhook_client=webhook_client)
     rule = {
         "operations": ["CREATE"],
         "apiGroups": [""],
@@ -51,8 +52,8 @@ def test_services_are_found_where_they_listen() -> None:
     """The certificate is for the service, though it listens elsewhere; connections are reused."""
     with reviewing() as reviewer:
         where = {Service("contract", "reviewer"): Address("127.0.0.1", reviewer.port)}
-        carrier = Https(where)
-        sandbox = registered(carrier, service_client(reviewer))
+        webhook_client = WebhookClient(where)
+        sandbox = registered(webhook_client, service_client(reviewer))
         for number in range(3):
             make(sandbox, f"s-{number}")
         sandbox.close()
@@ -67,7 +68,7 @@ def test_a_connection_that_went_away_is_no_failure() -> None:
     with reviewing() as reviewer:
         reviewer.answers["/mutate"] = reviewer.hang_up_after
         where = {Service("contract", "reviewer"): Address("127.0.0.1", reviewer.port)}
-        sandbox = registered(Https(where), service_client(reviewer))
+        sandbox = registered(WebhookClient(where), service_client(reviewer))
         for number in range(3):
             make(sandbox, f"s-{number}")
         sandbox.close()
@@ -79,7 +80,7 @@ def test_a_connection_that_went_away_is_no_failure() -> None:
 def test_services_that_nobody_knows() -> None:
     """A service without an address is a failure to call."""
     with reviewing() as reviewer:
-        sandbox = registered(Https(), service_client(reviewer))
+        sandbox = registered(WebhookClient(), service_client(reviewer))
     make(sandbox, "first")
     sandbox.close()
     (note,) = sandbox.webhooks.notes

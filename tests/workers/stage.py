@@ -24,7 +24,6 @@ from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import VPAS, Cluster, PatchKind
-from app.sandbox.carriers import InProcess
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.times import Runtime
 from app.sandbox.nodes import USUAL_NODES, NodeSize
@@ -40,6 +39,7 @@ from app.workers.boosts import Change
 from tests.cluster.numbers import total
 from tests.core.updating.scenes import recommended
 from tests.faults import Faults
+from tests.sandbox.in_process import InProcess
 from tests.workers.set_clock import SetClock
 
 Json = dict[str, Any]
@@ -146,8 +146,8 @@ class Stage:
     ) -> None:
         self.clock = SteppedClock()
         self.wall = SetClock(self.clock)  # of the updater and the webhook
-        carrier = InProcess({"/mutate": self._reviewed})
-        self.sandbox = Sandbox(self.clock, nodes=nodes, runtime=runtime, carrier=carrier)
+        client = InProcess({"/mutate": self._reviewed})
+        self.sandbox = Sandbox(self.clock, nodes=nodes, runtime=runtime, webhook_client=client)
         self.faults = Faults()
         self.webhook_works = True
         self.webhook_beats = True

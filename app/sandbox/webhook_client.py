@@ -1,4 +1,4 @@
-"""How a review reaches a webhook: over real HTTPS, or by calling a function.
+"""How a review reaches a webhook: over HTTPS.
 
 Strategy: as an API server does, the certificate is verified against the CA bundle of the
 configuration and for the name of the service, wherever the service really listens, and
@@ -12,11 +12,11 @@ import base64
 import http.client
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -36,43 +36,6 @@ _CLOSED_MEANWHILE = (
 
 class CallFailed(Exception):
     """A webhook did not answer, or not with JSON."""
-
-
-class Carrier(Protocol):
-    """Brings a review to a webhook and its answer back."""
-
-    def carry(self, client: Json, review: Json, seconds: float) -> Json:
-        """Send a review to where a `clientConfig` points.
-
-        Raises:
-            CallFailed: there was no answer in so many seconds.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close all that is open."""
-        ...
-
-
-class InProcess:
-    """Calls functions, by the path of the webhook."""
-
-    def __init__(self, reviewers: Mapping[str, Callable[[Json], Json]]) -> None:
-        self._reviewers = reviewers
-
-    def carry(self, client: Json, review: Json, seconds: float) -> Json:
-        """Call the function of the path; how long it takes does not count."""
-        del seconds
-        path = urlsplit(client["url"]).path if "url" in client else client["service"].get("path")
-        reviewer = self._reviewers.get(path or "/")
-        if reviewer is None:
-            raise CallFailed(f"nobody listens at {path}")
-        answer = reviewer(orjson.loads(orjson.dumps(review)))
-        found: Json = orjson.loads(orjson.dumps(answer))
-        return found
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
 
 
 class Service(NamedTuple):
@@ -103,7 +66,7 @@ class _Target:
         return f'Post "https://{self.server_name}:{self.address.port}{self.path}"'
 
 
-class Https:
+class WebhookClient:
     """Calls over TLS; services are found where the sandbox was told they listen."""
 
     def __init__(self, services: Mapping[Service, Address] | None = None) -> None:
@@ -111,8 +74,12 @@ class Https:
         self._lock = Lock()
         self._idle: dict[_Target, list[http.client.HTTPConnection]] = {}
 
-    def carry(self, client: Json, review: Json, seconds: float) -> Json:
-        """Send a review; raises `CallFailed`."""
+    def call(self, client: Json, review: Json, seconds: float) -> Json:
+        """Send a review to where a `clientConfig` points; return the answer.
+
+        Raises:
+            CallFailed: there was no answer in so many seconds.
+        """
         target = self._target(client)
         body = orjson.dumps(review)
         try:
