@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from random import Random
-from threading import Lock
 from uuid import UUID
 
 import orjson
@@ -31,38 +28,12 @@ from app.sandbox.store import Store
 from app.sandbox.webhook_client import CallFailed, WebhookClient
 from app.sandbox.webhook_rules import concerns, conditions_hold
 
-NOTES = 1000  # answers that are remembered
-
 _MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 _REVIEW = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
 _WITHOUT_EFFECTS = ("None", "NoneOnDryRun")
 _USER: Json = {"username": "sandbox", "groups": ["system:masters", "system:authenticated"]}
 _LEAST_ERROR = 400
-
-
-class Outcome(StrEnum):
-    """How asking a webhook ended."""
-
-    ALLOWED = "allowed"
-    DENIED = "denied"
-    FAILED_OPEN = "failed open"  # no answer, and the write went on
-    FAILED_CLOSED = "failed closed"  # no answer, and the write was refused
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a webhook answered."""
-
-    webhook: str
-    operation: str
-    collection: str
-    namespace: str
-    name: str
-    outcome: Outcome
-    message: str = ""
-    warnings: tuple[str, ...] = ()
-    audit: tuple[tuple[str, str], ...] = ()
 
 
 class Webhooks:
@@ -72,9 +43,6 @@ class Webhooks:
         self._store = store
         self._client = client
         self._random = random
-        self._lock = Lock()
-        self.outcomes: Counter[tuple[str, Outcome]] = Counter()
-        self.notes: deque[Note] = deque(maxlen=NOTES)
 
     def change(self, attempt: Attempt) -> Json:
         """Let the mutating webhooks change an object."""
@@ -131,65 +99,30 @@ class Webhooks:
             answer = self._client.call(webhook["clientConfig"], review, seconds)
             response = _verified(answer, uid, is_mutating="reinvocationPolicy" in webhook)
         except (CallFailed, CelError) as error:
-            self._failed(webhook, attempt, str(error))
+            _failed(webhook, str(error))
             return None
-        self._judge(webhook, attempt, response)
+        _judge(webhook, response)
         return response
 
-    def _failed(self, webhook: Json, attempt: Attempt, why: str) -> None:
-        is_open = webhook.get("failurePolicy") == "Ignore"
-        outcome = Outcome.FAILED_OPEN if is_open else Outcome.FAILED_CLOSED
-        self._remember(webhook, attempt, outcome, message=why)
-        if not is_open:
-            name = webhook["name"]
-            raise broken(f'failed calling webhook "{name}": failed to call webhook: {why}')
 
-    def _judge(self, webhook: Json, attempt: Attempt, response: Json) -> None:
-        is_allowed = response.get("allowed") is True
-        status = response.get("status") or {}
-        self._remember(
-            webhook,
-            attempt,
-            Outcome.ALLOWED if is_allowed else Outcome.DENIED,
-            message=str(status.get("message") or ""),
-            response=response,
-        )
-        if is_allowed:
-            return
-        code = max(int(status.get("code") or 0), _LEAST_ERROR)
-        reason = str(status.get("reason") or "")
-        why = status.get("message") or reason
-        denied = f'admission webhook "{webhook["name"]}" denied the request'
-        message = f"{denied}: {why}" if why else f"{denied} without explanation"
-        raise of_status(code, message, reason, _causes(status))
+def _failed(webhook: Json, why: str) -> None:
+    """Let the write go on, or refuse it, as the failure policy says."""
+    if webhook.get("failurePolicy") != "Ignore":
+        name = webhook["name"]
+        raise broken(f'failed calling webhook "{name}": failed to call webhook: {why}')
 
-    def _remember(
-        self,
-        webhook: Json,
-        attempt: Attempt,
-        outcome: Outcome,
-        *,
-        message: str,
-        response: Json | None = None,
-    ) -> None:
-        name = str(webhook["name"])
-        with self._lock:
-            self.outcomes[name, outcome] += 1
-        answer = response or {}
-        audit = answer.get("auditAnnotations") or {}
-        self.notes.append(
-            Note(
-                name,
-                attempt.operation,
-                attempt.kind.collection,
-                attempt.namespace,
-                attempt.name or str(member(attempt.item or {}, "metadata.generateName") or ""),
-                outcome,
-                message,
-                tuple(answer.get("warnings") or ()),
-                tuple((f"{name}/{key}", str(text)) for key, text in audit.items()),
-            )
-        )
+
+def _judge(webhook: Json, response: Json) -> None:
+    """Refuse what a webhook does not allow."""
+    if response.get("allowed") is True:
+        return
+    status = response.get("status") or {}
+    code = max(int(status.get("code") or 0), _LEAST_ERROR)
+    reason = str(status.get("reason") or "")
+    why = status.get("message") or reason
+    denied = f'admission webhook "{webhook["name"]}" denied the request'
+    message = f"{denied}: {why}" if why else f"{denied} without explanation"
+    raise of_status(code, message, reason, _causes(status))
 
 
 def _about(attempt: Attempt, item: Json) -> Attempt:
