@@ -6,11 +6,11 @@ Objects cross as plain JSON values; `app.model` reads what it needs from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from app.model.vpa import Vpa
 from app.model.workloads import Lookup, LookupResult
@@ -122,6 +122,18 @@ class WatchEvent:
 
     change: Change
     object: Json
+
+
+class Delta(NamedTuple):
+    """An object that came or changed, or that went (None); it is shared, and not to be changed."""
+
+    namespace: str
+    name: str
+    object: Json | None
+
+
+# Takes in changes; what it was told since a list began counts once the second argument is true.
+Sink = Callable[[Sequence[Delta], bool], None]
 
 
 @dataclass(frozen=True, slots=True)

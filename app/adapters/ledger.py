@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.model.errors import ClusterError, Gone, Invalid, NotFound
-from app.ports import Change, Json, Page, WatchEvent
+from app.ports import Change, Delta, Json, Page, WatchEvent
 
 FIRST_PAUSE_SECONDS = 0.2  # most watches that break can be resumed at once
 PAUSE_SECONDS = 0.5  # doubled with every failure in a row
@@ -32,14 +32,6 @@ FAILURES_TO_LIST = 5  # watches in a row that came to nothing
 SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner without any event came to nothing
 
 Key = tuple[str, str]
-
-
-class Delta(NamedTuple):
-    """An object that came or changed, or that went (None)."""
-
-    namespace: str
-    name: str
-    object: Json | None
 
 
 @dataclass(frozen=True, slots=True)

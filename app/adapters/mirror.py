@@ -20,11 +20,11 @@ from datetime import datetime
 from threading import Condition, Thread
 from typing import Any, NamedTuple
 
-from app.adapters.ledger import Delta, Key, metadata_of
+from app.adapters.ledger import Key, metadata_of
 from app.adapters.reflector import Reflector
 from app.model.errors import BadObject
 from app.model.snapshot import Collection, Replacement, Snapshot
-from app.ports import Clock, Cluster, Json, Resource
+from app.ports import Clock, Cluster, Delta, Json, Resource
 
 log = logging.getLogger(__name__)
 
@@ -78,10 +78,87 @@ class Standing:
 Listener = Callable[[Sequence[Transition]], None]
 
 
-class _Value(NamedTuple):
+class Value(NamedTuple):
+    """What was read of an object, None if it went or cannot be read."""
+
     namespace: str
     name: str
     value: Any
+
+
+class Reader:
+    """Reads the objects of a source, and tells of those that cannot be."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._left_out: dict[Key, str] = {}  # the version that was told of
+
+    def values(self, changes: Iterable[Delta]) -> list[Value]:
+        """Return what changes say."""
+        return [Value(*change[:2], self._value(change)) for change in changes]
+
+    def _value(self, change: Delta) -> object | None:
+        key, item = change[:2], change.object
+        if item is None:
+            self._left_out.pop(key, None)
+            return None
+        try:
+            value = self.source.read(item)
+        except BadObject as error:
+            self._leave_out(key, item, str(error))
+        except Exception as error:
+            log.exception("unexpected error while an object was read")
+            self._leave_out(key, item, repr(error))
+        else:
+            self._left_out.pop(key, None)
+            return value
+        return None
+
+    def _leave_out(self, key: Key, item: Json, reason: str) -> None:
+        metadata = metadata_of(item)
+        version = f"{metadata.get('uid')}/{metadata.get('resourceVersion')}"
+        if self._left_out.get(key) == version:
+            return
+        self._left_out[key] = version
+        kind, name = self.source.resource.kind, "/".join(filter(None, key))
+        log.warning("object left out", extra={"kind": kind, "object": name, "reason": reason})
+
+
+class SnapshotFold:
+    """Folds what was read into snapshots, and tells listeners what that changed."""
+
+    def __init__(self) -> None:
+        self.snapshot = Snapshot()
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call a function with the changes of each fold, in order; it must be quick."""
+        self._listeners.append(listener)
+
+    def take(self, batches: Iterable[tuple[Source, Iterable[Value]]]) -> list[Transition]:
+        """Make the next snapshot; return what it changes, which is still to be told."""
+        places: dict[tuple[Collection, str, Hashable], Any] = {}
+        transitions = []
+        for source, values in batches:
+            for namespace, name, value in values:
+                place = (source.collection, namespace, source.key(name))
+                before = places[place] if place in places else self.snapshot.value(*place)
+                if before != value:
+                    places[place] = value
+                    found = Transition(source.resource, namespace, name, before, value)
+                    transitions.append(found)
+        if places:
+            changes = (Replacement(*place, value) for place, value in places.items())
+            self.snapshot = self.snapshot.changed(changes)
+        return transitions
+
+    def tell(self, transitions: Sequence[Transition]) -> None:
+        """Tell the listeners of changes; one that fails does not stop the others."""
+        for listener in self._listeners if transitions else ():
+            try:
+                listener(transitions)
+            except Exception:
+                log.exception("a listener failed")
 
 
 class Mirror:
@@ -96,9 +173,8 @@ class Mirror:
         jitter: Callable[[], float],
     ) -> None:
         self._shelves = [_Shelf(source, cluster, clock, jitter, self._put) for source in sources]
-        self._snapshot = Snapshot()
-        self._listeners: list[Listener] = []
-        self._pending: list[tuple[_Shelf, list[_Value]]] = []
+        self._fold = SnapshotFold()
+        self._pending: list[tuple[_Shelf, list[Value]]] = []
         self._changed = Condition()
         self._stopping = False
         self._threads: list[Thread] = []
@@ -106,7 +182,7 @@ class Mirror:
     @property
     def snapshot(self) -> Snapshot:
         """The newest state; what is held keeps its moment."""
-        return self._snapshot
+        return self._fold.snapshot
 
     @property
     def synced(self) -> bool:
@@ -115,7 +191,7 @@ class Mirror:
 
     def listen(self, listener: Listener) -> None:
         """Call a function after each swap with what it changed, in order; it must be quick."""
-        self._listeners.append(listener)
+        self._fold.listen(listener)
 
     def start(self) -> None:
         """Begin to read."""
@@ -149,7 +225,7 @@ class Mirror:
         """Tell of each resource how well it is known."""
         return tuple(shelf.standing(now) for shelf in self._shelves)
 
-    def _put(self, shelf: _Shelf, values: list[_Value]) -> None:
+    def _put(self, shelf: _Shelf, values: list[Value]) -> None:
         with self._changed:
             self._pending.append((shelf, values))
             self._changed.notify_all()
@@ -168,38 +244,17 @@ class Mirror:
             self._swap(pending)
             swapped_at = time.monotonic()
 
-    def _swap(self, pending: list[tuple[_Shelf, list[_Value]]]) -> None:
-        places: dict[tuple[Collection, str, Hashable], Any] = {}
-        transitions = []
-        for shelf, values in pending:
-            source = shelf.source
-            for namespace, name, value in values:
-                place = (source.collection, namespace, source.key(name))
-                before = places[place] if place in places else _at(self._snapshot, *place)
-                if before != value:
-                    places[place] = value
-                    found = Transition(source.resource, namespace, name, before, value)
-                    transitions.append(found)
-        if places:
-            changes = (Replacement(*place, value) for place, value in places.items())
-            self._snapshot = self._snapshot.changed(changes)
+    def _swap(self, pending: list[tuple[_Shelf, list[Value]]]) -> None:
+        transitions = self._fold.take((shelf.source, values) for shelf, values in pending)
         with self._changed:
             for shelf, _ in pending:
                 shelf.is_in_snapshot = True
             self._changed.notify_all()
-        if transitions:
-            self._tell(transitions)
-
-    def _tell(self, transitions: Sequence[Transition]) -> None:
-        for listener in self._listeners:
-            try:
-                listener(transitions)
-            except Exception:
-                log.exception("a listener failed")
+        self._fold.tell(transitions)
 
 
 class _Shelf:
-    """One resource: its reflector, what is read of it, and what cannot be."""
+    """One resource: its reflector, and what was read of it."""
 
     def __init__(
         self,
@@ -207,7 +262,7 @@ class _Shelf:
         cluster: Cluster,
         clock: Clock,
         jitter: Callable[[], float],
-        put: Callable[[_Shelf, list[_Value]], None],
+        put: Callable[[_Shelf, list[Value]], None],
     ) -> None:
         self.source = source
         self.is_in_snapshot = False
@@ -220,9 +275,9 @@ class _Shelf:
             self._take,
             jitter=jitter,
         )
+        self._reader = Reader(source)
         self._put = put
-        self._held: list[_Value] = []
-        self._left_out: dict[Key, str] = {}  # the version that was told of
+        self._held: list[Value] = []
 
     @property
     def is_synced(self) -> bool:
@@ -238,40 +293,8 @@ class _Shelf:
             problem=reflector.problem,
         )
 
-    def _take(self, changes: Sequence[Delta], *, whole: bool) -> None:
-        for namespace, name, item in changes:
-            value = None if item is None else self._read((namespace, name), item)
-            if item is None:
-                self._left_out.pop((namespace, name), None)
-            self._held.append(_Value(namespace, name, value))
+    def _take(self, changes: Sequence[Delta], whole: bool) -> None:
+        self._held += self._reader.values(changes)
         if whole:
             held, self._held = self._held, []
             self._put(self, held)
-
-    def _read(self, key: Key, item: Json) -> object | None:
-        try:
-            value = self.source.read(item)
-        except BadObject as error:
-            reason = str(error)
-        except Exception as error:
-            log.exception("unexpected error while an object was read")
-            reason = repr(error)
-        else:
-            self._left_out.pop(key, None)
-            return value
-        self._leave_out(key, item, reason)
-        return None
-
-    def _leave_out(self, key: Key, item: Json, reason: str) -> None:
-        metadata = metadata_of(item)
-        version = f"{metadata.get('uid')}/{metadata.get('resourceVersion')}"
-        if self._left_out.get(key) == version:
-            return
-        self._left_out[key] = version
-        kind, name = self.source.resource.kind, "/".join(filter(None, key))
-        log.warning("object left out", extra={"kind": kind, "object": name, "reason": reason})
-
-
-def _at(snapshot: Snapshot, collection: Collection, namespace: str, key: Hashable) -> object:
-    found = snapshot if collection is Collection.NODES else snapshot.of(namespace)
-    return getattr(found, collection.value).get(key)

@@ -10,25 +10,16 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Event
-from typing import Protocol
 
-from app.adapters.ledger import Delta, Ledger, ListPage
+from app.adapters.ledger import Ledger, ListPage
 from app.model.errors import ClusterError, Unavailable
-from app.ports import Clock, Cluster, Resource
+from app.ports import Clock, Cluster, Delta, Resource, Sink
 
 log = logging.getLogger(__name__)
 
 PAGE_SIZE = 500
 WATCH_SECONDS = (240, 360)  # spread, so that not all watches are opened anew at once
 PAUSE_SLICE_SECONDS = 0.5  # a stop is noticed after no more than this
-
-
-class Sink(Protocol):
-    """Takes in changes; what it was told since the list began counts once `whole` is true."""
-
-    def __call__(self, changes: Sequence[Delta], *, whole: bool) -> None:
-        """Take in some changes."""
-        ...
 
 
 class Reflector:
@@ -148,7 +139,7 @@ class Reflector:
 
     def _hand_on(self, changes: Sequence[Delta], *, whole: bool) -> bool:
         try:
-            self._sink(changes, whole=whole)
+            self._sink(changes, whole)
         except Exception:
             log.exception("changes not taken in", extra={"resource": self.resource.plural})
             self._ledger.lost(changes)

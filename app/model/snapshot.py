@@ -8,7 +8,7 @@ from an API server, from files or from recordings; a kind that is not in the tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -91,6 +91,12 @@ class Snapshot:
     def of(self, namespace: str) -> NamespaceView:
         """Return the view of a namespace, an empty one if it is unknown."""
         return self.namespaces.get(namespace, EMPTY_VIEW)
+
+    def value(self, collection: Collection, namespace: str, key: Hashable) -> object:
+        """Return one object, None if it is not known."""
+        found = self if collection is Collection.NODES else self.of(namespace)
+        objects: Mapping[Hashable, object] = getattr(found, collection.value)
+        return objects.get(key)
 
     def changed(self, changes: Iterable[Replacement]) -> Snapshot:
         """Return the snapshot after a batch of changes."""

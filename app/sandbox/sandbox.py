@@ -7,16 +7,14 @@ through `cluster`, the port that a real cluster is behind too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
 import yaml
 
 from app import ports
-from app.model.errors import BadObject, ClusterError, NotFound
-from app.model.snapshot import Snapshot, replacement
-from app.ports import Json, Resource
+from app.model.errors import ClusterError, NotFound
+from app.ports import Json, Resource, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.budgets import Budgets
@@ -38,7 +36,7 @@ from app.sandbox.rooms import Rooms
 from app.sandbox.scheduler import Scheduler
 from app.sandbox.selecting import selection
 from app.sandbox.store import HISTORY, Store, Transition
-from app.sandbox.watches import Follower, Listener, Selection
+from app.sandbox.watches import Follower, Selection
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
@@ -126,13 +124,11 @@ class Sandbox:
         self.cluster.close()
         self._client.close()
 
-    def follow(
-        self, resource: Resource, namespace: str, fields: str, listener: Listener
-    ) -> Follower:
-        """Return what tells a listener of objects of which some fields have certain values."""
+    def follow(self, resource: Resource, namespace: str, fields: str, sink: Sink) -> Follower:
+        """Return what tells a sink of objects of which some fields have certain values."""
         collection = self._catalogue.find(resource).collection
         asked = Selection(collection, namespace, selection(collection, "", fields))
-        return Follower(self.store, self.clock, asked, listener)
+        return Follower(self.store, self.clock, asked, sink)
 
     def pods(self, namespace: str = "", selector: str = "") -> Sequence[Json]:
         """Return the pods that a label selector selects."""
@@ -143,18 +139,6 @@ class Sandbox:
         fields = f"reason={reason}" if reason else ""
         found = self.cluster.list(ports.EVENTS, namespace, field_selector=fields).items
         return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
-
-    def snapshot(self) -> Snapshot:
-        """Return everything as it is now, in the form that decisions are made from.
-
-        What cannot be read is left out, as a mirror does.
-        """
-        found = []
-        for kind in self._catalogue:
-            for item in self.store.items(kind.collection):
-                with suppress(BadObject):
-                    found.append(replacement(item))
-        return Snapshot().changed(change for change in found if change is not None)
 
     def _apply_one(self, item: Json) -> None:
         kind = self._kind_of(item)

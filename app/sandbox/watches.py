@@ -10,14 +10,14 @@ be stepped together, and come to the same end each time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from app.model.errors import Unavailable
-from app.ports import Change, Json, Resource, WatchEvent
+from app.ports import Change, Delta, Json, Resource, Sink, WatchEvent
 from app.sandbox.clock import SteppedClock
-from app.sandbox.objects import Key, copied, key_of
+from app.sandbox.objects import copied, key_of
 from app.sandbox.selecting import Matches
 from app.sandbox.store import Store, Transition
 
@@ -135,27 +135,15 @@ def _seen(change: Transition, meaning: Change) -> Json:
     return found
 
 
-class Told(NamedTuple):
-    """An object that came or changed, or that went (None); it is shared, and not to be changed."""
-
-    key: Key
-    object: Json | None
-
-
-Listener = Callable[[Sequence[Told]], None]
-
-
 class Follower:
-    """Tells a listener what is there, and then every change, until it is stopped."""
+    """Tells a sink what is there, and then every change, until it is stopped."""
 
-    def __init__(
-        self, store: Store, clock: SteppedClock, selection: Selection, listener: Listener
-    ) -> None:
+    def __init__(self, store: Store, clock: SteppedClock, selection: Selection, sink: Sink) -> None:
         self._store = store
         self._clock = clock
         self._selection = selection
-        self._listener = listener
-        self._news: list[Told] = []
+        self._sink = sink
+        self._news: list[Delta] = []
         self._is_on = False
 
     def start(self) -> None:
@@ -164,7 +152,7 @@ class Follower:
             found = self._selection.present(self._store)
             self._store.listen(self._note)
             self._is_on = True
-        self._listener([Told(key_of(item), item) for item in found])
+        self._sink([Delta(*key_of(item), item) for item in found], True)
 
     def stop(self) -> None:
         """Tell no more."""
@@ -178,10 +166,11 @@ class Follower:
             return
         if not self._news:
             self._clock.call_later(LAG_SECONDS, self._tell)
-        self._news.append(Told(change.key, None if meaning is Change.DELETED else change.after))
+        after = None if meaning is Change.DELETED else change.after
+        self._news.append(Delta(*change.key, after))
 
     def _tell(self) -> None:
         with self._store.lock:
             news, self._news = self._news, []
         if self._is_on:
-            self._listener(news)
+            self._sink(news, True)

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from app.adapters.ledger import Delta
 from app.adapters.mirror import Transition
 from app.core.recommendation.oom import kills
 from app.core.recommendation.usage import read_metrics
@@ -26,7 +25,7 @@ from app.model.pods import UPDATES_ANNOTATION, Pod
 from app.model.quantity import Quantity
 from app.model.text import amount, size
 from app.model.vpa import ContainerRecommendation, Vpa
-from app.ports import EVENTS, POD_METRICS, Cluster
+from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.web.decisions import Archive
 from app.wiring.embedded_webhook import ReviewCounts
 from app.wiring.place import Runtime
@@ -193,8 +192,7 @@ class ActivityFeed:
 
     # --- actions and decisions
 
-    def _events_changed(self, changes: Sequence[Delta], *, whole: bool) -> None:
-        del whole  # each event stands for itself
+    def _events_changed(self, changes: Sequence[Delta], _whole: bool) -> None:
         for one in changes:
             key = (one.namespace, one.name)
             if one.object is None:

@@ -15,9 +15,9 @@ from typing import Protocol
 from app.adapters.kube import connect
 from app.adapters.mirror import Mirror, Source, Standing, Transition
 from app.adapters.owners import LiveOwners
-from app.adapters.reflector import Reflector, Sink
+from app.adapters.reflector import Reflector
 from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Resource
+from app.ports import Clock, Cluster, Resource, Sink
 from app.settings.shared import ClusterAccess
 from app.wiring.clock import SystemClock
 from app.workers.loop import Loop, Tick

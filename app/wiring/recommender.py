@@ -15,12 +15,11 @@ from typing import Final
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from app.adapters.ledger import Delta
 from app.adapters.mirror import Source, Transition
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
-from app.ports import EVENTS, PODS
+from app.ports import EVENTS, PODS, Delta
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.exposition import new_registry, render
 from app.telemetry.process import ProcessMetrics
@@ -195,8 +194,7 @@ class Process:
             if found.resource == PODS and found.after is not None
         )
 
-    def _note_events(self, changes: Sequence[Delta], *, whole: bool) -> None:
-        del whole  # each event stands for itself
+    def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
         self._heard.events.extend(one.object for one in changes if one.object is not None)
 
 

@@ -8,20 +8,15 @@ equal ends. What talks over sockets keeps its own threads, as outside.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
-from app.adapters.ledger import Delta
-from app.adapters.mirror import Source, Standing, Transition
+from app.adapters.mirror import Listener, Reader, SnapshotFold, Source, Standing
 from app.adapters.owners import REFRESH_SECONDS, LiveOwners
-from app.adapters.reflector import Sink
-from app.model.errors import BadObject
-from app.model.snapshot import Collection, Replacement, Snapshot
-from app.ports import Cluster, Json, Resource
+from app.model.snapshot import Snapshot
+from app.ports import Cluster, Delta, Resource, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.watches import Told
 from app.settings.shared import ClusterAccess
 from app.wiring.place import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
 from app.workers.loop import Loop, Tick
@@ -49,11 +44,7 @@ class Stage:
         self, _cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
     ) -> Running:
         """Tell a sink what happens."""
-
-        def tell(news: Sequence[Told]) -> None:
-            sink([Delta(*found.key, found.object) for found in news], whole=True)
-
-        return self._sandbox.follow(resource, namespace, fields, tell)
+        return self._sandbox.follow(resource, namespace, fields, sink)
 
     def owners(self, cluster: Cluster, /) -> LiveOwners:
         """Look owners up; they are looked up again by the stepped clock."""
@@ -154,27 +145,26 @@ class ToldMirror:
 
     def __init__(self, sandbox: Sandbox, sources: Iterable[Source]) -> None:
         self._sources = tuple(sources)
-        self._snapshot = Snapshot()
-        self._listeners: list[Callable[[Sequence[Transition]], None]] = []
+        self._fold = SnapshotFold()
         self._is_on = False
         self._followers = [
-            sandbox.follow(one.resource, one.namespace, one.field_selector, self._listener(one))
+            sandbox.follow(one.resource, one.namespace, one.field_selector, self._sink(one))
             for one in self._sources
         ]
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest state."""
-        return self._snapshot
+        return self._fold.snapshot
 
     @property
     def synced(self) -> bool:
         """Whether it was started: all is read at once."""
         return self._is_on
 
-    def listen(self, listener: Callable[[Sequence[Transition]], None], /) -> None:
+    def listen(self, listener: Listener, /) -> None:
         """Have changes told, in order."""
-        self._listeners.append(listener)
+        self._fold.listen(listener)
 
     def start(self) -> None:
         """Read all, and go on from there."""
@@ -204,42 +194,10 @@ class ToldMirror:
             for one in self._sources
         ]
 
-    def _listener(self, source: Source) -> Callable[[Sequence[Told]], None]:
-        return lambda told: self._swap(source, told)
+    def _sink(self, source: Source) -> Sink:
+        reader = Reader(source)
 
-    def _swap(self, source: Source, told: Sequence[Told]) -> None:
-        places: dict[tuple[str, Any], Any] = {}
-        transitions = []
-        for (namespace, name), item in told:
-            value = None if item is None else _read(source, item)
-            place = (namespace, source.key(name))
-            if place in places:
-                before = places[place]
-            else:
-                before = _at(self._snapshot, source.collection, *place)
-            if before != value:
-                places[place] = value
-                transitions.append(Transition(source.resource, namespace, name, before, value))
-        if places:
-            self._snapshot = self._snapshot.changed(
-                Replacement(source.collection, *place, value) for place, value in places.items()
-            )
-        if transitions:
-            for listener in self._listeners:
-                listener(transitions)
+        def take(changes: Sequence[Delta], _whole: bool) -> None:
+            self._fold.tell(self._fold.take([(source, reader.values(changes))]))
 
-
-def _read(source: Source, item: Json) -> object | None:
-    try:
-        return source.read(item)
-    except BadObject as error:
-        metadata = item["metadata"]
-        name = f"{metadata.get('namespace', '')}/{metadata['name']}"
-        extra = {"kind": source.resource.kind, "object": name, "reason": str(error)}
-        log.warning("object left out", extra=extra)
-        return None
-
-
-def _at(snapshot: Snapshot, collection: Collection, namespace: str, key: Hashable) -> object:
-    found = snapshot if collection is Collection.NODES else snapshot.of(namespace)
-    return getattr(found, collection.value).get(key)
+        return take

@@ -13,7 +13,6 @@ from app.adapters.ledger import (
     FAILURES_TO_LIST,
     LONGEST_PAUSE_SECONDS,
     MISSES_TO_BELIEVE,
-    Delta,
     Ledger,
     ListPage,
     Watch,
@@ -28,7 +27,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import Change, Json, Page, WatchEvent
+from app.ports import Change, Delta, Json, Page, WatchEvent
 from tests.stepped_clock import START
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from app.adapters.kube import KubeCluster
 from app.adapters.kube_transport import Deadlines
-from app.adapters.ledger import FAILURES_TO_LIST, Delta
+from app.adapters.ledger import FAILURES_TO_LIST
 from app.adapters.reflector import Reflector
-from app.ports import PODS, VPAS, Json, Page
+from app.ports import PODS, VPAS, Delta, Json, Page
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.api_state import PATIENCE_SECONDS, line_of
 from tests.adapters.connecting import connected
@@ -33,7 +33,7 @@ class Told:
         self.changed = Condition()
         self._half: dict[str, Json | None] = {}
 
-    def __call__(self, changes: Sequence[Delta], *, whole: bool) -> None:
+    def __call__(self, changes: Sequence[Delta], whole: bool) -> None:
         """Take in changes; half a list does not count yet."""
         self._half.update((change.name, change.object) for change in changes)
         if whole:
@@ -305,10 +305,10 @@ def test_a_sink_that_fails_is_told_again(
     """What could not be taken in is not lost."""
     told, calls = Told(), count(1)
 
-    def sink(changes: Sequence[Delta], *, whole: bool) -> None:
+    def sink(changes: Sequence[Delta], whole: bool) -> None:
         if next(calls) == failing_call:
             raise ValueError("full")
-        told(changes, whole=whole)
+        told(changes, whole)
 
     with serving(PODS) as server, connected(server) as cluster:
         server.put(PODS, "a")

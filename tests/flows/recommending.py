@@ -33,6 +33,7 @@ from app.workers.recommender import Heard, Recommender, Surroundings
 from app.workers.remembering import Remembering
 from app.workers.tenure import Tenure, Terms
 from tests.faults import Fault, Faults
+from tests.sandbox.worlds import snapshot_of
 from tests.workers.stage import Call, NoOwners, Watched
 
 _WATCH_SECONDS = 0.1
@@ -69,7 +70,7 @@ class Replica:
         self.watched.after = self._note_write
         self._cluster = cast("Cluster", self.watched)
         self._heard = Heard()
-        found = sandbox.snapshot()
+        found = snapshot_of(sandbox)
         if self.rules.namespace:
             found = Snapshot({self.rules.namespace: found.of(self.rules.namespace)})
         self._shown = found

@@ -13,7 +13,7 @@ from app.core.recommendation.model import Model
 from app.ports import PODS, Json
 from tests.flows.recommending import Replica, Stage, evict, vpa
 from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
-from tests.sandbox.worlds import container, deployment
+from tests.sandbox.worlds import container, deployment, snapshot_of
 
 FLAGS = (
     "--storage=prometheus",
@@ -93,7 +93,7 @@ def cores(stage: Stage, name: str = "web") -> float:
 
 def pods(stage: Stage) -> list[str]:
     """Return the names of all pods."""
-    return sorted(stage.sandbox.snapshot().of("default").pods)
+    return sorted(snapshot_of(stage.sandbox).of("default").pods)
 
 
 def test_the_past_is_learned() -> None:

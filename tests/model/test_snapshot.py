@@ -55,6 +55,15 @@ def test_objects_are_found_where_they_belong() -> None:
     assert list(snapshot.namespaces) == ["default"]
 
 
+def test_single_objects_are_found() -> None:
+    """An object is found by collection, namespace and key; nodes have no namespace."""
+    pod, node = make.pod(), make.node()
+    snapshot = make.snapshot(pod, node)
+    assert snapshot.value(Collection.PODS, "default", "web-0") is pod
+    assert snapshot.value(Collection.NODES, "", "node-1") is node
+    assert snapshot.value(Collection.PODS, "other", "web-0") is None
+
+
 def test_an_unknown_namespace_is_empty() -> None:
     """Nothing is known of a namespace that nobody spoke of."""
     assert Snapshot().of("nowhere") is EMPTY_VIEW

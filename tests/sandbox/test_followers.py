@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.ports import PODS, PatchKind
-from app.sandbox.watches import Told
+from app.ports import PODS, Delta, PatchKind
 from tests.sandbox.worlds import World, pod
 
 
@@ -15,9 +14,9 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[str, bool]] = []
 
-    def __call__(self, news: Sequence[Told]) -> None:
+    def __call__(self, news: Sequence[Delta], _whole: bool) -> None:
         """Note names, and whether the objects are there."""
-        self.told += [(found.key.name, found.object is not None) for found in news]
+        self.told += [(found.name, found.object is not None) for found in news]
 
 
 def followed(world: World, fields: str = "", namespace: str = "") -> Heard:

@@ -24,7 +24,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.conditions import is_ready
 from app.sandbox.sandbox import Refusal, Sandbox
 from tests.contract.building import vpa
-from tests.sandbox.worlds import World, container, deployment, pod
+from tests.sandbox.worlds import World, container, deployment, pod, snapshot_of
 
 YAML = """
 apiVersion: v1
@@ -197,10 +197,10 @@ def test_a_snapshot_for_decisions() -> None:
     vpas = (vpa("good"), vpa("broken", selector=odd))
     refusals = sandbox.apply(*crd.documents(), deployment("web"), *vpas)
     sandbox.advance(2)
-    view = sandbox.snapshot().of("default")
+    view = snapshot_of(sandbox).of("default")
 
     assert refusals == []
     assert set(view.vpas) == {"good"}
     assert [pod.phase for pod in view.pods.values()] == ["Running"]
     assert {key.kind for key in view.workloads} == {"Deployment", "ReplicaSet"}
-    assert set(sandbox.snapshot().nodes) == {"node-1", "node-2"}
+    assert set(snapshot_of(sandbox).nodes) == {"node-1", "node-2"}

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.ports import PODS, Json
+from app.model.errors import BadObject
+from app.model.objects import replacement
+from app.model.snapshot import Replacement, Snapshot
+from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.times import Runtime
 from app.sandbox.load import ANNOTATION
@@ -114,3 +117,19 @@ class World:
     def reasons(self) -> list[str]:
         """Return the reasons of all events, in order."""
         return [event["reason"] for event in self.sandbox.events()]
+
+
+def snapshot_of(sandbox: Sandbox) -> Snapshot:
+    """Return everything as it is now, as decisions see it; what cannot be read is left out."""
+    found = []
+    for resource in (*WORKLOADS, PODS, LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES, VPAS):
+        collection = ".".join(filter(None, (resource.plural, resource.group)))
+        found += [_change(item) for item in sandbox.store.items(collection)]
+    return Snapshot().changed(change for change in found if change is not None)
+
+
+def _change(item: Json) -> Replacement | None:
+    try:
+        return replacement(item)
+    except BadObject:
+        return None

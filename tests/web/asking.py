@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from app.adapters.access_review import AccessReviews
 from app.core.recommendation.rules import RecommenderRules
 from app.model.gates import parse_gates
+from app.model.snapshot import Snapshot
 from app.ports import Cluster
 from app.telemetry.quality import QualityMetrics
 from app.web.access import Guard
@@ -20,6 +21,7 @@ from app.web.recommendations import Derivations, Recommendations, Sources, recom
 from app.wiring.pod_preview import PodPreviewer
 from app.workers.recommender import Recommender, RoundRules
 from app.workers.showing import Showing
+from tests.sandbox.worlds import snapshot_of
 from tests.web.authorities import Authorities
 from tests.workers.test_recommender import Scene
 
@@ -49,12 +51,16 @@ class Desk(Scene):
     def _derivations(self) -> Derivations | None:
         return self.showing.derivations if self.is_leading else None
 
+    def snapshot(self) -> Snapshot:
+        """What the recommender sees of the cluster."""
+        return snapshot_of(self.sandbox)
+
     def _application(self) -> FastAPI:
         cluster = cast("Cluster", self.authorities)
         clock = self.sandbox.clock
         gates = parse_gates(["CPUStartupBoost=true"])
         sources = Sources(
-            snapshot=self.sandbox.snapshot,
+            snapshot=self.snapshot,
             derivations=self._derivations,
             leader=lambda: self.leader,
             problem=lambda: self.problem,

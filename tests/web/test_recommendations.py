@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from app.ports import VPAS, PatchKind
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.recommendations_shapes import Container, Page, PodAnswer, Recommendation
+from tests.sandbox.worlds import snapshot_of
 from tests.web.asking import Desk
 from tests.workers.test_recommender import vpa
 
@@ -321,8 +322,8 @@ def test_a_list_of_two_thousand_is_cheap() -> None:
         item = vpa(f"web-{number:04}")
         item["status"] = {"recommendation": recommendation}
         desk.apply(item)
-    known = desk.sandbox.snapshot()
-    desk.sandbox.snapshot = lambda: known  # type: ignore[method-assign]  # as a mirror holds it
+    known = snapshot_of(desk.sandbox)
+    desk.snapshot = lambda: known  # type: ignore[method-assign]  # as a mirror holds it
     desk.app = desk._application()
     began = time.process_time()
     answer = desk.ask(ALL)

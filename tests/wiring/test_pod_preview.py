@@ -24,7 +24,7 @@ from app.ports import (
 from app.wiring.pod_preview import PodPreviewer
 from tests import make
 from tests.faults import Fault
-from tests.sandbox.worlds import deployment
+from tests.sandbox.worlds import deployment, snapshot_of
 from tests.web.asking import Desk
 from tests.workers.stage import NoOwners, Stage, vpa
 
@@ -226,7 +226,7 @@ def test_a_broken_limit_range_is_left_out(desk: Desk) -> None:
     cluster = cast("Cluster", Odd(around.cluster))
     preview = PodPreviewer(cluster, around.owners, around.clock, FeatureGates())
     name = desk.sandbox.pods()[0]["metadata"]["name"]
-    (container,) = preview("default", name, desk.sandbox.snapshot()).containers
+    (container,) = preview("default", name, snapshot_of(desk.sandbox)).containers
     assert container.gets["limits"]["cpu"] == "200m"
 
 
@@ -282,7 +282,7 @@ def test_the_next_pod_gets_it(spec: Json, limits: Json | None, recommendation: s
     preview = PodPreviewer(cluster, NoOwners(), clock, stage.settings.deciding.gates)
     (before,) = stage.pods()
     name = before["metadata"]["name"]
-    (told,) = preview("default", name, stage.sandbox.snapshot()).containers
+    (told,) = preview("default", name, snapshot_of(stage.sandbox)).containers
     cluster.delete(PODS, "default", name)
     stage.run(5)
 

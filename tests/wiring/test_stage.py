@@ -148,7 +148,7 @@ def test_events_are_told_to_a_sink() -> None:
         EVENTS,
         "",
         "reason=Scheduled",
-        lambda changes, *, whole: names.extend(one.name for one in changes if whole),
+        lambda changes, whole: names.extend(one.name for one in changes if whole),
     )
     follower.start()
     sandbox.apply(pod("one"))

@@ -40,6 +40,7 @@ from tests.cluster.numbers import total
 from tests.core.updating.scenes import recommended
 from tests.faults import Faults
 from tests.sandbox.in_process import InProcess
+from tests.sandbox.worlds import snapshot_of
 from tests.workers.set_clock import SetClock
 
 Json = dict[str, Any]
@@ -155,7 +156,7 @@ class Stage:
         words = ["--feature-gates=AllAlpha=true", *flags]
         self.settings = parse(UpdaterSettings, words, {})
         rules = ReviewRules(PodRules(self.settings.deciding.gates))
-        sources = Sources(self.sandbox.snapshot, NoOwners(), NoSiblings(), self.clock)
+        sources = Sources(lambda: snapshot_of(self.sandbox), NoOwners(), NoSiblings(), self.clock)
         self._reviewer = Reviewer(sources, rules, NoMetrics())
         self._shown, self._version = Snapshot(), -1
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
@@ -238,7 +239,7 @@ class Stage:
         if self.watch_lags or self._version == self.sandbox.store.version:
             return _WATCH_SECONDS
         before, self._version = self._shown, self.sandbox.store.version
-        self._shown = self.sandbox.snapshot()
+        self._shown = snapshot_of(self.sandbox)
         if self.team.boosts is not None:
             changes = list(_changes(before, self._shown))
             self.team.boosts.note(changes)

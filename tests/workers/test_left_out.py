@@ -16,7 +16,7 @@ from app.ports import VPAS, Json
 from app.telemetry.recommender import RecommenderMetrics
 from app.workers.left_out import LeftOut
 from app.workers.recommender import Recommender, RoundRules
-from tests.sandbox.worlds import deployment
+from tests.sandbox.worlds import deployment, snapshot_of
 from tests.workers.test_recommender import LOAD, Scene, vpa
 
 NAMES = ("web", "shop", "odd", "torn", "lost")
@@ -90,7 +90,7 @@ class Story:
             scene.apply(deployment(name, load=LOAD), vpa(name))
         scene.sandbox.advance(60)
         self._shows: Callable[[Snapshot], Snapshot] = lambda found: found
-        around = replace(scene.around, snapshot=lambda: self._shows(scene.sandbox.snapshot()))
+        around = replace(scene.around, snapshot=lambda: self._shows(snapshot_of(scene.sandbox)))
         recommender = Recommender(RoundRules(RecommenderRules()), around, scene.heard)
         scene.rounds(sound_rounds, recommender)
         self.before = self.statuses()
@@ -119,7 +119,7 @@ def test_odd_objects(sound_rounds: int, caplog: pytest.LogCaptureFixture) -> Non
         assert found[name] == story.before[name]
         assert bool(found[name]) == bool(sound_rounds)
     told = [one.__dict__ for one in caplog.records if one.message.startswith("left out")]
-    pod = next(name for name in scene.sandbox.snapshot().of("default").pods if "lost" in name)
+    pod = next(name for name in snapshot_of(scene.sandbox).of("default").pods if "lost" in name)
     assert sorted((one["kind"], one["object"]) for one in told) == [
         ("VPA", "default/odd"),
         ("VPA", "default/torn"),

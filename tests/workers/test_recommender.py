@@ -21,7 +21,7 @@ from app.telemetry.recommender import RecommenderMetrics
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.usage_source import PodMetrics
 from tests.faults import Fault, Faults
-from tests.sandbox.worlds import deployment
+from tests.sandbox.worlds import deployment, snapshot_of
 from tests.workers.stage import NoOwners, Watched
 
 LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
@@ -40,7 +40,7 @@ class Scene:
         cluster = cast("Cluster", self.watched)
         self.around = Surroundings(
             cluster,
-            self.sandbox.snapshot,
+            lambda: snapshot_of(self.sandbox),
             NoOwners(),
             PodMetrics(cluster, ""),
             self.sandbox.clock,

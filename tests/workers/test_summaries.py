@@ -15,6 +15,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.workers.summaries import ANNOTATION, Summaries
 from tests.faults import Fault, Faults
+from tests.sandbox.worlds import snapshot_of
 from tests.workers.stage import vpa
 
 
@@ -30,7 +31,7 @@ class Scene:
     @property
     def vpas(self) -> dict[str, Vpa]:
         """The VPAs as they are known."""
-        return dict(self.sandbox.snapshot().of("default").vpas)
+        return dict(snapshot_of(self.sandbox).of("default").vpas)
 
     def offer(self, *reasons: tuple[str, Reason]) -> None:
         """Offer decisions about pods, each by its VPA and reason."""
@@ -144,13 +145,13 @@ def test_a_namespace_that_takes_no_writes_holds_up_no_other() -> None:
     other = vpa("other")
     other["metadata"]["namespace"] = "kube-system"
     assert scene.sandbox.apply(other) == []
-    found = scene.sandbox.snapshot().of("kube-system").vpas
+    found = snapshot_of(scene.sandbox).of("kube-system").vpas
     decision = Decision("uid", "kube-system", "pod", "other", Action.WAIT, Reason.MODE_OFF, "")
     scene.offer(("web", Reason.MODE_OFF), ("db", Reason.MODE_OFF))
     scene.summaries.offer(found, [decision])
     scene.fail(Unavailable("failed calling webhook", status=500))
     scene.tick()
-    written = scene.sandbox.snapshot().of("kube-system").vpas["other"].annotations.get(ANNOTATION)
+    written = snapshot_of(scene.sandbox).of("kube-system").vpas["other"].annotations.get(ANNOTATION)
     assert (scene.text(), scene.text("db"), written is None) == (None, None, False)
     scene.sandbox.advance(29)
     scene.tick()
