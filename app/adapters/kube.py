@@ -14,8 +14,8 @@ import orjson
 from app.adapters.kube_access import Access, Origin
 from app.adapters.kube_errors import translate
 from app.adapters.kube_transport import Call, Deadlines, Transport, parse
-from app.adapters.pacing import TokenBucket
 from app.model.errors import Invalid, Unavailable
+from app.model.token_bucket import TokenBucket
 from app.ports import POD_METRICS, PODS, Change, Json, Page, PatchKind, Resource, WatchEvent
 
 FIELD_MANAGER = "plumbline"
@@ -178,7 +178,8 @@ def connect(
     kubeconfig of the home directory. `origin` takes the place of `kubeconfig` and `context`.
     """
     access = Access(origin or Origin(kubeconfig, context))
-    transport = Transport(access, TokenBucket(qps, burst), user_agent)
+    bucket = TokenBucket.full(qps if burst > 0 else 0.0, burst)
+    transport = Transport(access, bucket, user_agent)
     return KubeCluster(transport, deadlines or Deadlines())
 
 

@@ -27,8 +27,8 @@ from urllib3.exceptions import (
 
 from app.adapters.kube_access import Access, Session
 from app.adapters.kube_errors import refusal
-from app.adapters.pacing import TokenBucket
 from app.model.errors import Unavailable
+from app.model.token_bucket import TokenBucket
 from app.ports import Json
 
 _READ_BYTES = 1 << 16
@@ -140,9 +140,17 @@ class Transport:
             with self._lock:
                 self._streams.pop(response, None)
 
-    def _send(self, call: Call, timeout: Timeout, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        if (wait_seconds := self._bucket.reserve(time.monotonic())) > 0:
+    def _wait_for_turn(self) -> None:
+        """Take a token, and wait if it is one that is still owed: no call is turned away."""
+        now = time.monotonic()
+        with self._lock:
+            wait_seconds = self._bucket.wait_for_one(now)
+            self._bucket = self._bucket.less_one(now)
+        if wait_seconds > 0:
             time.sleep(wait_seconds)
+
+    def _send(self, call: Call, timeout: Timeout, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        self._wait_for_turn()
         session = self._access.session()
         response = self._open(session, call, timeout, headers)
         if response.status == _UNAUTHORIZED and self._access.renew(session.generation):

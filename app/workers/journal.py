@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from app.core.updating.events import Notice
-from app.core.updating.pacing import Bucket
 from app.model.errors import ClusterError, TooMany, Unavailable
 from app.model.snapshot import Snapshot
+from app.model.token_bucket import TokenBucket
 from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json
 from app.workers.resting import Resting
 
@@ -50,7 +50,7 @@ class Journal:
         self._cluster = cluster
         self._clock = clock
         self._waiting: deque[_Waiting] = deque(maxlen=_MOST_WAITING)
-        self._buckets: OrderedDict[tuple[str, str, str], Bucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, str, str], TokenBucket] = OrderedDict()
         self._lock = threading.Lock()
         self._number = 0
         self._resting = Resting()
@@ -96,7 +96,7 @@ class Journal:
     def _may_tell(self, notice: Notice) -> bool:
         moment = self._clock.monotonic()
         place = (notice.kind, notice.namespace, notice.name)
-        bucket = self._buckets.get(place) or Bucket.full(_PER_SECOND, _AT_ONCE)
+        bucket = self._buckets.get(place) or TokenBucket.full(_PER_SECOND, _AT_ONCE)
         if bucket.wait_for_one(moment):
             return False
         self._buckets[place] = bucket.less_one(moment)

@@ -16,7 +16,7 @@ from typing import Final
 
 from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Action, Decision, Reason
-from app.core.updating.pacing import Bucket
+from app.model.token_bucket import TokenBucket
 from app.ports import Clock
 
 RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
@@ -46,15 +46,15 @@ class Pace:
     def __init__(self, rules: PaceRules, clock: Clock) -> None:
         self._rules = rules
         self._clock = clock
-        self._whole = Bucket.full(rules.rate, rules.burst)
-        self._by_namespace: dict[str, Bucket] = {}
+        self._whole = TokenBucket.full(rules.rate, rules.burst)
+        self._by_namespace: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
 
     def take(self, namespace: str) -> Wait | None:
         """Take a token of both buckets, or return how long there is none; then none is taken."""
         now, rules = self._clock.monotonic(), self._rules
         with self._lock:
-            own = self._by_namespace.get(namespace) or Bucket.full(
+            own = self._by_namespace.get(namespace) or TokenBucket.full(
                 rules.namespace_rate, rules.namespace_burst
             )
             waits = (

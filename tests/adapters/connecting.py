@@ -36,13 +36,13 @@ def write(path: Path, config: Json) -> str:
 
 @contextmanager
 def connected(
-    server: ApiServer, deadlines: Deadlines | None = None, *, qps: float = 0
+    server: ApiServer, deadlines: Deadlines | None = None, *, qps: float = 0, burst: float = 1
 ) -> Iterator[KubeCluster]:
     """Connect until the block ends."""
     with TemporaryDirectory() as folder:
         path = write(Path(folder) / "config", kubeconfig(server.url))
         origin = Origin(path, environ={})
-        cluster = connect(qps=qps, burst=1, origin=origin, deadlines=deadlines)
+        cluster = connect(qps=qps, burst=burst, origin=origin, deadlines=deadlines)
         try:
             yield cluster
         finally:

@@ -70,6 +70,15 @@ def test_pacing() -> None:
         assert len(server.requests) == 5
 
 
+def test_no_burst_is_no_limit() -> None:
+    """A client without a burst asks at once, whatever its rate."""
+    with serving(PODS) as server, connected(server, qps=0.001, burst=0) as cluster:
+        for _ in range(2):
+            cluster.list(PODS)
+
+        assert len(server.requests) == 2
+
+
 def test_who_we_are() -> None:
     """The server learns by which program it is asked."""
     with serving(PODS) as server, connected(server) as cluster:
