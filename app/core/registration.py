@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from app.model.fields import Json, Object
+from app.model.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def drift_event(live: Json, differences: Sequence[str], now: datetime, reporter:
     """Return the Event about a configuration that was changed from outside."""
     metadata = _mapping(live, "metadata")
     micros = int(now.timestamp() * 1_000_000)
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = rfc3339(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",

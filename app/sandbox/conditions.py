@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from app.model.times import rfc3339
 from app.ports import Json
-from app.sandbox.objects import stamp
 
 
 class Condition(NamedTuple):
@@ -35,7 +35,7 @@ def set_condition(item: Json, condition: Condition, now: datetime, **more: objec
     """Put a condition into the status of an object; its time changes only if it turns over."""
     conditions = item.setdefault("status", {}).setdefault("conditions", [])
     old = condition_of(item, condition.type)
-    since = stamp(now)
+    since = rfc3339(now)
     if old is not None and old.get("status") == condition.status:
         since = old.get("lastTransitionTime") or since
     new: Json = {"type": condition.type, "status": condition.status, "lastTransitionTime": since}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from app.model.errors import ClusterError, Unavailable
+from app.model.times import rfc3339
 from app.ports import Json
 from app.sandbox.clock import SteppedClock
 from app.sandbox.conditions import Condition, condition_of, is_ready, set_condition
@@ -23,7 +24,6 @@ from app.sandbox.objects import (
     labels_of,
     member,
     selector_of,
-    stamp,
     uid_of,
 )
 from app.sandbox.refusals import forbidden, not_found, recreated, too_many
@@ -116,7 +116,7 @@ class Evictions:
         status = budget["status"]
         status["disruptionsAllowed"] -= 1
         disrupted = status.get("disruptedPods") or {}
-        status["disruptedPods"] = {**disrupted, pod_name: stamp(self._clock.now())}
+        status["disruptedPods"] = {**disrupted, pod_name: rfc3339(self._clock.now())}
         if status["disruptionsAllowed"] == 0:
             condition = Condition("DisruptionAllowed", "False", "InsufficientPods")
             set_condition(budget, condition, self._clock.now())

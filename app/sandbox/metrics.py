@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from app.model.times import rfc3339
 from app.ports import POD_METRICS, Json, Page
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun
-from app.sandbox.objects import Key, stamp
+from app.sandbox.objects import Key
 from app.sandbox.refusals import not_found
 from app.sandbox.selecting import selection
 
@@ -79,7 +80,7 @@ class PodMetrics:
 
     def _item(self, sample: _Sample) -> Json:
         metadata = sample.pod["metadata"]
-        moment = stamp(self._read_at)
+        moment = rfc3339(self._read_at)
         # The order of containers means nothing, and shows that it does not.
         turn = self._calls % len(sample.readings)
         return {

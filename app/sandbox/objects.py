@@ -7,7 +7,7 @@ copy, and a copy is made by writing and reading it, which also proves that it is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
@@ -73,11 +73,6 @@ def labels_of(item: Json) -> Mapping[str, str]:
 def is_deleted(item: Json) -> bool:
     """Whether deletion was asked for."""
     return bool(item["metadata"].get("deletionTimestamp"))
-
-
-def stamp(moment: datetime) -> str:
-    """Write a time as an API server does, in whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_since(item: Mapping[str, Any], key: str, now: datetime) -> float:

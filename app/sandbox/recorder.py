@@ -12,10 +12,11 @@ from itertools import count
 
 from app.model.errors import ClusterError, NotFound
 from app.model.fields import time_at
+from app.model.times import rfc3339
 from app.ports import EVENTS, Json, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kinds import Catalogue
-from app.sandbox.objects import Key, key_of, stamp
+from app.sandbox.objects import Key, key_of
 from app.sandbox.store import Store
 from app.sandbox.writes import Writes
 
@@ -78,7 +79,7 @@ class Recorder:
             self._told.popitem(last=False)
 
     def _created(self, event: Json) -> Key:
-        now = stamp(self._clock.now())
+        now = rfc3339(self._clock.now())
         body = event | {"firstTimestamp": now, "lastTimestamp": now, "count": 1}
         created = self._writes.create(self._kind, event["metadata"]["namespace"], body)
         return key_of(created)
@@ -87,7 +88,7 @@ class Recorder:
         key = self._told.get(about)
         if key is None:
             return False
-        now = stamp(self._clock.now())
+        now = rfc3339(self._clock.now())
 
         def once_more(event: Json) -> Json:
             event["count"] = event.get("count", 1) + 1

@@ -15,12 +15,13 @@ from random import Random
 from uuid import UUID
 
 from app import ports
+from app.model.times import rfc3339
 from app.ports import Json
 from app.sandbox import metadata as names
 from app.sandbox.attempts import Attempt, Gate, Operation
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kinds import Kind
-from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, stamp, uid_of
+from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, uid_of
 from app.sandbox.refusals import (
     exists,
     forbidden,
@@ -143,7 +144,7 @@ class Writes:
         if base and not metadata.get("name"):
             metadata["name"] = names.generated_name(base, self._numbers())
         metadata["uid"] = str(UUID(int=self._random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = stamp(self._clock.now())
+        metadata["creationTimestamp"] = rfc3339(self._clock.now())
         if kind.has_generation:
             metadata["generation"] = 1
         if metadata.get("name"):
@@ -230,7 +231,9 @@ class Writes:
             return
         if not is_deleted(old) and "generation" in metadata:
             metadata["generation"] += 1
-        metadata["deletionTimestamp"] = stamp(self._clock.now() + timedelta(seconds=grace_seconds))
+        metadata["deletionTimestamp"] = rfc3339(
+            self._clock.now() + timedelta(seconds=grace_seconds)
+        )
         if kind.resource == ports.NAMESPACES:
             new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
         self._store.replace(kind.collection, old, new)

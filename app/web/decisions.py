@@ -11,6 +11,7 @@ from fastapi import FastAPI, Query, Response
 
 from app.core.updating.decisions import Decision
 from app.core.updating.telling import decision_json
+from app.model.times import rfc3339
 
 Json = dict[str, Any]
 
@@ -103,7 +104,7 @@ def page(archive: Archive, namespace: str, wanted: Mapping[str, str], limit: int
         shown.append(decision_json(decision) | ({"lastAction": deed_json(deed)} if deed else {}))
     told_at = archive.told_at()
     return {
-        "at": _time(told_at) if told_at is not None else None,
+        "at": rfc3339(told_at) if told_at is not None else None,
         "decisions": shown,
         "leftOut": left_out,
         "gone": [
@@ -126,9 +127,5 @@ def _fits(deed: Deed, namespace: str, wanted: Mapping[str, str]) -> bool:
 
 def deed_json(deed: Deed) -> Json:
     """Return a deed as JSON."""
-    found = {"action": str(deed.action), "at": _time(deed.at)}
+    found = {"action": str(deed.action), "at": rfc3339(deed.at)}
     return found | {"error": deed.error} if deed.error else found
-
-
-def _time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

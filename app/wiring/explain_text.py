@@ -8,6 +8,7 @@ from typing import Final
 
 from app.model.quantity import Quantity
 from app.model.text import amount, percent, span
+from app.model.times import rfc3339
 from app.output import Json, Line, Piece, Table, Tone, line, table_lines
 
 _INDENT: Final = Piece("  ")
@@ -176,7 +177,7 @@ def _turn(turn: Json, now: datetime, interval: timedelta) -> Line:
     at = datetime.fromisoformat(turn["at"])
     is_act = turn["action"] in _ACTS
     if at > now:
-        when = f"in {span(at - now)}, from {at:%Y-%m-%dT%H:%M:%SZ} on"
+        when = f"in {span(at - now)}, from {rfc3339(at)} on"
     else:
         when = f"in the next round, within {span(interval)}" if is_act else "now"
     action = {"None": "leaves it as it is", "Wait": "waits"}.get(turn["action"], turn["action"])

@@ -22,6 +22,7 @@ from app.core.recommendation.moments import nanoseconds, span
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
 from app.model.text import amount
+from app.model.times import rfc3339
 from app.output import Json, Line, Piece, Report, Table
 from app.ports import VPAS, Owners
 from app.settings.replay import ReplaySettings
@@ -85,7 +86,7 @@ def _rows(look: Look) -> Iterator[Line]:
             amounts = (
                 amount(name, one.target[name]) if name in one.target else "-" for name in _RESOURCES
             )
-            cells = (f"{look.now:%Y-%m-%dT%H:%M:%SZ}", vpa.namespace, vpa.name, one.container)
+            cells = (rfc3339(look.now), vpa.namespace, vpa.name, one.container)
             yield tuple(map(Piece, (*cells, *amounts)))
 
 

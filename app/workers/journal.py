@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from app.core.updating.events import Notice
 from app.model.errors import ClusterError, TooMany, Unavailable
 from app.model.snapshot import Snapshot
+from app.model.times import rfc3339
 from app.model.token_bucket import TokenBucket
 from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json
 from app.workers.resting import Resting
@@ -109,7 +110,7 @@ class Journal:
 def event(notice: Notice, uid: str, at: datetime, suffix: str) -> Json:
     """Return an event as recorders write it."""
     resource = PODS if notice.kind == PODS.kind else VPAS
-    moment = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = rfc3339(at)
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,

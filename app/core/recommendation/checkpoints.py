@@ -39,6 +39,7 @@ from app.model.fields import (
     time_at,
     wrong_type,
 )
+from app.model.times import rfc3339
 
 VERSION: Final = "v3"
 HEAVIEST: Final = 10_000  # what the heaviest bucket is stored as
@@ -219,7 +220,7 @@ def _time(time_ns: int) -> str | None:
     """Write a time as RFC 3339 in whole seconds."""
     if time_ns == UNSET:
         return None
-    return moment(time_ns // SECOND * SECOND).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(moment(time_ns // SECOND * SECOND))
 
 
 def _needed_text(spec: Object, key: str) -> str:

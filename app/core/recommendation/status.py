@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Final
 
 from app.model.fields import Json
 from app.model.kinds import Condition
 from app.model.quantity import Quantity
+from app.model.times import rfc3339
 from app.model.vpa import ContainerRecommendation, Recommendation, Vpa
 
 NO_PODS_MATCHED: Final = "NoPodsMatched"
@@ -183,9 +184,7 @@ def _condition_json(condition: Condition) -> Json:
     item: Json = {
         "type": str(condition.type),
         "status": condition.status,
-        "lastTransitionTime": None
-        if since is None
-        else since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": None if since is None else rfc3339(since),
     }
     optional = {
         "reason": condition.reason,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
 from typing import Final
 
@@ -26,6 +26,7 @@ from app.core.recommendation.rules import RecommenderRules
 from app.model.fields import Json
 from app.model.kinds import Condition
 from app.model.quantity import Quantities
+from app.model.times import rfc3339
 from app.model.vpa import ContainerRecommendation, Vpa
 
 _UNITS: Final = {CPU: "millicores", MEMORY: "bytes"}
@@ -216,4 +217,4 @@ def _condition(condition: Condition) -> Json:
 
 
 def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return None if moment is None else rfc3339(moment)

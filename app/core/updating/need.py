@@ -16,6 +16,7 @@ from app.core.updating.moments import later
 from app.core.updating.oom import QuickOom
 from app.core.updating.rules import UpdateRules
 from app.model.pods import Pod
+from app.model.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def need(
     old_enough = later(since, rules.lifetime_threshold)
     if now < old_enough:
         told = f"within its bounds; differs by {difference}, too young until "
-        return Need(Reason.TOO_YOUNG, told + f"{old_enough:%Y-%m-%dT%H:%M:%SZ}", old_enough)
+        return Need(Reason.TOO_YOUNG, told + rfc3339(old_enough), old_enough)
     return Need(None, f"within its bounds, but differs by {difference}")
 
 

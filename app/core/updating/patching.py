@@ -17,6 +17,7 @@ from app.core.updating.moments import believed
 from app.model.patches import Operation, add, test
 from app.model.pods import IN_PLACE_ANNOTATION, Container, Pod
 from app.model.quantity import MEMORY
+from app.model.times import rfc3339
 
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
@@ -62,7 +63,7 @@ def updated_marks(now: datetime | None) -> Iterable[tuple[str, str | None]]:
     """Return the annotations that an in-place update leaves; a time makes small changes rest."""
     yield IN_PLACE_ANNOTATION, "true"
     if now is not None:
-        yield UPDATED_AT_ANNOTATION, written(now)
+        yield UPDATED_AT_ANNOTATION, rfc3339(now)
 
 
 def raised_marks(
@@ -74,7 +75,7 @@ def raised_marks(
         for amounts, before in ((change.requests, has.request), (change.limits, has.limit)):
             old = before(MEMORY)
             if MEMORY in amounts and (old is None or amounts[MEMORY] > old):
-                yield RAISED_ANNOTATION + change.container, written(now)
+                yield RAISED_ANNOTATION + change.container, rfc3339(now)
                 break
 
 
@@ -101,11 +102,6 @@ def memory_raised(pod: Pod, container: str, now: datetime) -> datetime | None:
 def last_updated(pod: Pod, now: datetime) -> datetime | None:
     """Return when a pod was last updated in place, by its annotation."""
     return believed(read_time(pod.annotation(UPDATED_AT_ANNOTATION)), now)
-
-
-def written(moment: datetime) -> str:
-    """Write a time as Kubernetes does."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_time(text: str | None) -> datetime | None:

@@ -19,7 +19,7 @@ from app.core.scaling import proportional_limit
 from app.core.sizing import CappedRecommendation, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed, later
-from app.core.updating.patching import read_time, updated_marks, written
+from app.core.updating.patching import read_time, updated_marks
 from app.core.updating.resizing import is_disruptive
 from app.core.updating.shapes import Shapes, difference
 from app.model.errors import BadObject
@@ -27,6 +27,7 @@ from app.model.fields import as_object, quantities_at
 from app.model.kinds import Condition
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, ZERO, Quantity
+from app.model.times import rfc3339
 from app.model.vpa import StartupBoost, Vpa
 
 MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back
@@ -181,7 +182,7 @@ def _only_cpu(amount: Quantity | None) -> dict[str, Quantity]:
 
 def unboosting(pod: Pod, due: frozenset[str], back: Return, now: datetime) -> PodChange:
     """Return the change that sends the due containers back."""
-    marks = ((MARK + name, written(now)) for name in sorted(due - pending_containers(pod)))
+    marks = ((MARK + name, rfc3339(now)) for name in sorted(due - pending_containers(pod)))
     return PodChange(
         back.containers, (*updated_marks(None), *marks), is_disruptive(pod, back.containers)
     )

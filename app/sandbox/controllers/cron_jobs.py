@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from app.model.fields import time_at
+from app.model.times import rfc3339
 from app.ports import CRON_JOBS, JOBS, Json
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.controllers.jobs import finished_by, has_finished
@@ -15,7 +16,6 @@ from app.sandbox.objects import (
     key_of,
     member,
     owner_reference,
-    stamp,
     uid_of,
 )
 from app.sandbox.schedules import Schedule, zone_named
@@ -59,7 +59,7 @@ class CronJobs:
         if due is not None and due <= now:
             due = _latest(schedule, due, now)
             self._run(owner, running, due)
-            status["lastScheduleTime"] = stamp(due)
+            status["lastScheduleTime"] = rfc3339(due)
         upcoming = schedule.after(now)
         return (upcoming - now).total_seconds() + _MOMENT_SECONDS if upcoming else None
 

@@ -6,6 +6,7 @@ for all. As in a real cluster, a pod that is deleted before it succeeded counts 
 
 from __future__ import annotations
 
+from app.model.times import rfc3339
 from app.ports import JOBS, PODS, Json
 from app.sandbox.conditions import Condition, condition_of, is_ready, set_condition
 from app.sandbox.controllers.hands import Hands
@@ -20,7 +21,6 @@ from app.sandbox.objects import (
     member,
     seconds_since,
     selector_of,
-    stamp,
     uid_of,
 )
 
@@ -133,12 +133,12 @@ class Jobs:
         now = self._hands.clock.now()
         status["active"] = len(active)
         status["ready"] = sum(1 for pod in active if is_ready(pod))
-        status.setdefault("startTime", stamp(now))
+        status.setdefault("startTime", rfc3339(now))
         draft: Json = {"status": {"conditions": list(status.get("conditions") or ())}}
         if verdict is not None:
             set_condition(draft, verdict, now)
             if verdict.type == "Complete":
-                status["completionTime"] = stamp(now)
+                status["completionTime"] = rfc3339(now)
         elif job["spec"].get("suspend"):
             set_condition(draft, _SUSPENDED, now)
         elif condition_of(draft, _SUSPENDED.type) is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from app.model.errors import BadObject, ClusterError
+from app.model.times import rfc3339
 from app.ports import PODS, Json
 from app.sandbox.controllers.hands import Hands
 from app.sandbox.kubelet.probes import next_probe
@@ -23,7 +24,7 @@ from app.sandbox.kubelet.times import (
     Runtime,
 )
 from app.sandbox.load import identity, load_of
-from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, stamp, uid_of
+from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, uid_of
 from app.sandbox.store import Transition
 from app.sandbox.worklist import Worklist
 
@@ -141,7 +142,7 @@ class Kubelet:
             pod,
             node,
             containers,
-            stamp(self._clock.now()),
+            rfc3339(self._clock.now()),
             pod["metadata"].get("generation", 1),
         )
         self._runs[run.key] = run
@@ -164,7 +165,7 @@ class Kubelet:
         container.starts += 1
         container.started_at = container.counted_at = now
         container.apply()
-        container.state = {"running": {"startedAt": stamp(self._clock.now())}}
+        container.state = {"running": {"startedAt": rfc3339(self._clock.now())}}
         container.is_waiting_to_restart = False
         container.cpu_core_seconds = container.cpu_cores = container.memory_bytes = 0.0
         startup = container.load.startup
@@ -309,13 +310,13 @@ def _fresh(pod: Json, item: Json) -> ContainerRun:
 
 
 def _terminated(container: ContainerRun, code: int, reason: str, now: datetime) -> Json:
-    started = (container.state.get("running") or {}).get("startedAt", stamp(now))
+    started = (container.state.get("running") or {}).get("startedAt", rfc3339(now))
     return {
         "terminated": {
             "exitCode": code,
             "reason": reason or ("Completed" if code == 0 else "Error"),
             "startedAt": started,
-            "finishedAt": stamp(now),
+            "finishedAt": rfc3339(now),
         }
     }
 

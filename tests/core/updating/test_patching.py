@@ -19,7 +19,6 @@ from app.core.updating.patching import (
     resize_patch,
     updated_marks,
     without_raised_marks,
-    written,
 )
 from app.model.patches import apply, merge
 from app.model.quantity import Quantity
@@ -211,7 +210,6 @@ def test_times_that_are_none(text: str | None) -> None:
 def test_times_without_a_zone_are_utc() -> None:
     """As everywhere in Kubernetes."""
     assert read_time("2026-01-05T10:00:00") == NOW
-    assert written(NOW) == "2026-01-05T10:00:00Z"
 
 
 CPU = st.integers(1, 10**6).map(Quantity.of_milli)
