@@ -9,12 +9,11 @@ from typing import ParamSpec, TypeVar
 
 from app.model.errors import ClusterError, Refused, Unavailable
 from app.ports import NAMESPACES, Json
-from app.sandbox.attempts import Attempt
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.kinds import Catalogue
 from app.sandbox.store import Store
-from app.sandbox.writes import Writes
+from app.sandbox.writes import Attempt, Writes
 
 P = ParamSpec("P")
 T = TypeVar("T")

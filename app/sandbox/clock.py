@@ -1,10 +1,14 @@
-"""The time of the sandbox: it moves only when it is advanced.
+"""The time of the sandbox, which moves only when it is advanced, and what is due in it.
 
 Strategy: whatever is to happen later stands in the agenda of the clock and happens in order of
 time; what is due at the same moment, in the order in which it was noted. No part of the sandbox
 looks at another clock. The clock belongs to the thread that made it: when that thread waits, its
 waiting is what moves the time, so a program of one thread can never wait for ever. All other
 threads wait until the first one has moved the time far enough.
+
+As in real controllers, a worklist does not keep what happened, only what is to be looked at again.
+A key that is noted twice before its look is looked at once; a look that fails is repeated later
+and later, so one bad object never stops the others.
 """
 
 from __future__ import annotations
@@ -14,10 +18,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from threading import Condition, Lock, get_ident
+from typing import Generic, TypeVar
+
+from app.model.errors import ClusterError
 
 Action = Callable[[], None]
 
 START = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
+
+K = TypeVar("K")
+
+REACTION_SECONDS = 0.01
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
 
 
 class SteppedClock:
@@ -91,3 +104,41 @@ class SteppedClock:
                 return until, None
             due, _, action = heapq.heappop(self._agenda)
             return due, action
+
+
+class Worklist(Generic[K]):
+    """What one controller still has to look at; a look says when to look again, if ever."""
+
+    def __init__(self, clock: SteppedClock, look: Callable[[K], float | None]) -> None:
+        self._clock = clock
+        self._look = look
+        self._lock = Lock()
+        self._due: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
+
+    def note(self, key: K, after_seconds: float = REACTION_SECONDS) -> None:
+        """Look at a key after so many seconds, or sooner if that was noted before."""
+        due = self._clock.monotonic() + after_seconds
+        with self._lock:
+            if self._due.get(key, due + 1) <= due:
+                return
+            self._due[key] = due
+        self._clock.call_later(after_seconds, lambda: self._act(key, due))
+
+    def _act(self, key: K, due: float) -> None:
+        with self._lock:
+            if self._due.get(key) != due:
+                return  # a sooner look took its place
+            del self._due[key]
+        try:
+            again_in_seconds = self._look(key)
+        except ClusterError:
+            failures = self._failures.get(key, 0)
+            self._failures[key] = failures + 1
+            pause = _FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 10)
+            self.note(key, min(pause, _LONGEST_PAUSE_SECONDS))
+        else:
+            self._failures.pop(key, None)
+            if again_in_seconds:
+                # Never so soon that, rounded, no time would pass.
+                self.note(key, max(again_in_seconds, REACTION_SECONDS))

@@ -28,17 +28,14 @@ from app.ports import (
     Resource,
     WatchEvent,
 )
-from app.sandbox import discovery
 from app.sandbox.clock import SteppedClock
-from app.sandbox.eviction import Evictions
-from app.sandbox.kinds import Catalogue, Kind
+from app.sandbox.disruption import Evictions
+from app.sandbox.kinds import Catalogue, Kind, discovered
+from app.sandbox.lists import check_version, page, selection
 from app.sandbox.objects import Key, copied, taken
-from app.sandbox.paging import check_version, page
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
-from app.sandbox.resizing import resized
-from app.sandbox.scaling import scale_of, scaled
-from app.sandbox.selecting import selection
 from app.sandbox.store import Store
+from app.sandbox.subresources import resized, scale_of, scaled
 from app.sandbox.watches import OpenWatch, Selection
 from app.sandbox.writes import Edit, Writes
 
@@ -204,7 +201,7 @@ class SandboxCluster:
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Send a plain request, for paths that are no resource (discovery, version)."""
         del query  # nothing that is offered here takes one
-        return discovery.answer(self._catalogue, method, path)
+        return discovered(self._catalogue, method, path)
 
     def close(self) -> None:
         """End all watches and refuse new ones, as a closed connection does."""

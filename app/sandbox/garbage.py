@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from app.model.errors import NotFound
 from app.ports import NAMESPACES, PODS, Json
-from app.sandbox.clock import SteppedClock
+from app.sandbox.clock import SteppedClock, Worklist
 from app.sandbox.kinds import Catalogue, Kind, custom_kinds
 from app.sandbox.objects import Key, has_ended, is_deleted, key_of, uid_of
 from app.sandbox.store import Store, Transition
-from app.sandbox.worklist import Worklist
 from app.sandbox.writes import Writes
 
 ENDED_PODS_KEPT = 200  # in the whole cluster; of more, the oldest go

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 from app.model.quantity import ZERO, Quantity
 from app.ports import PODS, Json
-from app.sandbox.attempts import Attempt, Operation
 from app.sandbox.objects import containers_of
 from app.sandbox.refusals import forbidden
 from app.sandbox.resources import SIDES, Amounts, amounts, quantities, sum_of
 from app.sandbox.store import Store
+from app.sandbox.writes import Attempt, Operation
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 

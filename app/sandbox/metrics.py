@@ -16,9 +16,9 @@ from app.ports import POD_METRICS, Json, Page
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun
+from app.sandbox.lists import selection
 from app.sandbox.objects import Key
 from app.sandbox.refusals import not_found
-from app.sandbox.selecting import selection
 
 WINDOW_SECONDS = 15.0
 

@@ -1,4 +1,4 @@
-"""Small questions to objects of the API, which are plain JSON here.
+"""Small questions to objects of the API, which are plain JSON here, and their conditions.
 
 Strategy: an object in the store is never changed in place. Whoever wants to change one takes a
 copy, and a copy is made by writing and reading it, which also proves that it is JSON.
@@ -6,7 +6,7 @@ copy, and a copy is made by writing and reading it, which also proves that it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import orjson
 from app.model.errors import BadObject
 from app.model.fields import time_at
 from app.model.selectors import NOTHING, Selector
+from app.model.times import rfc3339
 from app.ports import Json, Resource
 from app.sandbox.refusals import bad_request
 
@@ -139,3 +140,40 @@ def is_active(pod: Json) -> bool:
 def has_ended(pod: Json) -> bool:
     """Whether all containers of a pod have ended for good."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+class Condition(NamedTuple):
+    """What is to be said of an object."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+def condition_of(item: Json, kind: str) -> Json | None:
+    """Return a condition of an object's status."""
+    conditions: Sequence[Json] = (item.get("status") or {}).get("conditions") or ()
+    return next((found for found in conditions if found.get("type") == kind), None)
+
+
+def is_ready(pod: Json) -> bool:
+    """Whether a pod is Ready."""
+    condition = condition_of(pod, "Ready")
+    return condition is not None and condition.get("status") == "True"
+
+
+def set_condition(item: Json, condition: Condition, now: datetime, **more: object) -> None:
+    """Put a condition into the status of an object; its time changes only if it turns over."""
+    conditions = item.setdefault("status", {}).setdefault("conditions", [])
+    old = condition_of(item, condition.type)
+    since = rfc3339(now)
+    if old is not None and old.get("status") == condition.status:
+        since = old.get("lastTransitionTime") or since
+    new: Json = {"type": condition.type, "status": condition.status, "lastTransitionTime": since}
+    new |= {key: text for key, text in condition._asdict().items() if text and key not in new}
+    new |= more
+    if old is None:
+        conditions.append(new)
+    else:
+        conditions[conditions.index(old)] = new

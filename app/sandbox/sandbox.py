@@ -17,25 +17,24 @@ from app.model.errors import ClusterError, NotFound
 from app.ports import Json, Resource, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
-from app.sandbox.controllers.budgets import Budgets
 from app.sandbox.controllers.crew import Crew
-from app.sandbox.controllers.hands import Hands
+from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.disruption import Budgets
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, Kind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
-from app.sandbox.kubelet.times import Runtime
+from app.sandbox.kubelet.runs import Runtime
 from app.sandbox.limit_ranger import LimitRanger
+from app.sandbox.lists import selection
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.nodes import USUAL_NODES, NodeSize
+from app.sandbox.nodes import USUAL_NODES, NodeSize, Rooms
 from app.sandbox.objects import copied
 from app.sandbox.recorder import Recorder
-from app.sandbox.resizing import NodeRoom
-from app.sandbox.rooms import Rooms
 from app.sandbox.scheduler import Scheduler
-from app.sandbox.selecting import selection
 from app.sandbox.store import HISTORY, Store, Transition
+from app.sandbox.subresources import NodeRoom
 from app.sandbox.watches import Follower, Selection
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks

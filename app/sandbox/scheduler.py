@@ -6,14 +6,21 @@ from collections import Counter
 
 from app.model.errors import NotFound
 from app.ports import PODS, Json
-from app.sandbox.conditions import Condition, set_condition
-from app.sandbox.controllers.hands import Hands
-from app.sandbox.fitting import suits
-from app.sandbox.objects import Key, has_ended, is_deleted, key_of, member, uid_of
+from app.sandbox.clock import Worklist
+from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.nodes import Room, Rooms, suits, wanted_by
+from app.sandbox.objects import (
+    Condition,
+    Key,
+    has_ended,
+    is_deleted,
+    key_of,
+    member,
+    set_condition,
+    uid_of,
+)
 from app.sandbox.resources import quantities
-from app.sandbox.rooms import Room, Rooms, wanted_by
 from app.sandbox.store import Transition
-from app.sandbox.worklist import Worklist
 
 NAME = "default-scheduler"
 

@@ -17,8 +17,8 @@ from typing import Final
 from app.model.errors import Unavailable
 from app.ports import Change, Delta, Json, Resource, Sink, WatchEvent
 from app.sandbox.clock import SteppedClock
+from app.sandbox.lists import Matches
 from app.sandbox.objects import copied, key_of
-from app.sandbox.selecting import Matches
 from app.sandbox.store import Store, Transition
 
 BOOKMARK_SECONDS: Final = 60.0

@@ -2,23 +2,24 @@
 
 Strategy: the order is an API server's: defaults, gates that change, validation, gates that only
 check, commit. Nothing is locked while gates are asked, for they may call others. A change is
-worked out anew from the newest object until nobody came between, so a patch never undoes what it
+worked out again from the newest object until nothing came between, so a patch never undoes what it
 did not see, and a caller who names a version gets a conflict if it is not the newest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from enum import StrEnum
 from random import Random
+from typing import Protocol
 from uuid import UUID
 
 from app import ports
 from app.model.times import rfc3339
 from app.ports import Json
 from app.sandbox import metadata as names
-from app.sandbox.attempts import Attempt, Gate, Operation
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kinds import Kind
 from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, uid_of
@@ -35,6 +36,40 @@ from app.sandbox.store import Stale, Store
 Edit = Callable[[Json], Json]  # gets a copy of the object, returns it as it is to be
 
 _TRIES = 5
+
+
+class Operation(StrEnum):
+    """What is tried, as webhooks call it."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One write before it is made."""
+
+    operation: Operation
+    kind: Kind
+    namespace: str
+    name: str  # empty while it is still to be generated
+    item: Json | None  # None when it is to be deleted
+    old: Json | None = None
+    subresource: str = ""
+    dry_run: bool = False
+
+
+class Gate(Protocol):
+    """Somebody who may change or refuse what is tried; refusals are `ClusterError`."""
+
+    def change(self, attempt: Attempt) -> Json:
+        """Return the object as it is to be, which may be the one of the attempt, changed."""
+        ...
+
+    def check(self, attempt: Attempt) -> None:
+        """Refuse by raising; the object is final."""
+        ...
 
 
 class Writes:

@@ -26,7 +26,7 @@ from app.ports import (
     Resource,
 )
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.times import Runtime
+from app.sandbox.kubelet.runs import Runtime
 from app.sandbox.sandbox import Sandbox
 from app.wiring.clock import SystemClock
 from tests.contract.waiting import Eventually

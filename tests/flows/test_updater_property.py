@@ -28,7 +28,7 @@ from app.model.errors import (
 )
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, PatchKind
 from app.ports import WORKLOADS as OWNERS
-from app.sandbox.conditions import is_ready
+from app.sandbox.objects import is_ready
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call, Stage, gone, vpa

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.ports import DAEMON_SETS, NODES, PODS, Json, PatchKind
-from app.sandbox.conditions import is_ready
 from app.sandbox.garbage import ENDED_PODS_KEPT
 from app.sandbox.nodes import NodeSize
+from app.sandbox.objects import is_ready
 from tests.sandbox.worlds import World, pod
 
 LABELS = {"app": "daemon"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.ports import PODS, Json
-from app.sandbox.kubelet.times import Runtime
+from app.sandbox.kubelet.runs import Runtime
 from app.sandbox.nodes import NodeSize
 from tests.sandbox.worlds import World, container, pod
 

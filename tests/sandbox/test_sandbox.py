@@ -21,7 +21,7 @@ from app.ports import (
     PatchKind,
 )
 from app.sandbox.clock import SteppedClock
-from app.sandbox.conditions import is_ready
+from app.sandbox.objects import is_ready
 from app.sandbox.sandbox import Refusal, Sandbox
 from tests.contract.building import vpa
 from tests.sandbox.worlds import World, container, deployment, pod, snapshot_of

@@ -10,7 +10,7 @@ from app.model.objects import replacement
 from app.model.snapshot import Replacement, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.times import Runtime
+from app.sandbox.kubelet.runs import Runtime
 from app.sandbox.load import ANNOTATION
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.ports import NODES, PODS, VPAS, PatchKind
-from app.sandbox.conditions import is_ready
+from app.sandbox.objects import is_ready
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call, Stage, vpa
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from app.ports import REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
-from app.sandbox.controllers.cron_jobs import CronJobs
+from app.sandbox.clock import Worklist
 from app.sandbox.controllers.daemon_sets import DaemonSets
-from app.sandbox.controllers.deployments import Deployments
-from app.sandbox.controllers.hands import Hands
-from app.sandbox.controllers.jobs import Jobs
-from app.sandbox.controllers.replicas import Replicas
+from app.sandbox.controllers.deployments import Deployments, Replicas
+from app.sandbox.controllers.jobs import CronJobs, Jobs
+from app.sandbox.controllers.pod_control import Hands
 from app.sandbox.controllers.stateful_sets import StatefulSets
 from app.sandbox.objects import Key, controller_of, is_active, key_of, labels_of
 from app.sandbox.store import Transition
-from app.sandbox.worklist import Worklist
 
 _OWNED = ("pods", "replicasets.apps", "jobs.batch")
 

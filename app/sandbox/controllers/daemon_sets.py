@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from app.ports import DAEMON_SETS, Json
-from app.sandbox.conditions import is_ready
-from app.sandbox.controllers.hands import (
+from app.sandbox.controllers.pod_control import (
     Hands,
     available_in_seconds,
+    pods_meant,
     soonest,
     template_hash,
     with_labels,
 )
-from app.sandbox.controllers.numbers import pods_meant
-from app.sandbox.fitting import node_bound_to, pinned, suits
-from app.sandbox.objects import Key, has_ended, is_deleted, labels_of, member, selector_of
+from app.sandbox.nodes import node_bound_to, pinned, suits
+from app.sandbox.objects import Key, has_ended, is_deleted, is_ready, labels_of, member, selector_of
 
 _HASH = "controller-revision-hash"
 

@@ -1,18 +1,37 @@
-"""Deployments: one ReplicaSet for each template, rolled over from the old to the new.
+"""ReplicaSets and ReplicationControllers, and Deployments, which roll over from one to the next.
 
-Strategy: of all ReplicaSets together there are never more pods than `maxSurge` allows, and never
-fewer available than `maxUnavailable` allows; each look moves as far as that lets it.
+Strategy: of all ReplicaSets of a Deployment together there are never more pods than `maxSurge`
+allows, and never fewer available than `maxUnavailable` allows; each look moves as far as that
+lets it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, Json
-from app.sandbox.conditions import Condition, set_condition
-from app.sandbox.controllers.hands import Hands, template_hash, with_labels
-from app.sandbox.controllers.numbers import pods_meant
-from app.sandbox.objects import Key, is_deleted, key_of, labels_of, member, owner_reference
+from app.model.selectors import Selector
+from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
+from app.sandbox.controllers.pod_control import (
+    Hands,
+    available_in_seconds,
+    pods_meant,
+    soonest,
+    template_hash,
+    with_labels,
+)
+from app.sandbox.objects import (
+    Condition,
+    Key,
+    is_active,
+    is_deleted,
+    is_ready,
+    key_of,
+    labels_of,
+    member,
+    owner_reference,
+    selector_of,
+    set_condition,
+)
 
 _REVISION = "deployment.kubernetes.io/revision"
 _HASH = "pod-template-hash"
@@ -212,3 +231,69 @@ def _available(found: Json) -> int:
 
 def _number(found: Json, key: str) -> int:
     return int(member(found, f"status.{key}") or 0)
+
+
+class Replicas:
+    """The controller of one of the two kinds."""
+
+    def __init__(self, hands: Hands, resource: Resource) -> None:
+        self._hands = hands
+        self.resource = resource
+        self._collection = hands.catalogue.find(resource).collection
+
+    def look(self, key: Key) -> float | None:
+        """Create or delete pods; return after how many seconds to look again."""
+        owner = self._hands.store.read(self._collection, key)
+        if owner is None or is_deleted(owner):
+            return None
+        pods = [
+            pod
+            for pod in self._hands.pods_of(self.resource, owner, self._selector(owner))
+            if is_active(pod)
+        ]
+        wanted = int(owner["spec"].get("replicas") or 0)
+        try:
+            for _ in range(wanted - len(pods)):
+                self._hands.create_pod(self.resource, owner, owner["spec"]["template"])
+            for pod in sorted(pods, key=_worth)[: max(len(pods) - wanted, 0)]:
+                self._hands.delete_pod(self.resource, owner, pod)
+        finally:
+            wait = self._tell_status(owner)
+        return wait
+
+    def _selector(self, owner: Json) -> Selector:
+        if self.resource == REPLICATION_CONTROLLERS:
+            return Selector.of_labels(owner["spec"].get("selector") or {})
+        return selector_of(owner)
+
+    def _tell_status(self, owner: Json) -> float | None:
+        spec, now = owner["spec"], self._hands.clock.now()
+        pods = [
+            pod
+            for collection, pod in self._hands.store.owned_by(owner["metadata"]["uid"])
+            if collection == "pods" and is_active(pod)
+        ]
+        labels = (member(spec, "template.metadata.labels") or {}).items()
+        waits = [available_in_seconds(pod, spec.get("minReadySeconds") or 0, now) for pod in pods]
+        status = {
+            "replicas": len(pods),
+            "fullyLabeledReplicas": sum(1 for pod in pods if labels <= labels_of(pod).items()),
+            "readyReplicas": sum(1 for pod in pods if is_ready(pod)),
+            "availableReplicas": sum(1 for wait in waits if wait == 0),
+            "observedGeneration": owner["metadata"]["generation"],
+        }
+        self._hands.set_status(self.resource, owner, status)
+        return soonest(waits)
+
+
+def _worth(pod: Json) -> tuple[bool, bool, bool, str, str]:
+    """Order pods by what would be lost: those without a node first, then the younger ones."""
+    metadata = pod["metadata"]
+    age = "".join(chr(0x10FFFF - ord(letter)) for letter in metadata["creationTimestamp"])
+    return (
+        bool(pod["spec"].get("nodeName")),
+        member(pod, "status.phase") == "Running",
+        is_ready(pod),
+        age,
+        metadata["name"],
+    )

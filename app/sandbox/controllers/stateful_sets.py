@@ -8,8 +8,7 @@ remembered here.
 from __future__ import annotations
 
 from app.ports import STATEFUL_SETS, Json
-from app.sandbox.conditions import is_ready
-from app.sandbox.controllers.hands import (
+from app.sandbox.controllers.pod_control import (
     Hands,
     available_in_seconds,
     soonest,
@@ -20,6 +19,7 @@ from app.sandbox.objects import (
     Key,
     has_ended,
     is_deleted,
+    is_ready,
     labels_of,
     member,
     selector_of,

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from app.model.quantity import ZERO, Quantity, QuantityFormat
 from app.ports import Json
-from app.sandbox.controllers.hands import Hands
+from app.sandbox.controllers.pod_control import Hands
 from app.sandbox.kubelet.kubelet import Kubelet
-from app.sandbox.kubelet.runs import ContainerRun, PodRun
-from app.sandbox.kubelet.times import Runtime
+from app.sandbox.kubelet.runs import ContainerRun, PodRun, Runtime
 from app.sandbox.load import Moment
 from app.sandbox.objects import Key, member
 from app.sandbox.resources import quantities

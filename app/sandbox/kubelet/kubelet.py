@@ -14,19 +14,23 @@ from datetime import datetime
 from app.model.errors import BadObject, ClusterError
 from app.model.times import rfc3339
 from app.ports import PODS, Json
-from app.sandbox.controllers.hands import Hands
-from app.sandbox.kubelet.probes import next_probe
-from app.sandbox.kubelet.runs import ContainerRun, PodRun, lasting, sized, status_of
-from app.sandbox.kubelet.times import (
+from app.sandbox.clock import Worklist
+from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.kubelet.runs import (
     FIRST_PAUSE_SECONDS,
     GOOD_RUN_SECONDS,
     LONGEST_PAUSE_SECONDS,
+    ContainerRun,
+    PodRun,
     Runtime,
+    lasting,
+    next_probe,
+    sized,
+    status_of,
 )
 from app.sandbox.load import identity, load_of
 from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, uid_of
 from app.sandbox.store import Transition
-from app.sandbox.worklist import Worklist
 
 NAME = "kubelet"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from app.model.quantity import ZERO
 from app.ports import Json
-from app.sandbox.controllers.hands import Hands
+from app.sandbox.controllers.pod_control import Hands
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import (
     IN_PROGRESS,
@@ -20,13 +20,13 @@ from app.sandbox.kubelet.runs import (
     ContainerRun,
     PodRun,
     Resizing,
+    Runtime,
     lasting,
     sized,
 )
-from app.sandbox.kubelet.times import Runtime
 from app.sandbox.objects import Key, member
-from app.sandbox.resizing import counted
 from app.sandbox.resources import SIZED, Amounts, all_of, quantities, sum_of
+from app.sandbox.subresources import counted
 
 _STATIC_CPU = "sandbox.plumbline/cpu-manager"  # label of nodes; `static` makes resizes infeasible
 _NEVER = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'

@@ -1,22 +1,52 @@
-"""What the kubelet knows of a pod that it runs, and how it tells that in the pod's status."""
+"""What the kubelet knows of a pod that it runs, when it is ready, and how its status tells that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from app.model.quantity import Quantity
 from app.ports import Json
-from app.sandbox.conditions import Condition, set_condition
 from app.sandbox.load import Load
-from app.sandbox.objects import Key, copied, uid_of
+from app.sandbox.objects import Condition, Key, copied, set_condition, uid_of
 from app.sandbox.resources import SIZED, Amounts, is_sidecar, quantities, total
+
+FIRST_PAUSE_SECONDS: Final = 10.0  # before the second restart of a container
+LONGEST_PAUSE_SECONDS: Final = 300.0
+GOOD_RUN_SECONDS: Final = 2 * LONGEST_PAUSE_SECONDS  # after which a crash is the first again
 
 WAITING: Json = {"waiting": {"reason": "ContainerCreating"}}
 PENDING = "PodResizePending"
 IN_PROGRESS = "PodResizeInProgress"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds; of what a real kubelet was seen to take unless a test wants otherwise."""
+
+    notice: float = 0.02  # until a change of a pod is seen
+    start: float = 1.0  # from the node to running containers
+    stop: float = 1.0  # until a program has ended that was asked to
+    resize: float = 0.015  # until the runtime has applied new resources
+    error: float = 0.3  # until a refusal of the runtime is told
+    error_retry: float = 1.0  # until the runtime is asked again
+    shrink_error: float = 5.0  # until it is told why memory cannot shrink
+    shrink_retry: float = 10.0
+    deferred_retry: float = 180.0
+    room_retry: float = 0.13  # after room became free
+    housekeeping: float = 5.0  # between two looks at what the programs use
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The container runtime, as far as a test may want it to be odd."""
+
+    times: Times = Times()
+    # Why it refuses to resize a pod, empty if it does not.
+    refuses: Callable[[Json], str] = lambda _pod: ""
 
 
 @dataclass(slots=True)
@@ -220,3 +250,22 @@ def _init(run: PodRun, item: Json) -> Json:
         "image": item.get("image", ""),
         "imageID": "",
     }
+
+
+def next_probe(container: ContainerRun, now: float) -> float:
+    """Return when, from now on, the probe is due that finds a container ready."""
+    useful_at = container.useful_at
+    startup, readiness = (container.spec.get(key) for key in ("startupProbe", "readinessProbe"))
+    if startup is not None:
+        useful_at = _due(startup, container.started_at, useful_at)
+    if readiness is not None:
+        return _due(readiness, container.started_at, max(useful_at, now))
+    return max(useful_at, now) if startup is not None else now
+
+
+def _due(probe: Json, started_at: float, earliest: float) -> float:
+    """Return the first turn of a probe that is not before a moment."""
+    first = started_at + float(probe.get("initialDelaySeconds") or 0)
+    period = float(probe.get("periodSeconds") or 10)
+    turns = max(math.ceil((earliest - first) / period - 1e-9), 0)
+    return first + turns * period

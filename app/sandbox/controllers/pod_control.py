@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,14 +14,15 @@ from app.model.errors import ClusterError, Conflict, NotFound
 from app.model.selectors import Selector
 from app.ports import PODS, Json, Resource
 from app.sandbox.clock import SteppedClock
-from app.sandbox.conditions import condition_of, is_ready
 from app.sandbox.kinds import Catalogue
 from app.sandbox.objects import (
     Key,
+    condition_of,
     controller_of,
     copied,
     is_active,
     is_deleted,
+    is_ready,
     key_of,
     labels_of,
     owner_reference,
@@ -187,3 +189,16 @@ def _with_owner(reference: Json) -> Callable[[Json], Json]:
         return pod
 
     return edit
+
+
+def pods_meant(value: object, total: int, *, round_up: bool) -> int:
+    """Return how many pods `3` or `"25%"` of a total means; nonsense means none."""
+    if isinstance(value, bool):
+        return 0
+    if isinstance(value, int):
+        return value
+    text = str(value or "")
+    if not text.endswith("%") or not text[:-1].isdecimal():
+        return 0
+    share = int(text[:-1]) * total / 100
+    return math.ceil(share) if round_up else math.floor(share)

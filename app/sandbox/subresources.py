@@ -1,7 +1,7 @@
-"""The resize subresource of pods: what of a change is taken, and what is refused.
+"""The subresources `resize` of pods and `scale`: what of a change is taken, and what is refused.
 
-Strategy: only the resources and resize policies of containers that are there are taken; all else
-in the body is dropped without a word, as an API server does.
+Strategy: of a resize only the resources and resize policies of containers that are there are
+taken; all else in the body is dropped without a word, as an API server does.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from app.model.quantity import Quantity
 from app.ports import Json
-from app.sandbox.attempts import Attempt, Operation
-from app.sandbox.objects import Key, containers_of, copied, member
-from app.sandbox.pod_rules import fill_pod
+from app.sandbox.kinds import ScalePaths
+from app.sandbox.objects import Key, containers_of, copied, member, selector_of, set_member
 from app.sandbox.refusals import Problem, forbidden, forbidden_field, invalid, wrong
 from app.sandbox.resources import (
     SIZED,
@@ -23,9 +22,13 @@ from app.sandbox.resources import (
     sum_of,
 )
 from app.sandbox.store import Store
+from app.sandbox.validation import fill_pod
+from app.sandbox.writes import Attempt, Operation
 
 _TAKEN = ("resources", "resizePolicy")
 _MIRROR = "kubernetes.io/config.mirror"
+
+_COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def resized(old: Json, wanted: Json) -> Json:
@@ -108,3 +111,38 @@ def _others(container: Json) -> Json:
         for side, found in (container.get("resources") or {}).items()
         if not isinstance(found, dict) or found.keys() - set(SIZED)
     }
+
+
+def scale_of(item: Json, paths: ScalePaths) -> Json:
+    """Return the Scale of an object."""
+    metadata = item["metadata"]
+    status: Json = {"replicas": member(item, paths.status_replicas) or 0}
+    selector = _selector_text(item, paths)
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in _COPIED if key in metadata},
+        "spec": {"replicas": member(item, paths.replicas) or 0},
+        "status": status,
+    }
+
+
+def scaled(item: Json, paths: ScalePaths, scale: Json) -> Json:
+    """Return an object with the replicas that its Scale asks for."""
+    found = copied(item)
+    set_member(found, paths.replicas, member(scale, "spec.replicas") or 0)
+    for key in ("uid", "resourceVersion"):
+        if member(scale, f"metadata.{key}"):
+            found["metadata"][key] = scale["metadata"][key]
+    return found
+
+
+def _selector_text(item: Json, paths: ScalePaths) -> str:
+    if paths.selector:
+        return str(member(item, paths.selector) or "")
+    if item["kind"] == "ReplicationController":
+        selected = item["spec"].get("selector") or {}
+        return ",".join(f"{key}={value}" for key, value in sorted(selected.items()))
+    return str(selector_of(item))
