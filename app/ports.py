@@ -107,7 +107,7 @@ class PatchKind(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Change(StrEnum):
+class EventType(StrEnum):
     """What a watch event tells."""
 
     ADDED = "ADDED"
@@ -120,7 +120,7 @@ class Change(StrEnum):
 class WatchEvent:
     """One line of a watch; a bookmark carries nothing but a newer version."""
 
-    change: Change
+    change: EventType
     object: Json
 
 

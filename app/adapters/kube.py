@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import orjson
 
-from app.adapters.kube_access import Access, Origin
+from app.adapters.kube_access import ApiAccess, Origin
 from app.adapters.kube_errors import translate
 from app.adapters.kube_transport import Call, Deadlines, Transport, parse
 from app.model.errors import Invalid, Unavailable
 from app.model.token_bucket import TokenBucket
-from app.ports import POD_METRICS, PODS, Change, Json, Page, PatchKind, Resource, WatchEvent
+from app.ports import POD_METRICS, PODS, EventType, Json, Page, PatchKind, Resource, WatchEvent
 
 FIELD_MANAGER = "plumbline"
 WATCH_GRACE_SECONDS = 10  # after which a watch ends here that the server did not end
@@ -177,7 +177,7 @@ def connect(
     A kubeconfig given wins, then KUBECONFIG, then the service account of a pod, then the
     kubeconfig of the home directory. `origin` takes the place of `kubeconfig` and `context`.
     """
-    access = Access(origin or Origin(kubeconfig, context))
+    access = ApiAccess(origin or Origin(kubeconfig, context))
     bucket = TokenBucket.full(qps if burst > 0 else 0.0, burst)
     transport = Transport(access, bucket, user_agent)
     return KubeCluster(transport, deadlines or Deadlines())
@@ -228,6 +228,6 @@ def _event(call: Call, line: bytes) -> WatchEvent:
     if kind == "ERROR":
         raise translate(f"{call}", 0, item)
     try:
-        return WatchEvent(Change(kind), item)
+        return WatchEvent(EventType(kind), item)
     except ValueError as error:
         raise Unavailable(f"{call}: a watch event of unknown type {kind!r}") from error

@@ -156,7 +156,7 @@ class Session(NamedTuple):
     generation: int  # of the configuration
 
 
-class Access:
+class ApiAccess:
     """The configuration in use, read anew when the server no longer knows us."""
 
     def __init__(self, origin: Origin) -> None:

@@ -25,7 +25,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
-from app.adapters.kube_access import Access, Session
+from app.adapters.kube_access import ApiAccess, Session
 from app.adapters.kube_errors import refusal
 from app.model.errors import Unavailable
 from app.model.token_bucket import TokenBucket
@@ -77,7 +77,7 @@ class Deadlines:
 class Transport:
     """The way to one API server; safe to use from many threads."""
 
-    def __init__(self, access: Access, bucket: TokenBucket, user_agent: str) -> None:
+    def __init__(self, access: ApiAccess, bucket: TokenBucket, user_agent: str) -> None:
         self._access = access
         self._bucket = bucket
         self._user_agent = user_agent

@@ -20,7 +20,7 @@ from datetime import datetime
 from threading import Condition, Thread
 from typing import Any, NamedTuple
 
-from app.adapters.ledger import Key, metadata_of
+from app.adapters.list_watch import Key, metadata_of
 from app.adapters.reflector import Reflector
 from app.model.errors import BadObject
 from app.model.snapshot import Collection, Replacement, Snapshot
@@ -32,7 +32,7 @@ SWAP_SECONDS = 0.02  # at least between two swaps
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WatchedResource:
     """A resource to keep, and how its objects become values of the snapshot."""
 
     resource: Resource
@@ -54,7 +54,7 @@ class Transition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WatchState:
     """How well one resource is known."""
 
     resource: Resource
@@ -89,7 +89,7 @@ class Value(NamedTuple):
 class Reader:
     """Reads the objects of a source, and tells of those that cannot be."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: WatchedResource) -> None:
         self.source = source
         self._left_out: dict[Key, str] = {}  # the version that was told of
 
@@ -135,7 +135,7 @@ class SnapshotFold:
         """Call a function with the changes of each fold, in order; it must be quick."""
         self._listeners.append(listener)
 
-    def take(self, batches: Iterable[tuple[Source, Iterable[Value]]]) -> list[Transition]:
+    def take(self, batches: Iterable[tuple[WatchedResource, Iterable[Value]]]) -> list[Transition]:
         """Make the next snapshot; return what it changes, which is still to be told."""
         places: dict[tuple[Collection, str, Hashable], Any] = {}
         transitions = []
@@ -168,7 +168,7 @@ class Mirror:
         self,
         cluster: Cluster,
         clock: Clock,
-        sources: Iterable[Source],
+        sources: Iterable[WatchedResource],
         *,
         jitter: Callable[[], float],
     ) -> None:
@@ -221,7 +221,7 @@ class Mirror:
         with self._changed:
             return self._changed.wait_for(condition, seconds)
 
-    def standings(self, now: datetime) -> tuple[Standing, ...]:
+    def standings(self, now: datetime) -> tuple[WatchState, ...]:
         """Tell of each resource how well it is known."""
         return tuple(shelf.standing(now) for shelf in self._shelves)
 
@@ -258,7 +258,7 @@ class _Shelf:
 
     def __init__(
         self,
-        source: Source,
+        source: WatchedResource,
         cluster: Cluster,
         clock: Clock,
         jitter: Callable[[], float],
@@ -283,9 +283,9 @@ class _Shelf:
     def is_synced(self) -> bool:
         return self.is_in_snapshot and self.reflector.synced
 
-    def standing(self, now: datetime) -> Standing:
+    def standing(self, now: datetime) -> WatchState:
         reflector = self.reflector
-        return Standing(
+        return WatchState(
             resource=self.source.resource,
             synced=self.is_synced,
             missing=reflector.missing,

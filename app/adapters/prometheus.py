@@ -34,7 +34,7 @@ _TIMED_OUT: Final = 504
 
 
 @dataclass(frozen=True, slots=True)
-class PrometheusAccess:
+class PrometheusConnection:
     """Where a Prometheus is, and who we are to it: a token, else a user."""
 
     address: str
@@ -51,7 +51,11 @@ class PrometheusServer:
     """A Prometheus; not to be shared between threads."""
 
     def __init__(
-        self, access: PrometheusAccess, observe: Observe, *, largest_answer: int = LARGEST_ANSWER
+        self,
+        access: PrometheusConnection,
+        observe: Observe,
+        *,
+        largest_answer: int = LARGEST_ANSWER,
     ) -> None:
         url = _url(access.address)
         self._access = access
@@ -154,7 +158,7 @@ def _url(address: str) -> httpx.URL:
     return url
 
 
-def _trust(access: PrometheusAccess) -> ssl.SSLContext:
+def _trust(access: PrometheusConnection) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=access.ca_file or None)
     except (OSError, ValueError) as error:
@@ -167,7 +171,7 @@ def _trust(access: PrometheusAccess) -> ssl.SSLContext:
     return context
 
 
-def _user(access: PrometheusAccess, url: httpx.URL) -> httpx.BasicAuth | None:
+def _user(access: PrometheusConnection, url: httpx.URL) -> httpx.BasicAuth | None:
     if access.token or access.token_file:
         return None
     if access.username:

@@ -35,7 +35,7 @@ from app.model.workloads import (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RecordedProblem:
     """An object that could not be used, or not whole, and why."""
 
     place: str
@@ -49,19 +49,19 @@ class RecordedCluster:
     """What files tell of a cluster; answers owner and sibling look-ups from it."""
 
     def __init__(self, found: Iterable[Document | Unreadable]) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[RecordedProblem] = []
         self._kinds: dict[tuple[str, str], CustomKind] = {}
         self._customs: dict[tuple[str, ObjectKey], Object] = {}  # namespace as written
         changes: list[Replacement] = []
         for document in found:
             if isinstance(document, Unreadable):
-                self.problems.append(Problem(document.place, document.message))
+                self.problems.append(RecordedProblem(document.place, document.message))
                 continue
             try:
                 self._take(document, changes)
             except BadObject as error:
                 message = f"{_shown(document.item)}: {error}"
-                self.problems.append(Problem(document.place, message))
+                self.problems.append(RecordedProblem(document.place, message))
         self.snapshot = Snapshot().changed(changes)
 
     def find(self, lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
@@ -91,7 +91,7 @@ class RecordedCluster:
         except BadObject as error:
             change = replacement(without_broken_status(item, error))
             message = f"{_shown(item)}: {error}; status left out"
-            self.problems.append(Problem(document.place, message))
+            self.problems.append(RecordedProblem(document.place, message))
         if change is not None:
             changes.append(change)
             return

@@ -1,6 +1,6 @@
 """Keeps one resource in step with the API server.
 
-Strategy: `Ledger` decides, this asks, waits and hands on. One thread calls `run`; the others
+Strategy: `ListWatch` decides, this asks, waits and hands on. One thread calls `run`; the others
 read how it stands. Whatever goes wrong is only ever a reason to ask again.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Event
 
-from app.adapters.ledger import Ledger, ListPage
+from app.adapters.list_watch import ListPage, ListWatch
 from app.model.errors import ClusterError, Unavailable
 from app.ports import Clock, Cluster, Delta, Resource, Sink
 
@@ -43,39 +43,39 @@ class Reflector:
         self._clock = clock
         self._sink = sink
         self._jitter = jitter
-        self._ledger = Ledger(jitter)
+        self._state = ListWatch(jitter)
         self._stopping = Event()
         self._started_at = clock.now()
 
     @property
     def synced(self) -> bool:
         """Whether a whole list was taken in and nothing was lost since."""
-        return self._ledger.synced
+        return self._state.synced
 
     @property
     def missing(self) -> bool:
         """Whether the server does not serve this resource."""
-        return self._ledger.missing
+        return self._state.missing
 
     @property
     def problem(self) -> str:
         """Why the last step failed, empty if it did not."""
-        return self._ledger.problem
+        return self._state.problem
 
     @property
     def last_event_at(self) -> datetime | None:
         """When the server last told something, if only that it takes a watch."""
-        return self._ledger.last_event_at
+        return self._state.last_event_at
 
     @property
     def resource_version(self) -> str:
         """The version up to which everything is known."""
-        return self._ledger.resource_version
+        return self._state.resource_version
 
     @property
     def lists(self) -> int:
         """How many lists were read; more than one tells of trouble."""
-        return self._ledger.lists
+        return self._state.lists
 
     def stale_seconds(self, now: datetime) -> float:
         """How long ago the server last told something, or since when it was asked in vain."""
@@ -92,7 +92,7 @@ class Reflector:
 
     def step(self) -> None:
         """Read one page, or watch until the watch ends."""
-        step = self._ledger.next_step()
+        step = self._state.next_step()
         self._wait(step.pause_seconds)
         if self._stopping.is_set():
             return
@@ -102,12 +102,12 @@ class Reflector:
                 self._list(step.continue_token)
             else:
                 self._watch(step.resource_version)
-                self._ledger.ended(self._clock.monotonic() - opened_at)
+                self._state.ended(self._clock.monotonic() - opened_at)
         except ClusterError as error:
             self._failed(error, self._clock.monotonic() - opened_at)
         except Exception as error:
             log.exception("unexpected error", extra={"resource": self.resource.plural})
-            self._ledger.failed(Unavailable(f"unexpected: {error!r}"), self._clock.now())
+            self._state.failed(Unavailable(f"unexpected: {error!r}"), self._clock.now())
 
     def _list(self, token: str) -> None:
         page = self._cluster.list(
@@ -117,8 +117,8 @@ class Reflector:
             limit=PAGE_SIZE,
             continue_token=token,
         )
-        changes = self._ledger.listed(page, self._clock.now())
-        self._hand_on(changes, whole=not self._ledger.listing)
+        changes = self._state.listed(page, self._clock.now())
+        self._hand_on(changes, whole=not self._state.listing)
 
     def _watch(self, resource_version: str) -> None:
         least, most = WATCH_SECONDS
@@ -129,9 +129,9 @@ class Reflector:
             field_selector=self._field_selector,
             timeout_seconds=int(least + (most - least) * self._jitter()),
         )
-        self._ledger.opened(self._clock.now())
+        self._state.opened(self._clock.now())
         for event in events:
-            changes = self._ledger.saw(event, self._clock.now())
+            changes = self._state.saw(event, self._clock.now())
             if changes and not self._hand_on(changes, whole=True):
                 return
             if self._stopping.is_set():
@@ -142,7 +142,7 @@ class Reflector:
             self._sink(changes, whole)
         except Exception:
             log.exception("changes not taken in", extra={"resource": self.resource.plural})
-            self._ledger.lost(changes)
+            self._state.lost(changes)
             return False
         return True
 
@@ -150,7 +150,7 @@ class Reflector:
         if self._stopping.is_set():
             return
         was_missing = self.missing
-        changes = self._ledger.failed(error, self._clock.now(), lived_seconds)
+        changes = self._state.failed(error, self._clock.now(), lived_seconds)
         if self.missing:
             self._hand_on(changes, whole=True)
         if not was_missing:  # else it is known, and asked for every few seconds

@@ -30,13 +30,13 @@ from app.ports import (
 )
 from app.sandbox.clock import SteppedClock
 from app.sandbox.disruption import Evictions
-from app.sandbox.kinds import Catalogue, Kind, discovered
+from app.sandbox.kinds import Catalogue, ServedKind, discovered
 from app.sandbox.lists import check_version, page, selection
 from app.sandbox.objects import Key, copied, taken
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.store import Store
 from app.sandbox.subresources import resized, scale_of, scaled
-from app.sandbox.watches import OpenWatch, Selection
+from app.sandbox.watches import ObjectSelection, OpenWatch
 from app.sandbox.writes import Edit, Writes
 
 
@@ -107,7 +107,7 @@ class SandboxCluster:
         version = check_version(self._store, resource, resource_version or "0")
         if self._is_closed:
             raise Unavailable(f"watch of {kind.collection}: the connection is closed on our side")
-        asked = Selection(kind.collection, namespace, matches)
+        asked = ObjectSelection(kind.collection, namespace, matches)
         watch = OpenWatch(self._store, self._clock, resource, asked, lambda: self._is_closed)
         yield from watch.events(version, timeout_seconds)
 
@@ -237,7 +237,7 @@ def _edit(body: object, kind: PatchKind) -> Edit:
             raise Invalid(message, status=415, reason="UnsupportedMediaType")
 
 
-def _scale_edit(kind: Kind, edit: Edit) -> Edit:
+def _scale_edit(kind: ServedKind, edit: Edit) -> Edit:
     paths = kind.scale
     assert paths is not None
     return lambda item: scaled(item, paths, edit(scale_of(item, paths)))

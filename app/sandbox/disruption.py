@@ -17,10 +17,10 @@ from app.model.times import rfc3339
 from app.ports import POD_DISRUPTION_BUDGETS, Json
 from app.sandbox.clock import SteppedClock, Worklist
 from app.sandbox.controllers.pod_control import pods_meant
-from app.sandbox.kinds import Catalogue, Kind
+from app.sandbox.kinds import Catalogue, ServedKind
 from app.sandbox.objects import (
-    Condition,
     Key,
+    ObjectCondition,
     condition_of,
     controller_of,
     has_ended,
@@ -34,7 +34,7 @@ from app.sandbox.objects import (
     uid_of,
 )
 from app.sandbox.refusals import forbidden, not_found, recreated, too_many
-from app.sandbox.store import Store, Transition
+from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import scale_of
 from app.sandbox.writes import Writes
 
@@ -46,7 +46,7 @@ _SEEN = ("pods", "replicasets.apps", "deployments.apps", "statefulsets.apps")
 SUCCESS: Final[Json] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 _BUSY_SECONDS: Final = 10
-_EVICTED: Final = Condition(
+_EVICTED: Final = ObjectCondition(
     "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting"
 )
 _NO: Final = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -79,7 +79,7 @@ class Budgets:
         self._todo = Worklist(clock, self._look)
         store.listen(self._note)
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         if collection == _BUDGETS:
             self._todo.note(change.key)
         elif collection in _SEEN:
@@ -103,7 +103,7 @@ class Budgets:
                 numbers = self._numbers(item, pods)
             except _Unknown as error:
                 item.setdefault("status", {})["disruptionsAllowed"] = 0
-                failed = Condition("DisruptionAllowed", "False", "SyncFailed", str(error))
+                failed = ObjectCondition("DisruptionAllowed", "False", "SyncFailed", str(error))
                 set_condition(item, failed, now)
             else:
                 _count(item, pods, numbers, now)
@@ -171,9 +171,9 @@ def _count(budget: Json, pods: list[Json], numbers: _Numbers, now: datetime) -> 
         status["disruptedPods"] = leaving
     budget["status"] = status
     condition = (
-        Condition("DisruptionAllowed", "True", "SufficientPods")
+        ObjectCondition("DisruptionAllowed", "True", "SufficientPods")
         if allowed
-        else Condition("DisruptionAllowed", "False", "InsufficientPods")
+        else ObjectCondition("DisruptionAllowed", "False", "InsufficientPods")
     )
     set_condition(
         budget, condition, now, message="", observedGeneration=status["observedGeneration"]
@@ -196,7 +196,12 @@ class Evictions:
     """Evicts pods."""
 
     def __init__(
-        self, store: Store, writes: Writes, clock: SteppedClock, pods: Kind, budgets: Kind
+        self,
+        store: Store,
+        writes: Writes,
+        clock: SteppedClock,
+        pods: ServedKind,
+        budgets: ServedKind,
     ) -> None:
         self._store = store
         self._writes = writes
@@ -266,7 +271,7 @@ class Evictions:
         disrupted = status.get("disruptedPods") or {}
         status["disruptedPods"] = {**disrupted, pod_name: rfc3339(self._clock.now())}
         if status["disruptionsAllowed"] == 0:
-            condition = Condition("DisruptionAllowed", "False", "InsufficientPods")
+            condition = ObjectCondition("DisruptionAllowed", "False", "InsufficientPods")
             set_condition(budget, condition, self._clock.now())
         return budget
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from app.model.errors import NotFound
 from app.ports import NAMESPACES, PODS, Json
 from app.sandbox.clock import SteppedClock, Worklist
-from app.sandbox.kinds import Catalogue, Kind, custom_kinds
+from app.sandbox.kinds import Catalogue, ServedKind, custom_kinds
 from app.sandbox.objects import Key, has_ended, is_deleted, key_of, uid_of
-from app.sandbox.store import Store, Transition
+from app.sandbox.store import Store, StoredChange
 from app.sandbox.writes import Writes
 
 ENDED_PODS_KEPT = 200  # in the whole cluster; of more, the oldest go
@@ -32,7 +32,7 @@ class Garbage:
         self._ended = Worklist(clock, self._thin_out)
         store.listen(self._note)
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         before, after = change.before, change.after
         if after is None and before is not None:
             self._owners.note(uid_of(before))
@@ -70,7 +70,7 @@ class Garbage:
                 self._delete(kind, item)
         self._writes.orphaned.discard(uid)
 
-    def _disown(self, kind: Kind, item: Json, uid: str) -> None:
+    def _disown(self, kind: ServedKind, item: Json, uid: str) -> None:
         def without(found: Json) -> Json:
             owners = found["metadata"].get("ownerReferences") or ()
             kept = [owner for owner in owners if owner.get("uid") != uid]
@@ -82,7 +82,7 @@ class Garbage:
         except NotFound:
             return
 
-    def _delete(self, kind: Kind, item: Json) -> None:
+    def _delete(self, kind: ServedKind, item: Json) -> None:
         try:
             self._writes.delete(kind, key_of(item), uid=uid_of(item), orphan=False)
         except NotFound:

@@ -14,11 +14,11 @@ from app import ports
 from app.ports import POD_METRICS, Json, Resource
 from app.sandbox import validation as rules
 from app.sandbox.cel import NotUnderstood, compile_cel
-from app.sandbox.refusals import Problem, not_allowed, unknown_path, unknown_resource, wrong
+from app.sandbox.refusals import FieldProblem, not_allowed, unknown_path, unknown_resource, wrong
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
 Fill = Callable[[Json], None]
-Check = Callable[[Json, Json | None], Iterator[Problem]]
+Check = Callable[[Json, Json | None], Iterator[FieldProblem]]
 
 SERVER_VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "sandbox"}
 
@@ -30,12 +30,12 @@ def _leave(_item: Json) -> None:
     return
 
 
-def _accept(_item: Json, _old: Json | None) -> Iterator[Problem]:
+def _accept(_item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScaleFields:
     """Where an object keeps what its scale subresource shows."""
 
     replicas: str = "spec.replicas"
@@ -44,7 +44,7 @@ class ScalePaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServedKind:
     """A resource that is served."""
 
     resource: Resource
@@ -56,7 +56,7 @@ class Kind:
     is_custom: bool = False
     needs_version: bool = False  # to be replaced
     orphans: bool = False  # what it owns stays behind when it is deleted
-    scale: ScalePaths | None = None
+    scale: ScaleFields | None = None
     more: tuple[str, ...] = ()  # subresources beside status and scale
 
     @property
@@ -80,14 +80,14 @@ class Catalogue:
     """The kinds that are served now."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str, str], Kind] = {}
+        self._kinds: dict[tuple[str, str, str], ServedKind] = {}
         for kind in _built_in():
             self.add(kind)
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[ServedKind]:
         return iter(tuple(self._kinds.values()))
 
-    def find(self, resource: Resource) -> Kind:
+    def find(self, resource: Resource) -> ServedKind:
         """Return a kind.
 
         Raises:
@@ -100,27 +100,27 @@ class Catalogue:
             raise unknown_resource()
         raise unknown_path()
 
-    def by_kind(self, api_version: str, kind: str) -> Kind | None:
+    def by_kind(self, api_version: str, kind: str) -> ServedKind | None:
         """Return a kind by what objects carry, None if it is not served."""
         for found in self:
             if (found.resource.api_version, found.resource.kind) == (api_version, kind):
                 return found
         return None
 
-    def by_collection(self, collection: str) -> Kind | None:
+    def by_collection(self, collection: str) -> ServedKind | None:
         """Return a kind by its collection, None if it is not served."""
         return next((found for found in self if found.collection == collection), None)
 
-    def add(self, kind: Kind) -> None:
+    def add(self, kind: ServedKind) -> None:
         """Serve a kind."""
         self._kinds[_place(kind.resource)] = kind
 
-    def remove(self, kind: Kind) -> None:
+    def remove(self, kind: ServedKind) -> None:
         """Serve a kind no longer."""
         self._kinds.pop(_place(kind.resource), None)
 
 
-def custom_kinds(definition: Json) -> Iterator[Kind]:
+def custom_kinds(definition: Json) -> Iterator[ServedKind]:
     """Yield the kinds that a definition of a custom resource makes."""
     spec = definition["spec"]
     names = spec["names"]
@@ -130,7 +130,7 @@ def custom_kinds(definition: Json) -> Iterator[Kind]:
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         subresources = version.get("subresources") or {}
         scale = subresources.get("scale")
-        yield Kind(
+        yield ServedKind(
             Resource(
                 spec["group"],
                 version["name"],
@@ -152,15 +152,15 @@ def _fill_custom(schema: Json, item: Json) -> None:
     fill(schema, item)
 
 
-def _custom_scale(scale: Json) -> ScalePaths:
-    return ScalePaths(
+def _custom_scale(scale: Json) -> ScaleFields:
+    return ScaleFields(
         scale["specReplicasPath"].lstrip("."),
         scale["statusReplicasPath"].lstrip("."),
         scale.get("labelSelectorPath", "").lstrip(".") or "-",
     )
 
 
-def _definition_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
+def _definition_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     spec = item.get("spec") or {}
     wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
     if item["metadata"]["name"] != wanted:
@@ -172,7 +172,7 @@ def _definition_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
         yield wrong("spec.versions", "object", str(error))
 
 
-def _webhook_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
+def _webhook_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     for index, webhook in enumerate(item.get("webhooks") or ()):
         for position, condition in enumerate(webhook.get("matchConditions") or ()):
             path = f"webhooks[{index}].matchConditions[{position}].expression"
@@ -222,40 +222,42 @@ def _begin_namespace(item: Json) -> None:
     item["status"] = {"phase": "Active"}
 
 
-def _built_in() -> Iterator[Kind]:
-    scale = ScalePaths()
+def _built_in() -> Iterator[ServedKind]:
+    scale = ScaleFields()
     long_lived = rules.controller_problems
-    yield Kind(
+    yield ServedKind(
         ports.PODS,
         rules.fill_pod,
         rules.begin_pod,
         rules.pod_problems,
         more=("eviction", "resize"),
     )
-    yield Kind(ports.DEPLOYMENTS, rules.fill_deployment, check=long_lived, scale=scale)
-    yield Kind(ports.REPLICA_SETS, rules.fill_replica_set, check=long_lived, scale=scale)
-    yield Kind(ports.STATEFUL_SETS, rules.fill_stateful_set, check=long_lived, scale=scale)
-    yield Kind(
+    yield ServedKind(ports.DEPLOYMENTS, rules.fill_deployment, check=long_lived, scale=scale)
+    yield ServedKind(ports.REPLICA_SETS, rules.fill_replica_set, check=long_lived, scale=scale)
+    yield ServedKind(ports.STATEFUL_SETS, rules.fill_stateful_set, check=long_lived, scale=scale)
+    yield ServedKind(
         ports.REPLICATION_CONTROLLERS,
         rules.fill_replication_controller,
         check=long_lived,
         scale=scale,
         orphans=True,
     )
-    yield Kind(ports.DAEMON_SETS, rules.fill_daemon_set, check=long_lived)
-    yield Kind(ports.JOBS, rules.fill_job, rules.begin_job, check=rules.job_problems, orphans=True)
-    yield Kind(ports.CRON_JOBS, rules.fill_cron_job, check=rules.cron_job_problems)
-    yield Kind(ports.POD_DISRUPTION_BUDGETS, check=rules.budget_problems, needs_version=True)
-    yield Kind(ports.NAMESPACES, begin=_begin_namespace, has_generation=False)
-    yield Kind(ports.NODES, has_generation=False)
-    yield Kind(
+    yield ServedKind(ports.DAEMON_SETS, rules.fill_daemon_set, check=long_lived)
+    yield ServedKind(
+        ports.JOBS, rules.fill_job, rules.begin_job, check=rules.job_problems, orphans=True
+    )
+    yield ServedKind(ports.CRON_JOBS, rules.fill_cron_job, check=rules.cron_job_problems)
+    yield ServedKind(ports.POD_DISRUPTION_BUDGETS, check=rules.budget_problems, needs_version=True)
+    yield ServedKind(ports.NAMESPACES, begin=_begin_namespace, has_generation=False)
+    yield ServedKind(ports.NODES, has_generation=False)
+    yield ServedKind(
         ports.CUSTOM_RESOURCE_DEFINITIONS,
         begin=_begin_definition,
         check=_definition_problems,
         needs_version=True,
     )
     for resource in (ports.MUTATING_WEBHOOKS, ports.VALIDATING_WEBHOOKS):
-        yield Kind(
+        yield ServedKind(
             resource, _fill_webhooks, check=_webhook_problems, has_status=False, needs_version=True
         )
     yield _plain(ports.LIMIT_RANGES, fill=rules.fill_limit_range)
@@ -264,8 +266,10 @@ def _built_in() -> Iterator[Kind]:
     yield _plain(ports.EVENTS)
 
 
-def _plain(resource: Resource, *, fill: Fill = _leave, needs_version: bool = False) -> Kind:
-    return Kind(resource, fill, has_status=False, has_generation=False, needs_version=needs_version)
+def _plain(resource: Resource, *, fill: Fill = _leave, needs_version: bool = False) -> ServedKind:
+    return ServedKind(
+        resource, fill, has_status=False, has_generation=False, needs_version=needs_version
+    )
 
 
 def _dotted(word: str, group: str) -> str:
@@ -342,7 +346,7 @@ def _resources(catalogue: Catalogue, group: str, version: str) -> Json:
     }
 
 
-def _entries(kind: Kind) -> Iterable[Json]:
+def _entries(kind: ServedKind) -> Iterable[Json]:
     resource = kind.resource
     namespaced = resource.namespaced
     yield _entry(resource.plural, resource.kind, _VERBS, namespaced=namespaced)

@@ -54,7 +54,7 @@ class Moment(NamedTuple):
 Curve = Callable[[Moment], float]
 
 
-class Usage(NamedTuple):
+class Demand(NamedTuple):
     """What a program would use if it could."""
 
     cpu_cores: float
@@ -91,7 +91,7 @@ class Load:
     exit: Exit | None = None
     noise: float = 0.05
 
-    def at(self, moment: Moment, *, starting: bool) -> Usage:
+    def at(self, moment: Moment, *, starting: bool) -> Demand:
         """Return what it wants to use."""
         cpu = self.startup.cpu_cores if self.startup and starting else self.cpu(moment)
         memory = self.memory(moment)
@@ -99,7 +99,7 @@ class Load:
             bucket = int(moment.epoch_seconds) // NOISE_SECONDS * 2
             cpu *= 1 + self.noise * (2 * chance(moment.who, bucket) - 1)
             memory *= 1 + self.noise * (2 * chance(moment.who, bucket + 1) - 1)
-        return Usage(max(cpu, 0.0), max(memory, 0.0))
+        return Demand(max(cpu, 0.0), max(memory, 0.0))
 
 
 def chance(one: int, other: int = 0) -> float:

@@ -8,9 +8,9 @@ from typing import Final
 
 from app.model.selectors import key_flaws, value_flaws
 from app.ports import Json
-from app.sandbox.kinds import Kind
+from app.sandbox.kinds import ServedKind
 from app.sandbox.refusals import (
-    Problem,
+    FieldProblem,
     bad_request,
     forbidden_field,
     immutable,
@@ -42,7 +42,7 @@ _NO_SUBDOMAIN: Final = (
 )
 
 
-def place(kind: Kind, namespace: str, body: Json) -> Json:
+def place(kind: ServedKind, namespace: str, body: Json) -> Json:
     """Check whose object a body is and return it with full apiVersion, kind and metadata."""
     for key, wanted in (("apiVersion", kind.resource.api_version), ("kind", kind.resource.kind)):
         if body.setdefault(key, wanted) != wanted:
@@ -79,7 +79,7 @@ def restore_system(new: Json, old: Json) -> None:
             metadata.pop(key, None)
 
 
-def check_identity(kind: Kind, old: Json, new: Json, *, is_patch: bool) -> list[Problem]:
+def check_identity(kind: ServedKind, old: Json, new: Json, *, is_patch: bool) -> list[FieldProblem]:
     """Return what is wrong with a changed object's name, uid and version.
 
     Raises:
@@ -103,7 +103,7 @@ def check_identity(kind: Kind, old: Json, new: Json, *, is_patch: bool) -> list[
     return []
 
 
-def metadata_problems(metadata: Json) -> Iterator[Problem]:
+def metadata_problems(metadata: Json) -> Iterator[FieldProblem]:
     """Yield what is wrong with name, labels and finalizers."""
     name = metadata.get("name") or ""
     if not name:
@@ -120,7 +120,7 @@ def metadata_problems(metadata: Json) -> Iterator[Problem]:
             yield wrong("metadata.annotations", key, flaw)
 
 
-def added_finalizers(old: Json, new: Json) -> Iterator[Problem]:
+def added_finalizers(old: Json, new: Json) -> Iterator[FieldProblem]:
     """Yield a problem if an object that is on its way out gets more finalizers."""
     before, after = (set(item["metadata"].get("finalizers") or ()) for item in (old, new))
     if old["metadata"].get("deletionTimestamp") and after - before:

@@ -15,7 +15,7 @@ from app.model.selectors import Selector
 from app.ports import Json
 from app.sandbox.objects import has_ended, labels_of, member, uid_of
 from app.sandbox.resources import SIZED, Amounts, amounts, quantities, total
-from app.sandbox.store import Store, Transition
+from app.sandbox.store import Store, StoredChange
 
 _TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 
@@ -120,7 +120,7 @@ class Rooms:
         """Return how many pods are on a node."""
         return len(self._pods.get(node, ()))
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         if collection != "pods":
             return
         if change.before is not None:

@@ -142,7 +142,7 @@ def has_ended(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-class Condition(NamedTuple):
+class ObjectCondition(NamedTuple):
     """What is to be said of an object."""
 
     type: str
@@ -163,7 +163,7 @@ def is_ready(pod: Json) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-def set_condition(item: Json, condition: Condition, now: datetime, **more: object) -> None:
+def set_condition(item: Json, condition: ObjectCondition, now: datetime, **more: object) -> None:
     """Put a condition into the status of an object; its time changes only if it turns over."""
     conditions = item.setdefault("status", {}).setdefault("conditions", [])
     old = condition_of(item, condition.type)

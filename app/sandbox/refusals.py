@@ -22,7 +22,7 @@ Causes = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldProblem:
     """One field that cannot be accepted; `message` begins with the kind of the problem."""
 
     reason: str
@@ -33,41 +33,41 @@ class Problem:
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
-def required(field: str, detail: str = "") -> Problem:
+def required(field: str, detail: str = "") -> FieldProblem:
     """A field that must be there."""
-    return Problem("FieldValueRequired", field, _with("Required value", detail))
+    return FieldProblem("FieldValueRequired", field, _with("Required value", detail))
 
 
-def wrong(field: str, value: object, detail: str) -> Problem:
+def wrong(field: str, value: object, detail: str) -> FieldProblem:
     """A value that cannot be."""
-    return Problem("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return FieldProblem("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
-def forbidden_field(field: str, detail: str) -> Problem:
+def forbidden_field(field: str, detail: str) -> FieldProblem:
     """A field that may not be there, or not change."""
-    return Problem("FieldValueForbidden", field, f"Forbidden: {detail}")
+    return FieldProblem("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
-def unsupported(field: str, value: object, choices: Iterable[str]) -> Problem:
+def unsupported(field: str, value: object, choices: Iterable[str]) -> FieldProblem:
     """A word that is none of those known."""
     known = ", ".join(f'"{choice}"' for choice in choices)
     message = f"Unsupported value: {shown(value)}: supported values: {known}"
-    return Problem("FieldValueNotSupported", field, message)
+    return FieldProblem("FieldValueNotSupported", field, message)
 
 
-def wrong_kind(field: str, value: object, wanted: str) -> Problem:
+def wrong_kind(field: str, value: object, wanted: str) -> FieldProblem:
     """A value of another type than the schema's."""
     detail = f"{field} in body must be of type {wanted}: {shown(_kind_of(value))}"
     message = f"Invalid value: {shown(_kind_of(value))}: {detail}"
-    return Problem("FieldValueTypeInvalid", field, message)
+    return FieldProblem("FieldValueTypeInvalid", field, message)
 
 
-def duplicate(field: str, value: object) -> Problem:
+def duplicate(field: str, value: object) -> FieldProblem:
     """A value that stands there already."""
-    return Problem("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+    return FieldProblem("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
 
 
-def immutable(field: str, value: object) -> Problem:
+def immutable(field: str, value: object) -> FieldProblem:
     """A field that can never change."""
     return wrong(field, value, "field is immutable")
 
@@ -132,7 +132,7 @@ def bad_request(message: str) -> Invalid:
     return Invalid(message, status=400, reason="BadRequest")
 
 
-def invalid(kind: str, name: str, problems: Sequence[Problem]) -> Invalid:
+def invalid(kind: str, name: str, problems: Sequence[FieldProblem]) -> Invalid:
     """An object with problems; a kind is named `Deployment.apps`."""
     messages = [str(problem) for problem in problems]
     told = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"

@@ -14,7 +14,7 @@ from app.model.errors import BadQuantity
 from app.model.quantity import ZERO, Quantity
 from app.ports import Json
 from app.sandbox.objects import containers_of
-from app.sandbox.refusals import Problem, bad_request, forbidden_field, wrong
+from app.sandbox.refusals import FieldProblem, bad_request, forbidden_field, wrong
 
 Amounts = dict[str, Quantity]
 
@@ -99,7 +99,7 @@ def all_of(pods: Iterable[Amounts]) -> Amounts:
     return found
 
 
-def problems_of(container: Json, path: str) -> Iterator[Problem]:
+def problems_of(container: Json, path: str) -> Iterator[FieldProblem]:
     """Yield what is wrong with the amounts of a container."""
     requests, limits = amounts(container, "requests"), amounts(container, "limits")
     for side, found in zip(SIDES, (requests, limits), strict=True):
@@ -113,7 +113,7 @@ def problems_of(container: Json, path: str) -> Iterator[Problem]:
             yield wrong(f"{path}.resources.requests", str(amount), detail)
 
 
-def removed(old: Json, new: Json, path: str) -> Iterator[Problem]:
+def removed(old: Json, new: Json, path: str) -> Iterator[FieldProblem]:
     """Yield the requests and limits that a resize would take away."""
     for side in SIDES:
         if amounts(old, side).keys() & set(SIZED) - amounts(new, side).keys():

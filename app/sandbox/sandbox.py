@@ -17,15 +17,15 @@ from app.model.errors import ClusterError, NotFound
 from app.ports import Json, Resource, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
-from app.sandbox.controllers.crew import Crew
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.manager import ControllerManager
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.disruption import Budgets
 from app.sandbox.garbage import Garbage
-from app.sandbox.kinds import Catalogue, Kind, custom_kinds
+from app.sandbox.kinds import Catalogue, ServedKind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
-from app.sandbox.kubelet.runs import Runtime
+from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.lists import selection
 from app.sandbox.metrics import PodMetrics
@@ -33,9 +33,9 @@ from app.sandbox.nodes import USUAL_NODES, NodeSize, Rooms
 from app.sandbox.objects import copied
 from app.sandbox.recorder import Recorder
 from app.sandbox.scheduler import Scheduler
-from app.sandbox.store import HISTORY, Store, Transition
+from app.sandbox.store import HISTORY, Store, StoredChange
 from app.sandbox.subresources import NodeRoom
-from app.sandbox.watches import Follower, Selection
+from app.sandbox.watches import Follower, ObjectSelection
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
@@ -45,7 +45,7 @@ _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedManifest:
     """An object that was not applied, and why."""
 
     kind: str
@@ -62,7 +62,7 @@ class Sandbox:
         seed: int = 0,
         *,
         nodes: Iterable[NodeSize] = USUAL_NODES,
-        runtime: Runtime | None = None,
+        runtime: ContainerRuntime | None = None,
         webhook_client: WebhookClient | None = None,
         history: int = HISTORY,
     ) -> None:
@@ -78,24 +78,24 @@ class Sandbox:
         self.store.listen(self._serve)
         self.store.listen(lambda _collection, _change: clock.nudge())
         recorder = Recorder(self.store, writes, catalogue, clock)
-        hands = Hands(self.store, writes, catalogue, clock, recorder)
+        control = PodControl(self.store, writes, catalogue, clock, recorder)
         Garbage(self.store, writes, catalogue, clock)
         Budgets(self.store, writes, catalogue, clock)
-        Crew(hands)
-        Scheduler(hands, Rooms(self.store))
-        self._run_nodes(hands, runtime or Runtime())
+        ControllerManager(control)
+        Scheduler(control, Rooms(self.store))
+        self._run_nodes(control, runtime or ContainerRuntime())
         for name in _NAMESPACES:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
         for node in nodes:
             self.cluster.create(ports.NODES, "", node.item())
 
-    def _run_nodes(self, hands: Hands, runtime: Runtime) -> None:
-        kubelet = Kubelet(hands, runtime)
-        Resizer(hands, kubelet, runtime)
-        Housekeeping(hands, kubelet, runtime)
+    def _run_nodes(self, control: PodControl, runtime: ContainerRuntime) -> None:
+        kubelet = Kubelet(control, runtime)
+        Resizer(control, kubelet, runtime)
+        Housekeeping(control, kubelet, runtime)
         self.cluster.metrics = PodMetrics(kubelet, self.clock)
 
-    def apply(self, *manifests: str | Json) -> list[Refusal]:
+    def apply(self, *manifests: str | Json) -> list[RefusedManifest]:
         """Create or replace objects, from YAML or as they are; return those that were not.
 
         Their namespaces are made if they do not exist.
@@ -107,7 +107,7 @@ class Sandbox:
             try:
                 self._apply_one(item)
             except ClusterError as error:
-                refusals.append(Refusal(kind, name, error.message))
+                refusals.append(RefusedManifest(kind, name, error.message))
         return refusals
 
     def knows(self, item: Json) -> bool:
@@ -126,7 +126,7 @@ class Sandbox:
     def follow(self, resource: Resource, namespace: str, fields: str, sink: Sink) -> Follower:
         """Return what tells a sink of objects of which some fields have certain values."""
         collection = self._catalogue.find(resource).collection
-        asked = Selection(collection, namespace, selection(collection, "", fields))
+        asked = ObjectSelection(collection, namespace, selection(collection, "", fields))
         return Follower(self.store, self.clock, asked, sink)
 
     def pods(self, namespace: str = "", selector: str = "") -> Sequence[Json]:
@@ -159,7 +159,7 @@ class Sandbox:
         metadata["uid"] = before["metadata"]["uid"]
         self.cluster.replace(resource, namespace, name, item)
 
-    def _kind_of(self, item: Json) -> Kind | None:
+    def _kind_of(self, item: Json) -> ServedKind | None:
         return self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
 
     def _ensure_namespace(self, name: str) -> None:
@@ -168,7 +168,7 @@ class Sandbox:
         except NotFound:
             self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
 
-    def _serve(self, collection: str, change: Transition) -> None:
+    def _serve(self, collection: str, change: StoredChange) -> None:
         """Serve the kinds that definitions of custom resources make."""
         if collection != _DEFINITIONS:
             return

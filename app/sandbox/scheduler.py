@@ -7,11 +7,11 @@ from collections import Counter
 from app.model.errors import NotFound
 from app.ports import PODS, Json
 from app.sandbox.clock import Worklist
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.nodes import Room, Rooms, suits, wanted_by
 from app.sandbox.objects import (
-    Condition,
     Key,
+    ObjectCondition,
     has_ended,
     is_deleted,
     key_of,
@@ -20,24 +20,24 @@ from app.sandbox.objects import (
     uid_of,
 )
 from app.sandbox.resources import quantities
-from app.sandbox.store import Transition
+from app.sandbox.store import StoredChange
 
 NAME = "default-scheduler"
 
-_SCHEDULED = Condition("PodScheduled", "True")
+_SCHEDULED = ObjectCondition("PodScheduled", "True")
 
 
 class Scheduler:
     """Binds pods to nodes, the most important first, then the oldest."""
 
-    def __init__(self, hands: Hands, rooms: Rooms) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl, rooms: Rooms) -> None:
+        self._control = control
         self._rooms = rooms
         self._waiting: dict[Key, None] = {}
-        self._todo: Worklist[str] = Worklist(hands.clock, self._look)
-        hands.store.listen(self._note)
+        self._todo: Worklist[str] = Worklist(control.clock, self._look)
+        control.store.listen(self._note)
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         if collection == "pods":
             pod = change.after
             if pod is not None and _is_waiting(pod):
@@ -50,11 +50,11 @@ class Scheduler:
             self._todo.note("pods")
 
     def _look(self, _all: str) -> None:
-        pods = [self._hands.store.read("pods", key) for key in list(self._waiting)]
+        pods = [self._control.store.read("pods", key) for key in list(self._waiting)]
         waiting = [pod for pod in pods if pod is not None and _is_waiting(pod)]
         if not waiting:
             return
-        nodes = self._hands.store.items("nodes")
+        nodes = self._control.store.items("nodes")
         for pod in sorted(waiting, key=_order):
             self._place(pod, nodes)
 
@@ -92,7 +92,7 @@ class Scheduler:
         return "", left.cpu / max(room.cpu, 1) + left.memory / max(room.memory, 1)
 
     def _bind(self, pod: Json, node: str) -> None:
-        uid, now = uid_of(pod), self._hands.clock.now()
+        uid, now = uid_of(pod), self._control.clock.now()
 
         def bound(item: Json) -> Json:
             if uid_of(item) == uid:
@@ -101,30 +101,30 @@ class Scheduler:
             return item
 
         try:
-            kind = self._hands.catalogue.find(PODS)
-            self._hands.writes.change(kind, key_of(pod), bound, subresource="binding")
+            kind = self._control.catalogue.find(PODS)
+            self._control.writes.change(kind, key_of(pod), bound, subresource="binding")
         except NotFound:
             return
         namespace, name = key_of(pod)
         message = f"Successfully assigned {namespace}/{name} to {node}"
-        self._hands.recorder.tell(NAME, PODS, pod, "Scheduled", message)
+        self._control.recorder.tell(NAME, PODS, pod, "Scheduled", message)
 
     def _refuse(self, pod: Json, reasons: Counter[str], nodes: int) -> None:
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         message = f"0/{nodes} nodes are available: {told or 'no nodes'}."
-        uid, now = uid_of(pod), self._hands.clock.now()
+        uid, now = uid_of(pod), self._control.clock.now()
 
         def refused(item: Json) -> Json:
             if uid_of(item) == uid and not item["spec"].get("nodeName"):
-                unschedulable = Condition("PodScheduled", "False", "Unschedulable", message)
+                unschedulable = ObjectCondition("PodScheduled", "False", "Unschedulable", message)
                 set_condition(item, unschedulable, now)
             return item
 
         before = pod["metadata"]["resourceVersion"]
-        self._hands.change(PODS, key_of(pod), refused, "status")
-        after = self._hands.store.read("pods", key_of(pod))
+        self._control.change(PODS, key_of(pod), refused, "status")
+        after = self._control.store.read("pods", key_of(pod))
         if after is not None and after["metadata"]["resourceVersion"] != before:
-            tell = self._hands.recorder.tell
+            tell = self._control.recorder.tell
             tell(NAME, PODS, pod, "FailedScheduling", message, warning=True)
 
 
@@ -138,7 +138,7 @@ def _is_waiting(pod: Json) -> bool:
     )
 
 
-def _has_shrunk(change: Transition) -> bool:
+def _has_shrunk(change: StoredChange) -> bool:
     """Whether a pod left room on its node."""
     before, after = change.before, change.after
     if before is None or not before["spec"].get("nodeName"):

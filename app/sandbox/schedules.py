@@ -37,7 +37,7 @@ class BadSchedule(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CronSchedule:
     """When something is due, by the clock of a time zone."""
 
     minutes: frozenset[int]
@@ -50,7 +50,7 @@ class Schedule:
     zone: tzinfo = UTC
 
     @staticmethod
-    def parse(text: str, zone: tzinfo = UTC) -> Schedule:
+    def parse(text: str, zone: tzinfo = UTC) -> CronSchedule:
         """Read a schedule.
 
         Raises:
@@ -66,7 +66,7 @@ class Schedule:
             for field, (least, most), known in zip(fields, _RANGES, _NAMES, strict=True)
         )
         either = fields[2][0] in "*?" or fields[4][0] in "*?"
-        return Schedule(minutes, hours, days, months, weekdays, either, zone=zone)
+        return CronSchedule(minutes, hours, days, months, weekdays, either, zone=zone)
 
     def after(self, moment: datetime) -> datetime | None:
         """Return the next time that is later than a moment, None if there is none."""
@@ -115,14 +115,14 @@ def zone_named(name: str | None) -> tzinfo:
         raise BadSchedule(f"unknown time zone {name}") from error
 
 
-def _repeated(text: str) -> Schedule:
+def _repeated(text: str) -> CronSchedule:
     try:
         every = parse_duration(text.removeprefix(_EVERY))
     except BadObject as error:
         raise BadSchedule(f"{text!r}: {error}") from error
     whole = timedelta(seconds=max(every // timedelta(seconds=1), 1))
     none = frozenset[int]()
-    return Schedule(none, none, none, none, none, any_day=True, every=whole)
+    return CronSchedule(none, none, none, none, none, any_day=True, every=whole)
 
 
 def _read(text: str, least: int, most: int, names: list[str]) -> frozenset[int]:

@@ -11,7 +11,7 @@ from typing import Final
 from app.ports import Json
 from app.sandbox.cel import CelError, NotUnderstood, Program, compile_cel
 from app.sandbox.objects import JsonValue
-from app.sandbox.refusals import Problem, required, shown, unsupported, wrong, wrong_kind
+from app.sandbox.refusals import FieldProblem, required, shown, unsupported, wrong, wrong_kind
 
 _TYPES: Final[dict[str, Callable[[object], bool]]] = {
     "string": lambda value: isinstance(value, str),
@@ -79,7 +79,7 @@ def check_rules(schema: JsonValue) -> None:
 
 def schema_problems(
     schema: Json, value: JsonValue, old: JsonValue, path: str = ""
-) -> Iterator[Problem]:
+) -> Iterator[FieldProblem]:
     """Yield what is wrong with a value, and with how it changed if there was an old one."""
     if value is None and schema.get("nullable"):
         return
@@ -102,7 +102,7 @@ def _has_type(schema: Json, value: object) -> bool:
     return is_type is None or is_type(value)
 
 
-def _own_problems(schema: Json, value: JsonValue, path: str) -> Iterator[Problem]:
+def _own_problems(schema: Json, value: JsonValue, path: str) -> Iterator[FieldProblem]:
     if "enum" in schema and value not in schema["enum"]:
         yield unsupported(path, value, schema["enum"])
     if isinstance(value, str):
@@ -117,7 +117,7 @@ def _own_problems(schema: Json, value: JsonValue, path: str) -> Iterator[Problem
             yield wrong(path, len(value), f"{path} in body should have at least {least} items")
 
 
-def _text_problems(schema: Json, value: str, path: str) -> Iterator[Problem]:
+def _text_problems(schema: Json, value: str, path: str) -> Iterator[FieldProblem]:
     pattern = schema.get("pattern")
     if pattern and not _pattern(pattern).search(value):
         yield wrong(path, value, f"{path} in body should match '{pattern}'")
@@ -131,7 +131,7 @@ def _text_problems(schema: Json, value: str, path: str) -> Iterator[Problem]:
         yield wrong(path, value, detail)
 
 
-def _number_problems(schema: Json, value: float, path: str) -> Iterator[Problem]:
+def _number_problems(schema: Json, value: float, path: str) -> Iterator[FieldProblem]:
     if value < schema.get("minimum", value):
         detail = f"{path} in body should be greater than or equal to {schema['minimum']}"
         yield wrong(path, value, detail)
@@ -143,7 +143,7 @@ def _number_problems(schema: Json, value: float, path: str) -> Iterator[Problem]
         yield wrong(path, value, f"{path} in body must be of type {schema['format']}")
 
 
-def _member_problems(schema: Json, value: Json, old: Json, path: str) -> Iterator[Problem]:
+def _member_problems(schema: Json, value: Json, old: Json, path: str) -> Iterator[FieldProblem]:
     known, others = schema.get("properties", {}), schema.get("additionalProperties")
     for name in schema.get("required") or ():
         if name not in value:
@@ -155,7 +155,9 @@ def _member_problems(schema: Json, value: Json, old: Json, path: str) -> Iterato
             yield from schema_problems(below, item, old.get(name), at)
 
 
-def _rule_problems(schema: Json, value: JsonValue, old: JsonValue, path: str) -> Iterator[Problem]:
+def _rule_problems(
+    schema: Json, value: JsonValue, old: JsonValue, path: str
+) -> Iterator[FieldProblem]:
     for entry in schema.get("x-kubernetes-validations") or ():
         compares = "oldSelf" in entry["rule"]
         if compares and old is None:

@@ -30,7 +30,7 @@ class Stale(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class StoredChange:
     """One change of one object: None before it came, None after it went."""
 
     version: int
@@ -39,7 +39,7 @@ class Transition:
     after: Json | None
 
 
-Listener = Callable[[str, Transition], None]
+Listener = Callable[[str, StoredChange], None]
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Collection:
     newest: int
     items: dict[Key, Json] = field(default_factory=dict)
     order: list[Key] = field(default_factory=list)
-    changes: list[Transition] = field(default_factory=list)
+    changes: list[StoredChange] = field(default_factory=list)
 
     def keys(self, namespace: str) -> list[Key]:
         if not namespace:
@@ -58,7 +58,7 @@ class _Collection:
         begin = bisect_left(self.order, Key(namespace, ""))
         return self.order[begin : bisect_left(self.order, Key(f"{namespace}\0", ""))]
 
-    def note(self, change: Transition, history: int) -> None:
+    def note(self, change: StoredChange, history: int) -> None:
         self.changes.append(change)
         self.newest = change.version
         if len(self.changes) >= 2 * history:
@@ -129,7 +129,7 @@ class Store:
             keys = sorted(key for key in past if namespace in ("", key.namespace))
             return [past[key] for key in keys]
 
-    def since(self, collection: str, version: int) -> list[Transition]:
+    def since(self, collection: str, version: int) -> list[StoredChange]:
         """Return the changes after a version.
 
         Raises:
@@ -232,7 +232,7 @@ class Store:
             self._uids.add(uid_of(after))
         nobody = _nobody(collection, key.namespace)
         self._index(collection, key, _owners(before, nobody), _owners(after, nobody))
-        change = Transition(self._version, key, before, after)
+        change = StoredChange(self._version, key, before, after)
         found.note(change, self._history)
         for listener in self._listeners:
             listener(collection, change)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from app.model.quantity import Quantity
 from app.ports import Json
-from app.sandbox.kinds import ScalePaths
+from app.sandbox.kinds import ScaleFields
 from app.sandbox.objects import Key, containers_of, copied, member, selector_of, set_member
-from app.sandbox.refusals import Problem, forbidden, forbidden_field, invalid, wrong
+from app.sandbox.refusals import FieldProblem, forbidden, forbidden_field, invalid, wrong
 from app.sandbox.resources import (
     SIZED,
     problems_of,
@@ -88,7 +88,7 @@ def counted(resource: str, amount: Quantity) -> int:
     return amount.milli if resource == "cpu" else amount.units
 
 
-def _problems(old: Json, new: Json) -> Iterator[Problem]:
+def _problems(old: Json, new: Json) -> Iterator[FieldProblem]:
     if _MIRROR in (old["metadata"].get("annotations") or {}):
         yield forbidden_field("spec", "static pods cannot be resized")
     after = qos_class(new["spec"])
@@ -113,7 +113,7 @@ def _others(container: Json) -> Json:
     }
 
 
-def scale_of(item: Json, paths: ScalePaths) -> Json:
+def scale_of(item: Json, paths: ScaleFields) -> Json:
     """Return the Scale of an object."""
     metadata = item["metadata"]
     status: Json = {"replicas": member(item, paths.status_replicas) or 0}
@@ -129,7 +129,7 @@ def scale_of(item: Json, paths: ScalePaths) -> Json:
     }
 
 
-def scaled(item: Json, paths: ScalePaths, scale: Json) -> Json:
+def scaled(item: Json, paths: ScaleFields, scale: Json) -> Json:
     """Return an object with the replicas that its Scale asks for."""
     found = copied(item)
     set_member(found, paths.replicas, member(scale, "spec.replicas") or 0)
@@ -139,7 +139,7 @@ def scaled(item: Json, paths: ScalePaths, scale: Json) -> Json:
     return found
 
 
-def _selector_text(item: Json, paths: ScalePaths) -> str:
+def _selector_text(item: Json, paths: ScaleFields) -> str:
     if paths.selector:
         return str(member(item, paths.selector) or "")
     if item["kind"] == "ReplicationController":

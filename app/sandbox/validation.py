@@ -9,7 +9,7 @@ from typing import Final
 from app.ports import Json
 from app.sandbox.objects import containers_of, member, selector_of, uid_of
 from app.sandbox.refusals import (
-    Problem,
+    FieldProblem,
     duplicate,
     forbidden_field,
     immutable,
@@ -18,7 +18,7 @@ from app.sandbox.refusals import (
     wrong,
 )
 from app.sandbox.resources import SIDES, SIZED, problems_of, qos_class, tidy, tidy_map
-from app.sandbox.schedules import BadSchedule, Schedule, zone_named
+from app.sandbox.schedules import BadSchedule, CronSchedule, zone_named
 
 _SPEC_DEFAULTS: Final[Json] = {
     "restartPolicy": "Always",
@@ -92,14 +92,14 @@ def begin_pod(pod: Json) -> None:
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
 
 
-def pod_problems(pod: Json, old: Json | None) -> Iterator[Problem]:
+def pod_problems(pod: Json, old: Json | None) -> Iterator[FieldProblem]:
     """Yield what is wrong with a pod, or with its change."""
     yield from spec_problems(pod["spec"], "spec")
     if old is not None and _lasting(pod["spec"]) != _lasting(old["spec"]):
         yield forbidden_field("spec", _NO_OTHER_CHANGES)
 
 
-def spec_problems(spec: Json, path: str) -> Iterator[Problem]:
+def spec_problems(spec: Json, path: str) -> Iterator[FieldProblem]:
     """Yield what is wrong with a pod spec, also of a template."""
     if not spec.get("containers"):
         yield required(f"{path}.containers")
@@ -122,7 +122,9 @@ def spec_problems(spec: Json, path: str) -> Iterator[Problem]:
         yield from problems_of(container, at)
 
 
-def template_problems(template: Json, path: str, policies: tuple[str, ...]) -> Iterator[Problem]:
+def template_problems(
+    template: Json, path: str, policies: tuple[str, ...]
+) -> Iterator[FieldProblem]:
     """Yield what is wrong with a pod template whose pods may be restarted so."""
     spec = template.get("spec") or {}
     yield from spec_problems(spec, f"{path}.spec")
@@ -242,7 +244,7 @@ def fill_limit_range(item: Json) -> None:
             entry["defaultRequest"] = {**(entry.get("min") or {}), **entry["default"], **asked}
 
 
-def controller_problems(item: Json, old: Json | None) -> Iterator[Problem]:
+def controller_problems(item: Json, old: Json | None) -> Iterator[FieldProblem]:
     """Yield what is wrong with a controller whose pods run for ever."""
     spec = item["spec"]
     yield from template_problems(spec["template"], "spec.template", _LASTING)
@@ -266,14 +268,14 @@ def controller_problems(item: Json, old: Json | None) -> Iterator[Problem]:
         yield from _fixed(item, old, "spec.selector")
 
 
-def job_problems(item: Json, old: Json | None) -> Iterator[Problem]:
+def job_problems(item: Json, old: Json | None) -> Iterator[FieldProblem]:
     """Yield what is wrong with a Job."""
     yield from template_problems(item["spec"]["template"], "spec.template", _ENDING)
     if old is not None:
         yield from _fixed(item, old, "spec.completions", "spec.selector", "spec.template")
 
 
-def cron_job_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
+def cron_job_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     """Yield what is wrong with a CronJob."""
     spec = item["spec"]
     schedule = spec.get("schedule")
@@ -281,7 +283,7 @@ def cron_job_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
         yield required("spec.schedule")
     else:
         try:
-            Schedule.parse(str(schedule))
+            CronSchedule.parse(str(schedule))
         except BadSchedule as error:
             yield wrong("spec.schedule", schedule, str(error))
     try:
@@ -292,7 +294,7 @@ def cron_job_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
     yield from template_problems(spec["jobTemplate"]["spec"]["template"], path, _ENDING)
 
 
-def budget_problems(item: Json, _old: Json | None) -> Iterator[Problem]:
+def budget_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     """Yield what is wrong with a PodDisruptionBudget."""
     spec = item.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
@@ -325,7 +327,7 @@ def _fill_job_spec(spec: Json) -> None:
     _fill_pod_template(spec, "Job")
 
 
-def _fixed(item: Json, old: Json, *paths: str) -> Iterator[Problem]:
+def _fixed(item: Json, old: Json, *paths: str) -> Iterator[FieldProblem]:
     for path in paths:
         if member(item, path) != member(old, path):
             yield immutable(path, member(item, path))

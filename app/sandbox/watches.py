@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.model.errors import Unavailable
-from app.ports import Change, Delta, Json, Resource, Sink, WatchEvent
+from app.ports import Delta, EventType, Json, Resource, Sink, WatchEvent
 from app.sandbox.clock import SteppedClock
 from app.sandbox.lists import Matches
 from app.sandbox.objects import copied, key_of
-from app.sandbox.store import Store, Transition
+from app.sandbox.store import Store, StoredChange
 
 BOOKMARK_SECONDS: Final = 60.0
 LAST_BOOKMARK_SECONDS: Final = 2.0  # before the end of the watch
@@ -27,7 +27,7 @@ LAG_SECONDS: Final = 0.02  # until something that happened is told to followers
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelection:
     """The objects of one collection that are asked for."""
 
     collection: str
@@ -38,14 +38,14 @@ class Selection:
         """Return the objects that are there now."""
         return [item for item in store.items(self.collection, self.namespace) if self.matches(item)]
 
-    def meaning(self, change: Transition) -> Change | None:
+    def meaning(self, change: StoredChange) -> EventType | None:
         """Return what a change means: what no longer matches is deleted."""
         if self.namespace not in ("", change.key.namespace):
             return None
         was = change.before is not None and self.matches(change.before)
         if change.after is not None and self.matches(change.after):
-            return Change.MODIFIED if was else Change.ADDED
-        return Change.DELETED if was else None
+            return EventType.MODIFIED if was else EventType.ADDED
+        return EventType.DELETED if was else None
 
 
 class OpenWatch:
@@ -56,7 +56,7 @@ class OpenWatch:
         store: Store,
         clock: SteppedClock,
         resource: Resource,
-        selection: Selection,
+        selection: ObjectSelection,
         is_cut: Callable[[], bool],
     ) -> None:
         self._store = store
@@ -100,7 +100,7 @@ class OpenWatch:
             self._version = self._store.version
             found = self._selection.present(self._store)
         for item in found:
-            yield WatchEvent(Change.ADDED, copied(item))
+            yield WatchEvent(EventType.ADDED, copied(item))
 
     def _news(self) -> Iterator[WatchEvent]:
         with self._store.lock:
@@ -118,7 +118,7 @@ class OpenWatch:
             "apiVersion": self._resource.api_version,
             "metadata": {"resourceVersion": str(self._version), "creationTimestamp": None},
         }
-        return WatchEvent(Change.BOOKMARK, item)
+        return WatchEvent(EventType.BOOKMARK, item)
 
 
 def _next_bookmark(now: float, until: float) -> float:
@@ -127,8 +127,8 @@ def _next_bookmark(now: float, until: float) -> float:
     return due if due > now else math.inf
 
 
-def _seen(change: Transition, meaning: Change) -> Json:
-    item = change.before if meaning is Change.DELETED else change.after
+def _seen(change: StoredChange, meaning: EventType) -> Json:
+    item = change.before if meaning is EventType.DELETED else change.after
     assert item is not None
     found = copied(item)
     found["metadata"]["resourceVersion"] = str(change.version)
@@ -138,7 +138,9 @@ def _seen(change: Transition, meaning: Change) -> Json:
 class Follower:
     """Tells a sink what is there, and then every change, until it is stopped."""
 
-    def __init__(self, store: Store, clock: SteppedClock, selection: Selection, sink: Sink) -> None:
+    def __init__(
+        self, store: Store, clock: SteppedClock, selection: ObjectSelection, sink: Sink
+    ) -> None:
         self._store = store
         self._clock = clock
         self._selection = selection
@@ -158,7 +160,7 @@ class Follower:
         """Tell no more."""
         self._is_on = False
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         if not self._is_on or collection != self._selection.collection:
             return
         meaning = self._selection.meaning(change)
@@ -166,7 +168,7 @@ class Follower:
             return
         if not self._news:
             self._clock.call_later(LAG_SECONDS, self._tell)
-        after = None if meaning is Change.DELETED else change.after
+        after = None if meaning is EventType.DELETED else change.after
         self._news.append(Delta(*change.key, after))
 
     def _tell(self) -> None:

@@ -46,7 +46,7 @@ class Service(NamedTuple):
     port: int = 443
 
 
-class Address(NamedTuple):
+class Endpoint(NamedTuple):
     """Where it really listens."""
 
     host: str
@@ -57,7 +57,7 @@ class Address(NamedTuple):
 class _Target:
     """Whom to call."""
 
-    address: Address
+    address: Endpoint
     server_name: str
     path: str
     ca_bundle: str
@@ -69,7 +69,7 @@ class _Target:
 class WebhookClient:
     """Calls over TLS; services are found where the sandbox was told they listen."""
 
-    def __init__(self, services: Mapping[Service, Address] | None = None) -> None:
+    def __init__(self, services: Mapping[Service, Endpoint] | None = None) -> None:
         self._services = dict(services or {})
         self._lock = Lock()
         self._idle: dict[_Target, list[http.client.HTTPConnection]] = {}
@@ -111,7 +111,7 @@ class WebhookClient:
         if client.get("url"):
             parts = urlsplit(client["url"])
             host = parts.hostname or ""
-            return _Target(Address(host, parts.port or 443), host, parts.path or "/", ca_bundle)
+            return _Target(Endpoint(host, parts.port or 443), host, parts.path or "/", ca_bundle)
         found = client["service"]
         service = Service(found["namespace"], found["name"], found.get("port") or 443)
         address = self._services.get(service)

@@ -21,7 +21,7 @@ from app.model.times import rfc3339
 from app.ports import Json
 from app.sandbox import metadata as names
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kinds import Kind
+from app.sandbox.kinds import ServedKind
 from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, uid_of
 from app.sandbox.refusals import (
     exists,
@@ -51,7 +51,7 @@ class Attempt:
     """One write before it is made."""
 
     operation: Operation
-    kind: Kind
+    kind: ServedKind
     namespace: str
     name: str  # empty while it is still to be generated
     item: Json | None  # None when it is to be deleted
@@ -60,7 +60,7 @@ class Attempt:
     dry_run: bool = False
 
 
-class Gate(Protocol):
+class AdmissionPlugin(Protocol):
     """Somebody who may change or refuse what is tried; refusals are `ClusterError`."""
 
     def change(self, attempt: Attempt) -> Json:
@@ -79,10 +79,12 @@ class Writes:
         self._store = store
         self._clock = clock
         self._random = random
-        self.gates: Sequence[Gate] = ()
+        self.gates: Sequence[AdmissionPlugin] = ()
         self.orphaned: set[str] = set()  # uids of deleted owners whose dependents stay
 
-    def create(self, kind: Kind, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
+    def create(
+        self, kind: ServedKind, namespace: str, body: Json, *, dry_run: bool = False
+    ) -> Json:
         """Create an object and return a copy of it."""
         item = names.place(kind, namespace, body)
         names.forget_system(item["metadata"])
@@ -108,7 +110,7 @@ class Writes:
 
     def change(
         self,
-        kind: Kind,
+        kind: ServedKind,
         key: Key,
         edit: Edit,
         *,
@@ -141,7 +143,7 @@ class Writes:
 
     def delete(
         self,
-        kind: Kind,
+        kind: ServedKind,
         key: Key,
         *,
         uid: str = "",
@@ -163,7 +165,7 @@ class Writes:
                 return
         raise modified(kind.collection, key.name)
 
-    def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+    def _check_namespace(self, kind: ServedKind, namespace: str, name: str) -> None:
         found = self._store.read("namespaces", Key("", namespace))
         if found is None:
             raise not_found("namespaces", namespace)
@@ -173,7 +175,7 @@ class Writes:
             full = f"{why} because it is being terminated"
             raise forbidden(kind.collection, name, full, (cause,))
 
-    def _born(self, kind: Kind, item: Json) -> Json:
+    def _born(self, kind: ServedKind, item: Json) -> Json:
         metadata = item["metadata"]
         base = metadata.get("generateName")
         if base and not metadata.get("name"):
@@ -191,7 +193,7 @@ class Writes:
             yield self._random.getrandbits(32)
 
     def _edited(
-        self, kind: Kind, old: Json, edit: Edit, subresource: str, *, is_patch: bool
+        self, kind: ServedKind, old: Json, edit: Edit, subresource: str, *, is_patch: bool
     ) -> Json:
         new = names.place(kind, old["metadata"].get("namespace", ""), edit(copied(old)))
         problems = names.check_identity(kind, old, new, is_patch=is_patch)
@@ -218,7 +220,7 @@ class Writes:
             item = found
         return item
 
-    def _validate(self, attempt: Attempt, kind: Kind, item: Json, old: Json | None) -> None:
+    def _validate(self, attempt: Attempt, kind: ServedKind, item: Json, old: Json | None) -> None:
         found = list(names.metadata_problems(item["metadata"]))
         if old is not None:
             found += names.added_finalizers(old, item)
@@ -233,7 +235,7 @@ class Writes:
         for gate in self.gates:
             gate.check(attempt)
 
-    def _insert(self, kind: Kind, item: Json, *, dry_run: bool) -> Json:
+    def _insert(self, kind: ServedKind, item: Json, *, dry_run: bool) -> Json:
         with self._store.lock:
             if not dry_run:
                 return copied(self._store.insert(kind.collection, item))
@@ -241,21 +243,21 @@ class Writes:
                 raise Stale
             return item
 
-    def _commit(self, kind: Kind, old: Json, new: Json) -> Json:
+    def _commit(self, kind: ServedKind, old: Json, new: Json) -> Json:
         if is_deleted(new) and _may_go(kind, new):
             self._store.remove(kind.collection, old)
             return copied(new)
         with self._store.lock:
             return copied(self._store.replace(kind.collection, old, new))
 
-    def _is_gone(self, kind: Kind, old: Json, grace_seconds: float) -> bool:
+    def _is_gone(self, kind: ServedKind, old: Json, grace_seconds: float) -> bool:
         try:
             self._depart(kind, old, grace_seconds)
         except Stale:
             return False
         return True
 
-    def _depart(self, kind: Kind, old: Json, grace_seconds: float) -> None:
+    def _depart(self, kind: ServedKind, old: Json, grace_seconds: float) -> None:
         new = copied(old)
         metadata = new["metadata"]
         metadata["deletionGracePeriodSeconds"] = int(grace_seconds)
@@ -286,7 +288,7 @@ def _mixed(old: Json, new: Json, subresource: str) -> Json:
     return mixed
 
 
-def _may_go(kind: Kind, item: Json) -> bool:
+def _may_go(kind: ServedKind, item: Json) -> bool:
     """Whether nothing holds an object any more whose deletion was asked for."""
     if item["metadata"].get("finalizers"):
         return False
@@ -295,7 +297,7 @@ def _may_go(kind: Kind, item: Json) -> bool:
     return kind.resource != ports.PODS or not item["metadata"].get("deletionGracePeriodSeconds")
 
 
-def _grace(kind: Kind, item: Json) -> float:
+def _grace(kind: ServedKind, item: Json) -> float:
     """Return how long an object may take to end; only pods on a node have something to end."""
     if kind.resource != ports.PODS or not item["spec"].get("nodeName") or has_ended(item):
         return 0

@@ -18,7 +18,7 @@ from app.adapters.kube import KubeCluster, connect
 from app.adapters.kube_access import Origin
 from app.adapters.kube_context import usual_namespace
 from app.adapters.owners import LiveOwners
-from app.adapters.recorded import Problem, RecordedCluster
+from app.adapters.recorded import RecordedCluster, RecordedProblem
 from app.core.reporting.answers import vpa_object
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
@@ -77,7 +77,7 @@ class GatheredObjects:
     owners: Owners
     webhook: Sign
     kept: Sequence[Json] = ()
-    problems: Sequence[Problem] = ()  # what could not be used, or not be read
+    problems: Sequence[RecordedProblem] = ()  # what could not be used, or not be read
 
     def with_answers(self, answers: Iterable[Json]) -> GatheredObjects:
         """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
@@ -91,7 +91,7 @@ class GatheredObjects:
             try:
                 changes.append(replacement(vpa_object(answer)))
             except BadObject as error:
-                problems.append(Problem("an answer", str(error)))
+                problems.append(RecordedProblem("an answer", str(error)))
         snapshot = self.snapshot.changed(filter(None, changes))
         return replace(self, snapshot=snapshot, problems=problems)
 
@@ -149,7 +149,7 @@ def _live(
     kept: list[Json],
     now: datetime,
 ) -> GatheredObjects:
-    problems: list[Problem] = []
+    problems: list[RecordedProblem] = []
     helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
     needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
     found = (
@@ -220,7 +220,7 @@ def list_objects(
     cluster: Cluster,
     resource: Resource,
     namespace: str = "",
-    problems: list[Problem] | None = None,
+    problems: list[RecordedProblem] | None = None,
     *,
     labels: str = "",
     fields: str = "",
@@ -250,7 +250,7 @@ def list_objects(
     except Refused as error:
         if problems is None:
             raise
-        problems.append(Problem(resource.plural, f"not taken into account: {error}"))
+        problems.append(RecordedProblem(resource.plural, f"not taken into account: {error}"))
 
 
 def ask_with_lookups(

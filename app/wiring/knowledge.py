@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.adapters.files import Document, Unreadable, documents
-from app.adapters.mirror import Source
+from app.adapters.mirror import WatchedResource
 from app.adapters.recorded import RecordedCluster
 from app.core.admission.mutate import PodRules
 from app.core.admission.overlap import Disjointness
@@ -110,7 +110,7 @@ class LiveKnowledge:
         at = scope.namespace
         sources = [
             watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
-            Source(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
+            WatchedResource(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
             *watched_workloads(at, with_template=False),
         ]
         self._mirror = place.mirror(cluster, sources)

@@ -24,7 +24,7 @@ from app.wiring.dry_run import Drafts, DryRunRuntime, UnsentWrite
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.screen.picture import ActivityKind
-from app.wiring.stage import Stage
+from app.wiring.stage import SimulatedRuntime
 from app.wiring.world import ProcessSettings, World, nodes_for
 
 _DRY_INTERVAL: Final = timedelta(seconds=5)  # of the updater, which touches nothing
@@ -71,7 +71,7 @@ class InMemoryMode:
         nodes = nodes_for(objects)
         self._world = World(processes, listeners, seed=settings.pace.seed, nodes=nodes)
         self.cluster: Cluster = self._world.sandbox.cluster
-        runtime = Stage(self._world.sandbox)
+        runtime = SimulatedRuntime(self._world.sandbox)
         self.feed = ActivityFeed(
             FeedSources(
                 runtime,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.adapters.prometheus import PrometheusAccess, PrometheusServer
+from app.adapters.prometheus import PrometheusConnection, PrometheusServer
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 
@@ -10,7 +10,7 @@ from app.telemetry.recommender import RecommenderMetrics
 def past_server(settings: RecommenderSettings, metrics: RecommenderMetrics) -> PrometheusServer:
     """Return the server; its requests are counted."""
     told, whose = settings.prometheus, settings.prometheus_access
-    access = PrometheusAccess(
+    access = PrometheusConnection(
         told.address,
         told.query_timeout.span.total_seconds(),
         whose.username,

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from app.adapters.kube import connect
-from app.adapters.mirror import Mirror, Source, Standing, Transition
+from app.adapters.mirror import Mirror, Transition, WatchedResource, WatchState
 from app.adapters.owners import LiveOwners
 from app.adapters.reflector import Reflector
 from app.model.snapshot import Snapshot
@@ -66,7 +66,7 @@ class Mirrored(Protocol):
         """Wait until all has ended; tell whether it has."""
         ...
 
-    def standings(self, now: datetime, /) -> Sequence[Standing]:
+    def standings(self, now: datetime, /) -> Sequence[WatchState]:
         """Tell of each resource how well it is known."""
         ...
 
@@ -95,7 +95,7 @@ class Runtime(Protocol):
         """Return a way to the cluster."""
         ...
 
-    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+    def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Return a mirror of some resources."""
         ...
 
@@ -131,7 +131,7 @@ class LiveRuntime:
         """Connect to the API server."""
         return connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
 
-    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+    def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch."""
         return Mirror(cluster, self.clock, sources, jitter=random.random)
 

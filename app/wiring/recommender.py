@@ -15,7 +15,7 @@ from typing import Final
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from app.adapters.mirror import Source, Transition
+from app.adapters.mirror import Transition, WatchedResource
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
@@ -216,9 +216,9 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     )
 
 
-def _sources(namespace: str) -> Iterator[Source]:
+def _sources(namespace: str) -> Iterator[WatchedResource]:
     yield watched_vpas(namespace)
-    yield Source(
+    yield WatchedResource(
         PODS,
         Collection.PODS,
         read_pod,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from app.adapters.mirror import Listener, Reader, SnapshotFold, Source, Standing
+from app.adapters.mirror import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.adapters.owners import REFRESH_SECONDS, LiveOwners
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
@@ -24,7 +24,7 @@ from app.workers.loop import Loop, Tick
 log = logging.getLogger(__name__)
 
 
-class Stage:
+class SimulatedRuntime:
     """The place of processes that work on a sandbox; `cluster` is how they reach it."""
 
     def __init__(self, sandbox: Sandbox, cluster: Cluster | None = None) -> None:
@@ -36,7 +36,7 @@ class Stage:
         """Return the cluster."""
         return Reached(self._cluster)
 
-    def mirror(self, _cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+    def mirror(self, _cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Return a snapshot that is told what happens."""
         return ToldMirror(self._sandbox, sources)
 
@@ -143,7 +143,7 @@ class SteppedOwners(LiveOwners):
 class ToldMirror:
     """The newest snapshot of some resources, told by the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, sources: Iterable[Source]) -> None:
+    def __init__(self, sandbox: Sandbox, sources: Iterable[WatchedResource]) -> None:
         self._sources = tuple(sources)
         self._fold = SnapshotFold()
         self._is_on = False
@@ -181,10 +181,10 @@ class ToldMirror:
         """There is nothing to wait for."""
         return True
 
-    def standings(self, _now: datetime, /) -> Sequence[Standing]:
+    def standings(self, _now: datetime, /) -> Sequence[WatchState]:
         """All is known as long as it runs."""
         return [
-            Standing(
+            WatchState(
                 resource=one.resource,
                 synced=self._is_on,
                 missing=False,
@@ -194,7 +194,7 @@ class ToldMirror:
             for one in self._sources
         ]
 
-    def _sink(self, source: Source) -> Sink:
+    def _sink(self, source: WatchedResource) -> Sink:
         reader = Reader(source)
 
         def take(changes: Sequence[Delta], _whole: bool) -> None:

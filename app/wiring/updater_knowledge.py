@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from app.adapters.mirror import Source, Transition
+from app.adapters.mirror import Transition, WatchedResource
 from app.core.updating.rules import UpdateRules
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
@@ -103,13 +103,17 @@ class UpdaterKnowledge:
         return watch_ages(self._mirror, self._clock)
 
 
-def sources(namespace: str) -> Iterator[Source]:
+def sources(namespace: str) -> Iterator[WatchedResource]:
     """Yield what is watched, in one namespace or in all."""
     yield watched_vpas(namespace, log)
-    yield Source(PODS, Collection.PODS, read_pod, namespace=namespace, field_selector=_LIVE_PODS)
-    yield Source(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace)
-    yield Source(
+    yield WatchedResource(
+        PODS, Collection.PODS, read_pod, namespace=namespace, field_selector=_LIVE_PODS
+    )
+    yield WatchedResource(
+        LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace
+    )
+    yield WatchedResource(
         POD_DISRUPTION_BUDGETS, Collection.BUDGETS, read_disruption_budget, namespace=namespace
     )
-    yield Source(NODES, Collection.NODES, read_node)
+    yield WatchedResource(NODES, Collection.NODES, read_node)
     yield from watched_workloads(namespace)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from app.adapters.mirror import Source
+from app.adapters.mirror import WatchedResource
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import owner_key
@@ -24,15 +24,15 @@ def watched_vpas(
     namespace: str,
     log: logging.Logger | None = None,
     read: Callable[[Object], Vpa] = read_vpa,
-) -> Source:
+) -> WatchedResource:
     """Return how VPAs are watched, in one namespace or in all."""
-    return Source(VPAS, Collection.VPAS, partial(_read, log, read), namespace=namespace)
+    return WatchedResource(VPAS, Collection.VPAS, partial(_read, log, read), namespace=namespace)
 
 
-def watched_workloads(namespace: str, *, with_template: bool = True) -> Iterator[Source]:
+def watched_workloads(namespace: str, *, with_template: bool = True) -> Iterator[WatchedResource]:
     """Yield how the built-in controllers are watched, in one namespace or in all."""
     for one in WORKLOADS:
-        yield Source(
+        yield WatchedResource(
             one,
             Collection.WORKLOADS,
             partial(

@@ -22,8 +22,8 @@ from app.model.workloads import read_workload
 from app.ports import Json
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
-from app.sandbox.sandbox import Refusal, Sandbox
-from app.sandbox.webhook_client import Address, Service, WebhookClient
+from app.sandbox.sandbox import RefusedManifest, Sandbox
+from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from app.settings.admission import AdmissionSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
@@ -32,7 +32,7 @@ from app.wiring.certification import Certification, in_cluster
 from app.wiring.clock import SystemClock
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
-from app.wiring.stage import Stage
+from app.wiring.stage import SimulatedRuntime
 
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02
@@ -71,12 +71,12 @@ class World:
         self.clock = SteppedClock(start)
         service = Service(settings.cluster.namespace, settings.registration.service)
         host, self.port = listeners[0].getsockname()[:2]
-        client = WebhookClient({service: Address(_LOOPBACK.get(host, host), self.port)})
+        client = WebhookClient({service: Endpoint(_LOOPBACK.get(host, host), self.port)})
         self.sandbox = Sandbox(
             self.clock, seed, nodes=nodes, webhook_client=client, history=_HISTORY
         )
         self.sandbox.apply(*crd.documents())
-        stage = Stage(self.sandbox)
+        stage = SimulatedRuntime(self.sandbox)
 
         def certify(problem: Callable[[], str]) -> Certification:
             return in_cluster(settings, self.sandbox.cluster, SystemClock(), problem)
@@ -109,7 +109,7 @@ class World:
                 raise BadSetting(f"the webhook was not registered: {problem}")
             sleep(_LOOK_SECONDS)
 
-    def apply(self, manifests: Iterable[str | Json]) -> list[Refusal]:
+    def apply(self, manifests: Iterable[str | Json]) -> list[RefusedManifest]:
         """Bring objects into the cluster; return those that it refused."""
         return self.sandbox.apply(*manifests)
 

@@ -17,7 +17,7 @@ from subprocess import run
 import numpy as np
 import pytest
 
-from app.adapters.prometheus import PrometheusAccess, PrometheusServer
+from app.adapters.prometheus import PrometheusConnection, PrometheusServer
 from app.core.recommendation.observations import ABSENT
 from app.core.recommendation.past import PastUsage
 from app.core.recommendation.promql import PastRules, Span
@@ -98,7 +98,7 @@ def started(folder: Path, *flags: str) -> Iterator[PrometheusServer]:
         *flags,
     ]
     program = Program("prometheus", command, folder / "log", {"PATH": str(Path(found()).parent)})
-    access = PrometheusAccess(f"https://localhost:{port}", 20.0, ca_file=str(folder / "ca.pem"))
+    access = PrometheusConnection(f"https://localhost:{port}", 20.0, ca_file=str(folder / "ca.pem"))
     client = PrometheusServer(access, lambda *_: None)
 
     def ready() -> bool:

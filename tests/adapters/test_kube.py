@@ -18,7 +18,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import DEPLOYMENTS, NODES, PODS, VPAS, Change, PatchKind
+from app.ports import DEPLOYMENTS, NODES, PODS, VPAS, EventType, PatchKind
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import connected
 
@@ -109,10 +109,10 @@ def test_watch(server: ApiServer, cluster: KubeCluster) -> None:
     seen += events
 
     assert [(event.change, event.object["metadata"].get("name")) for event in seen] == [
-        (Change.ADDED, "new"),
-        (Change.MODIFIED, "new"),
-        (Change.DELETED, "new"),
-        (Change.BOOKMARK, None),
+        (EventType.ADDED, "new"),
+        (EventType.MODIFIED, "new"),
+        (EventType.DELETED, "new"),
+        (EventType.BOOKMARK, None),
     ]
     assert server.requests[-1].query == {
         "watch": "true",

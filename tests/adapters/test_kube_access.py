@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.adapters.kube import connect
-from app.adapters.kube_access import Access, Origin, load
+from app.adapters.kube_access import ApiAccess, Origin, load
 from app.model.errors import BadSetting, Refused, Unavailable
 from app.ports import PODS, Json
 from tests.adapters.api_server import ApiServer, serving
@@ -76,7 +76,7 @@ def answers(origin: Origin) -> bool:
 def authorization(user: Json, folder: Path) -> str:
     """Return what is sent for a user of a kubeconfig."""
     path = write(folder / "config", kubeconfig("http://127.0.0.1:1", user=user))
-    return Access(Origin(path)).session().authorization
+    return ApiAccess(Origin(path)).session().authorization
 
 
 def plugin(folder: Path, script: str) -> Json:
@@ -142,7 +142,7 @@ def test_expired_plugin_token(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("first")
     user = plugin(tmp_path, printing(f"$(cat {tmp_path}/secret)", "2020-01-01T00:00:00Z"))
     path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user=user))
-    access = Access(Origin(path))
+    access = ApiAccess(Origin(path))
     (tmp_path / "secret").write_text("second")
 
     assert access.session().authorization == "Bearer second"
@@ -169,7 +169,7 @@ def test_plugin(tmp_path: Path) -> None:
 def test_a_reload_that_fails_changes_nothing(tmp_path: Path) -> None:
     """What was read before stays in use while the file cannot be read."""
     path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user={"token": "abc"}))
-    access = Access(Origin(path))
+    access = ApiAccess(Origin(path))
     before = access.session()
     Path(path).write_text("{")
 
@@ -180,7 +180,7 @@ def test_a_reload_that_fails_changes_nothing(tmp_path: Path) -> None:
 def test_a_reload_serves_all_who_ask(tmp_path: Path) -> None:
     """Many callers refused at once lead to one reading."""
     path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user={"token": "abc"}))
-    access = Access(Origin(path))
+    access = ApiAccess(Origin(path))
     refused = access.session().generation
 
     assert [access.renew(refused) for _ in range(3)] == [True, True, True]

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from app.adapters.kube import KubeCluster
-from app.adapters.mirror import Mirror, Source, Transition
+from app.adapters.mirror import Mirror, Transition, WatchedResource
 from app.model.kinds import ObjectKey
 from app.model.limits import read_node
 from app.model.pods import Pod, read_pod
@@ -32,13 +32,15 @@ def read_short(item: Json) -> Pod | None:
     return None if pod.name == "dull" else pod
 
 
-POD_SOURCE = Source(PODS, Collection.PODS, read_short)
+POD_SOURCE = WatchedResource(PODS, Collection.PODS, read_short)
 SOURCES = [
     POD_SOURCE,
-    Source(NODES, Collection.NODES, read_node),
-    Source(VPAS, Collection.VPAS, read_vpa),
+    WatchedResource(NODES, Collection.NODES, read_node),
+    WatchedResource(VPAS, Collection.VPAS, read_vpa),
     *(
-        Source(resource, Collection.WORKLOADS, read_workload, partial(ObjectKey, "", resource.kind))
+        WatchedResource(
+            resource, Collection.WORKLOADS, read_workload, partial(ObjectKey, "", resource.kind)
+        )
         for resource in (DEPLOYMENTS, STATEFUL_SETS)
     ),
 ]
@@ -46,7 +48,7 @@ SOURCES = [
 
 @contextmanager
 def mirroring(
-    cluster: KubeCluster, *sources: Source, clock: SteppedClock | None = None
+    cluster: KubeCluster, *sources: WatchedResource, clock: SteppedClock | None = None
 ) -> Iterator[Mirror]:
     """Run a mirror until the block ends; all its threads must end then."""
     mirror = Mirror(cluster, clock or SteppedClock(), sources, jitter=lambda: 1.0)
@@ -112,7 +114,7 @@ def test_a_missing_kind_holds_up_nobody() -> None:
     """What is not installed is told, and all the rest is there."""
     with serving(PODS) as server, connected(server) as cluster:
         server.put(PODS, "web-0")
-        sources = (POD_SOURCE, Source(VPAS, Collection.VPAS, read_vpa))
+        sources = (POD_SOURCE, WatchedResource(VPAS, Collection.VPAS, read_vpa))
         with mirroring(cluster, *sources) as mirror:
             wait_for(mirror, lambda: mirror.synced)
             known, missing = mirror.standings(SteppedClock().now())
@@ -203,7 +205,7 @@ def test_a_gap_is_told_as_well(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_reads_the_same_is_no_change() -> None:
     """A version that brings nothing of interest leaves the snapshot alone."""
-    source = Source(NODES, Collection.NODES, lambda item: item["metadata"]["name"])
+    source = WatchedResource(NODES, Collection.NODES, lambda item: item["metadata"]["name"])
     heard: list[str] = []
     with serving(NODES) as server, connected(server) as cluster:
         server.put(NODES, "a")

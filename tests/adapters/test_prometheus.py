@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.prometheus import PrometheusAccess, PrometheusServer
+from app.adapters.prometheus import PrometheusConnection, PrometheusServer
 from app.model.errors import (
     BadSetting,
     ClusterError,
@@ -43,7 +43,7 @@ class Client:
     def __init__(self, address: str, *, largest: int = 1000, **more: object) -> None:
         self.observed: list[tuple[str, str]] = []
         told: dict[str, Any] = {"timeout_seconds": 5.0, **more}
-        access = PrometheusAccess(address, **told)
+        access = PrometheusConnection(address, **told)
         self.server = PrometheusServer(access, self._observe, largest_answer=largest)
 
     def _observe(self, code: str, method: str, seconds: float) -> None:

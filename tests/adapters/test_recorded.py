@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from app.adapters.files import Document, Unreadable, documents
-from app.adapters.recorded import Problem, RecordedCluster
+from app.adapters.recorded import RecordedCluster, RecordedProblem
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make
@@ -160,14 +160,14 @@ def test_a_garbage_status(status: object) -> None:
 def test_broken_objects(item: Json, message: str) -> None:
     """An object that cannot be used is told with its place and name, and spoils no other."""
     found = cluster(item, make.vpa_json("other"))
-    assert found.problems == [Problem("f:1", message)]
+    assert found.problems == [RecordedProblem("f:1", message)]
     assert [vpa.name for vpa in found.of("default")] == ["other"]
 
 
 def test_what_cannot_be_read_is_a_problem() -> None:
     """What is no object at all is told as well."""
     found = RecordedCluster([Unreadable("f:7", "no JSON"), Document("f:8", make.vpa_json())])
-    assert found.problems == [Problem("f:7", "no JSON")]
+    assert found.problems == [RecordedProblem("f:7", "no JSON")]
     assert len(found.of("default")) == 1
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from app.adapters.kube import KubeCluster
 from app.adapters.kube_transport import Deadlines
-from app.adapters.ledger import FAILURES_TO_LIST
+from app.adapters.list_watch import FAILURES_TO_LIST
 from app.adapters.reflector import Reflector
 from app.ports import PODS, VPAS, Delta, Json, Page
 from tests.adapters.api_server import ApiServer, serving

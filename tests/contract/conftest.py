@@ -26,7 +26,7 @@ from app.ports import (
     Resource,
 )
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.runs import Runtime
+from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.sandbox import Sandbox
 from app.wiring.clock import SystemClock
 from tests.contract.waiting import Eventually
@@ -52,7 +52,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         cluster.close()
     else:
         clock = SteppedClock()
-        sandbox = Sandbox(clock, runtime=Runtime(refuses=refusal))
+        sandbox = Sandbox(clock, runtime=ContainerRuntime(refuses=refusal))
         yield sandbox.cluster, clock
         sandbox.close()
 

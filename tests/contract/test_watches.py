@@ -11,9 +11,9 @@ from app.ports import (
     PODS,
     SECRETS,
     VPAS,
-    Change,
     Clock,
     Cluster,
+    EventType,
     Json,
     PatchKind,
     WatchEvent,
@@ -23,12 +23,12 @@ from tests.contract.building import pod, secret, vpa
 MERGE = PatchKind.MERGE
 
 
-def told(events: Iterable[WatchEvent]) -> list[tuple[Change, str]]:
+def told(events: Iterable[WatchEvent]) -> list[tuple[EventType, str]]:
     """What happened to whom, less the bookmarks."""
     return [
         (event.change, event.object["metadata"]["name"])
         for event in events
-        if event.change is not Change.BOOKMARK
+        if event.change is not EventType.BOOKMARK
     ]
 
 
@@ -48,13 +48,13 @@ def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
         for event in cluster.watch(
             SECRETS, namespace, resource_version=version_of(old), timeout_seconds=2
         )
-        if event.change is not Change.BOOKMARK
+        if event.change is not EventType.BOOKMARK
     ]
 
     assert told(events) == [
-        (Change.ADDED, "new"),
-        (Change.MODIFIED, "new"),
-        (Change.DELETED, "old"),
+        (EventType.ADDED, "new"),
+        (EventType.MODIFIED, "new"),
+        (EventType.DELETED, "old"),
     ]
     assert [events[0].object, events[1].object] == [new, changed]
     versions = [int(version_of(event.object)) for event in events]
@@ -72,7 +72,7 @@ def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
         cluster.create(SECRETS, namespace, secret(f"s-{number}"))
         seen.append(next(events))
 
-    assert told(seen) == [(Change.ADDED, f"s-{number}") for number in range(3)]
+    assert told(seen) == [(EventType.ADDED, f"s-{number}") for number in range(3)]
 
 
 def test_a_watch_resumes(cluster: Cluster, namespace: str) -> None:
@@ -105,7 +105,7 @@ def test_bookmarks(cluster: Cluster, namespace: str) -> None:
     for number in range(3):
         last = cluster.create(PODS, namespace, pod(f"pod-{number}"))
     events = list(cluster.watch(PODS, namespace, resource_version=version, timeout_seconds=5))
-    marks = [event.object for event in events if event.change is Change.BOOKMARK]
+    marks = [event.object for event in events if event.change is EventType.BOOKMARK]
 
     assert marks
     assert (marks[-1]["kind"], marks[-1]["apiVersion"]) == ("Pod", "v1")
@@ -133,10 +133,10 @@ def test_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
     )
 
     assert told(events) == [
-        (Change.ADDED, "first"),
-        (Change.DELETED, "first"),
-        (Change.ADDED, "second"),
-        (Change.DELETED, "second"),
+        (EventType.ADDED, "first"),
+        (EventType.DELETED, "first"),
+        (EventType.ADDED, "second"),
+        (EventType.DELETED, "second"),
     ]
     assert events[1].object["metadata"]["labels"] == labels
 
@@ -154,7 +154,7 @@ def test_field_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
         timeout_seconds=2,
     )
 
-    assert told(events) == [(Change.ADDED, "pod")]
+    assert told(events) == [(EventType.ADDED, "pod")]
 
 
 @pytest.mark.parametrize("version", ["", "0"])
@@ -164,7 +164,7 @@ def test_watches_from_no_version(cluster: Cluster, namespace: str, version: str)
     cluster.create(SECRETS, namespace, secret("b"))
     events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
 
-    assert sorted(told(events)) == [(Change.ADDED, "a"), (Change.ADDED, "b")]
+    assert sorted(told(events)) == [(EventType.ADDED, "a"), (EventType.ADDED, "b")]
 
 
 @pytest.mark.usefixtures("customs")

@@ -22,7 +22,7 @@ from app.model.snapshot import Replacement, Snapshot, object_identity, removal, 
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.store import Transition
+from app.sandbox.store import StoredChange
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
@@ -153,7 +153,7 @@ class Replica:
         self.begun.append(Recommender(self.rules, self._around, self._heard, may_write))
         return self.begun[-1]
 
-    def _note(self, _collection: str, change: Transition) -> None:
+    def _note(self, _collection: str, change: StoredChange) -> None:
         """Note what a watch tells."""
         item = change.after or change.before or {}
         api_version, kind, namespace, name = object_identity(item)

@@ -26,7 +26,7 @@ from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process
-from app.wiring.stage import Stage
+from app.wiring.stage import SimulatedRuntime
 from tests import make
 from tests.cluster.numbers import total
 from tests.core.recommendation.test_telling import add_up
@@ -89,7 +89,9 @@ def running(sandbox: Sandbox, *flags: str) -> Iterator[Running]:
     faults = Faults()
     port = free_port()
     settings = parse(RecommenderSettings, [f"--address=127.0.0.1:{port}", *flags], {})
-    process = Process(settings, Stage(sandbox, faults.before(sandbox.cluster)), PodPreviewer)
+    process = Process(
+        settings, SimulatedRuntime(sandbox, faults.before(sandbox.cluster)), PodPreviewer
+    )
     process.start()
     found = Running(sandbox, faults, process, f"http://127.0.0.1:{port}")
     try:

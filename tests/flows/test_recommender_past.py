@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.adapters.prometheus import PrometheusAccess
+from app.adapters.prometheus import PrometheusConnection
 from app.adapters.prometheus import PrometheusServer as Client
 from app.core.recommendation.model import Model
 from app.ports import PODS, Json
@@ -79,7 +79,7 @@ def staged(*flags: str) -> Iterator[tuple[Stage, Past, Replica]]:
         stage = Stage(*FLAGS, *flags, replicas=0)
         stage.apply(*workload())
         stage.run(65)
-        client = Client(PrometheusAccess(server.url, 5.0), lambda *_: None)
+        client = Client(PrometheusConnection(server.url, 5.0), lambda *_: None)
         try:
             yield stage, Past(server), stage.begin(prometheus=client)
         finally:
@@ -147,7 +147,7 @@ def test_what_stands_waits_for_the_past() -> None:
 
         answer = past.server.otherwise
         past.server.otherwise = lambda _: Reply(b"", 503)
-        client = Client(PrometheusAccess(past.server.url, 5.0), lambda *_: None)
+        client = Client(PrometheusConnection(past.server.url, 5.0), lambda *_: None)
         stage.begin(prometheus=client)
         stage.run(301)
         assert cores(stage) > 1.1
@@ -231,7 +231,7 @@ def test_another_term() -> None:
         stage.run(61)
         asked = len(past.server.asked)
         replica.stop()
-        client = Client(PrometheusAccess(past.server.url, 5.0), lambda *_: None)
+        client = Client(PrometheusConnection(past.server.url, 5.0), lambda *_: None)
         stage.begin(prometheus=client)
         stage.run(61)
         client.close()

@@ -8,7 +8,7 @@ from app.ports import PODS
 from app.wiring.certification import Certification, in_cluster
 from app.wiring.clock import SystemClock
 from app.wiring.embedded_webhook import EmbeddedWebhook
-from app.wiring.stage import Stage
+from app.wiring.stage import SimulatedRuntime
 from tests.flows.whole import MINUTE, NAMESPACE, Whole, cast, listeners, vpa, whole, workload
 
 LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
@@ -27,7 +27,7 @@ def come_back(cluster: Whole) -> None:
         return in_cluster(settings, world.sandbox.cluster, SystemClock(), problem)
 
     world.webhook = EmbeddedWebhook(
-        settings, Stage(world.sandbox), certify, listeners(world.port), beats=True
+        settings, SimulatedRuntime(world.sandbox), certify, listeners(world.port), beats=True
     )
     world.await_webhook()
 

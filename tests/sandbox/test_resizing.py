@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.ports import PODS, Json
-from app.sandbox.kubelet.runs import Runtime
+from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.nodes import NodeSize
 from tests.sandbox.worlds import World, container, pod
 
@@ -112,7 +112,7 @@ def test_a_container_that_uses_little() -> None:
 
 def test_a_runtime_that_refuses() -> None:
     """Its words are the message; going back to what runs ends it at once."""
-    world = World(runtime=Runtime(refuses=lambda _pod: "not today"))
+    world = World(runtime=ContainerRuntime(refuses=lambda _pod: "not today"))
     world.run(pod())
     world.resize(cpu="200m")
     world.step(5)

@@ -22,7 +22,7 @@ from app.ports import (
 )
 from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import is_ready
-from app.sandbox.sandbox import Refusal, Sandbox
+from app.sandbox.sandbox import RefusedManifest, Sandbox
 from tests.contract.building import vpa
 from tests.sandbox.worlds import World, container, deployment, pod, snapshot_of
 
@@ -53,8 +53,8 @@ def test_apply() -> None:
     refusals = sandbox.apply(YAML, *crd.documents())
 
     assert refusals == [
-        Refusal("Unknown", "what", "the sandbox knows no example.com/v1 Unknown"),
-        Refusal("Pod", "two", 'Pod "two" is invalid: spec.containers: Required value'),
+        RefusedManifest("Unknown", "what", "the sandbox knows no example.com/v1 Unknown"),
+        RefusedManifest("Pod", "two", 'Pod "two" is invalid: spec.containers: Required value'),
     ]
     assert [found["metadata"]["name"] for found in sandbox.pods("far-away")] == ["one"]
     assert not sandbox.cluster.list(VPAS).items

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app.sandbox.schedules import BadSchedule, Schedule, zone_named
+from app.sandbox.schedules import BadSchedule, CronSchedule, zone_named
 
 MONDAY = datetime(2026, 1, 5, 10, 0, 30, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ MONDAY = datetime(2026, 1, 5, 10, 0, 30, tzinfo=UTC)
 )
 def test_schedules(text: str, expected: str) -> None:
     """The next time is the first that all fields allow."""
-    due = Schedule.parse(text).after(MONDAY)
+    due = CronSchedule.parse(text).after(MONDAY)
 
     assert due is not None
     assert due.isoformat(timespec="minutes") == f"{expected}+00:00"
@@ -55,7 +55,7 @@ def test_schedules(text: str, expected: str) -> None:
 def test_bad_schedules(text: str) -> None:
     """What is no schedule is refused."""
     with pytest.raises(BadSchedule):
-        Schedule.parse(text)
+        CronSchedule.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_bad_schedules(text: str) -> None:
 def test_time_zones(moment: str, text: str, zone: str, expected: str) -> None:
     """A schedule means the clock of its zone, also in the night when that is changed."""
     asked = datetime.fromisoformat(f"{moment}+00:00")
-    due = Schedule.parse(text, ZoneInfo(zone)).after(asked)
+    due = CronSchedule.parse(text, ZoneInfo(zone)).after(asked)
 
     assert due is not None
     assert due.isoformat(timespec="minutes") == f"{expected}+00:00"
@@ -94,4 +94,4 @@ def test_no_time_zones(name: str) -> None:
 
 def test_a_schedule_that_never_comes() -> None:
     """There is no 31st of February."""
-    assert Schedule.parse("0 0 31 feb *").after(MONDAY) is None
+    assert CronSchedule.parse("0 0 31 feb *").after(MONDAY) is None

@@ -7,7 +7,7 @@ import pytest
 from app.model.errors import Gone
 from app.ports import Json
 from app.sandbox.objects import Key
-from app.sandbox.store import Stale, Store, Transition
+from app.sandbox.store import Stale, Store, StoredChange
 
 
 def thing(name: str, uid: str = "", **spec: object) -> Json:
@@ -18,7 +18,7 @@ def thing(name: str, uid: str = "", **spec: object) -> Json:
 def test_each_change_has_a_version_of_its_own() -> None:
     """The counter is one for all collections, and every change is told to listeners."""
     store = Store()
-    told: list[tuple[str, Transition]] = []
+    told: list[tuple[str, StoredChange]] = []
     store.listen(lambda collection, change: told.append((collection, change)))
     first = store.insert("a", thing("x"))
     second = store.insert("b", thing("y"))

@@ -8,7 +8,7 @@ from app.model.errors import Unavailable
 from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.webhook_client import Address, Service, WebhookClient
+from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from tests.contract.building import add
 from tests.contract.reviewer import Reviewer, patch, reviewing
 from tests.sandbox.in_process import InProcess
@@ -53,7 +53,7 @@ def service_client(reviewer: Reviewer) -> Json:
 def test_services_are_found_where_they_listen() -> None:
     """The certificate is for the service, though it listens elsewhere; connections are reused."""
     with reviewing() as reviewer:
-        where = {Service("contract", "reviewer"): Address("127.0.0.1", reviewer.port)}
+        where = {Service("contract", "reviewer"): Endpoint("127.0.0.1", reviewer.port)}
         webhook_client = WebhookClient(where)
         sandbox = registered(webhook_client, service_client(reviewer))
         for number in range(3):
@@ -68,7 +68,7 @@ def test_a_connection_that_went_away_is_no_failure() -> None:
     """Where the server closed what was kept open, a new connection is made."""
     with reviewing() as reviewer:
         reviewer.answers["/mutate"] = reviewer.hang_up_after
-        where = {Service("contract", "reviewer"): Address("127.0.0.1", reviewer.port)}
+        where = {Service("contract", "reviewer"): Endpoint("127.0.0.1", reviewer.port)}
         sandbox = registered(WebhookClient(where), service_client(reviewer))
         for number in range(3):
             make(sandbox, f"s-{number}")

@@ -10,7 +10,7 @@ from app.model.objects import replacement
 from app.model.snapshot import Replacement, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.runs import Runtime
+from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.load import ANNOTATION
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
@@ -69,7 +69,7 @@ class World:
     """A sandbox with a pod in it that is looked at again and again."""
 
     nodes: Sequence[NodeSize] = USUAL_NODES
-    runtime: Runtime | None = None
+    runtime: ContainerRuntime | None = None
     seed: int = 0
     sandbox: Sandbox = field(init=False)
 

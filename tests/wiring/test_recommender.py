@@ -21,7 +21,7 @@ from app.settings.shared import ClusterAccess
 from app.wiring.place import Connection, LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
-from app.wiring.stage import Reached, Stage
+from app.wiring.stage import Reached, SimulatedRuntime
 from app.workers.upstream.variant import UPSTREAM
 from app.workers.variants import OURS
 from tests.adapters.api_server import serving
@@ -120,7 +120,7 @@ class Timed(Reached):
         return self._whole.get(resource, namespace, name, subresource)
 
 
-class Hurried(Stage):
+class Hurried(SimulatedRuntime):
     """A place with one connection for all."""
 
     def __init__(self, sandbox: Sandbox, connection: Connection) -> None:

@@ -8,23 +8,23 @@ from datetime import datetime
 
 import pytest
 
-from app.adapters.mirror import Source, Transition
+from app.adapters.mirror import Transition, WatchedResource
 from app.model.errors import BadObject, Unavailable
 from app.model.pods import read_pod
 from app.model.snapshot import Collection
 from app.ports import EVENTS, PODS
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.wiring.stage import Stage
+from app.wiring.stage import SimulatedRuntime
 from tests.sandbox.worlds import pod
 
-SOURCE = Source(PODS, Collection.PODS, read_pod)
+SOURCE = WatchedResource(PODS, Collection.PODS, read_pod)
 
 
-def stage() -> tuple[Sandbox, Stage]:
+def stage() -> tuple[Sandbox, SimulatedRuntime]:
     """Return an empty cluster and the place of its processes."""
     sandbox = Sandbox(SteppedClock())
-    return sandbox, Stage(sandbox)
+    return sandbox, SimulatedRuntime(sandbox)
 
 
 def test_a_task_is_done_when_it_is_due() -> None:
@@ -86,7 +86,9 @@ def test_a_task_that_ends_does_its_last_deed_once() -> None:
     assert seen == ["tick", "end"]
 
 
-def mirrored(place: Stage, sandbox: Sandbox) -> tuple[Callable[[], set[str]], list[Transition]]:
+def mirrored(
+    place: SimulatedRuntime, sandbox: Sandbox
+) -> tuple[Callable[[], set[str]], list[Transition]]:
     """Start a mirror of pods; return what it holds, and what it told."""
     told: list[Transition] = []
     mirror = place.mirror(sandbox.cluster, [SOURCE])
@@ -130,7 +132,7 @@ def test_what_cannot_be_read_is_left_out() -> None:
             raise BadObject("spec", "nobody can read this")
         return read_pod(item)
 
-    mirror = place.mirror(sandbox.cluster, [Source(PODS, Collection.PODS, picky)])
+    mirror = place.mirror(sandbox.cluster, [WatchedResource(PODS, Collection.PODS, picky)])
     mirror.start()
     sandbox.apply(pod("bad"), pod("good"))
     sandbox.advance(1)

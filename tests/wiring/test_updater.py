@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from app.adapters.mirror import Source, Standing
+from app.adapters.mirror import WatchedResource, WatchState
 from app.manifests import crd
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Resource
 from app.sandbox.clock import SteppedClock
@@ -16,7 +16,7 @@ from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
 from app.wiring.place import Mirrored
-from app.wiring.stage import Stage, ToldMirror
+from app.wiring.stage import SimulatedRuntime, ToldMirror
 from app.wiring.updater import Process
 from tests.core.updating.scenes import recommended
 from tests.sandbox.worlds import container, deployment
@@ -25,26 +25,26 @@ from tests.workers.stage import vpa
 FLAGS = ("--address=127.0.0.1:0", "--use-admission-controller-status=false")
 
 
-class HardOfHearing(Stage):
+class HardOfHearing(SimulatedRuntime):
     """A place where nothing was heard of some resource for a while."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox)
         self.silence: dict[Resource, float] = {}
 
-    def mirror(self, _cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+    def mirror(self, _cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Return a mirror that tells of the silence."""
         return _Mirror(self._sandbox, sources, self.silence)
 
 
 class _Mirror(ToldMirror):
     def __init__(
-        self, sandbox: Sandbox, sources: Iterable[Source], silence: dict[Resource, float]
+        self, sandbox: Sandbox, sources: Iterable[WatchedResource], silence: dict[Resource, float]
     ) -> None:
         super().__init__(sandbox, sources)
         self._silence = silence
 
-    def standings(self, now: datetime, /) -> Sequence[Standing]:
+    def standings(self, now: datetime, /) -> Sequence[WatchState]:
         return [
             replace(found, stale_seconds=self._silence.get(found.resource, 0.0), problem="cut off")
             for found in super().standings(now)

@@ -25,7 +25,7 @@ from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import VPAS, Cluster, PatchKind
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.runs import Runtime
+from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
@@ -143,7 +143,7 @@ class Stage:
         self,
         *flags: str,
         nodes: Sequence[NodeSize] = USUAL_NODES,
-        runtime: Runtime | None = None,
+        runtime: ContainerRuntime | None = None,
     ) -> None:
         self.clock = SteppedClock()
         self.wall = SetClock(self.clock)  # of the updater and the webhook

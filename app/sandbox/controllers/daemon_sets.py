@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.ports import DAEMON_SETS, Json
 from app.sandbox.controllers.pod_control import (
-    Hands,
+    PodControl,
     available_in_seconds,
     pods_meant,
     soonest,
@@ -22,18 +22,18 @@ class DaemonSets:
 
     resource = DAEMON_SETS
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
 
     def look(self, key: Key) -> float | None:
         """Create, replace and delete pods; return after how many seconds to look again."""
-        owner = self._hands.store.read("daemonsets.apps", key)
+        owner = self._control.store.read("daemonsets.apps", key)
         if owner is None or is_deleted(owner):
             return None
         label = template_hash(owner["spec"]["template"])
         nodes = [
             str(node["metadata"]["name"])
-            for node in self._hands.store.items("nodes")
+            for node in self._control.store.items("nodes")
             if suits(owner["spec"]["template"]["spec"], node)
         ]
         pods = self._by_node(owner)
@@ -45,17 +45,17 @@ class DaemonSets:
         return wait
 
     def _by_node(self, owner: Json) -> dict[str, Json]:
-        pods = self._hands.pods_of(DAEMON_SETS, owner, selector_of(owner))
+        pods = self._control.pods_of(DAEMON_SETS, owner, selector_of(owner))
         return {node_bound_to(pod): pod for pod in pods}
 
     def _place(self, owner: Json, nodes: list[str], pods: dict[str, Json], label: str) -> None:
         template = with_labels(owner["spec"]["template"], {_HASH: label})
         for node in nodes:
             if node not in pods:
-                self._hands.create_pod(DAEMON_SETS, owner, pinned(template, node))
+                self._control.create_pod(DAEMON_SETS, owner, pinned(template, node))
         for node, pod in pods.items():
             if not is_deleted(pod) and (node not in nodes or has_ended(pod)):
-                self._hands.delete_pod(DAEMON_SETS, owner, pod)
+                self._control.delete_pod(DAEMON_SETS, owner, pod)
 
     def _replace(self, owner: Json, nodes: list[str], pods: dict[str, Json], label: str) -> None:
         """Delete pods of an older template, as many as may be unavailable."""
@@ -76,7 +76,7 @@ class DaemonSets:
         ]
         broken = [node for node in old if node in lost]
         for node in broken + [node for node in old if node not in lost][: max(most - len(lost), 0)]:
-            self._hands.delete_pod(DAEMON_SETS, owner, pods[node])
+            self._control.delete_pod(DAEMON_SETS, owner, pods[node])
 
     def _tell_status(self, owner: Json, nodes: list[str], label: str) -> float | None:
         pods = {
@@ -84,7 +84,7 @@ class DaemonSets:
             for node, pod in self._by_node(owner).items()
             if node in nodes and not is_deleted(pod)
         }
-        least, now = owner["spec"].get("minReadySeconds") or 0, self._hands.clock.now()
+        least, now = owner["spec"].get("minReadySeconds") or 0, self._control.clock.now()
         waits = [available_in_seconds(pod, least, now) for pod in pods.values()]
         available = sum(1 for wait in waits if wait == 0)
         status = {
@@ -99,5 +99,5 @@ class DaemonSets:
                 1 for pod in pods.values() if labels_of(pod).get(_HASH) == label
             ),
         }
-        self._hands.set_status(DAEMON_SETS, owner, status)
+        self._control.set_status(DAEMON_SETS, owner, status)
         return soonest(waits)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from app.model.selectors import Selector
 from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
 from app.sandbox.controllers.pod_control import (
-    Hands,
+    PodControl,
     available_in_seconds,
     pods_meant,
     soonest,
@@ -20,8 +20,8 @@ from app.sandbox.controllers.pod_control import (
     with_labels,
 )
 from app.sandbox.objects import (
-    Condition,
     Key,
+    ObjectCondition,
     is_active,
     is_deleted,
     is_ready,
@@ -60,12 +60,12 @@ class Deployments:
 
     resource = DEPLOYMENTS
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
 
     def look(self, key: Key) -> None:
         """Move the ReplicaSets of a Deployment on towards its template and replicas."""
-        deployment = self._hands.store.read("deployments.apps", key)
+        deployment = self._control.store.read("deployments.apps", key)
         if deployment is None or is_deleted(deployment):
             return
         sets = self._sets(deployment)
@@ -87,7 +87,7 @@ class Deployments:
     def _sets(self, deployment: Json) -> list[Json]:
         """Return the ReplicaSets of a Deployment, the oldest first."""
         found = [
-            item for item in self._hands.owned(deployment, REPLICA_SETS) if not is_deleted(item)
+            item for item in self._control.owned(deployment, REPLICA_SETS) if not is_deleted(item)
         ]
         return sorted(found, key=_revision)
 
@@ -113,15 +113,15 @@ class Deployments:
                 "template": template,
             },
         }
-        kind = self._hands.catalogue.find(REPLICA_SETS)
-        return self._hands.writes.create(kind, metadata["namespace"], body)
+        kind = self._control.catalogue.find(REPLICA_SETS)
+        return self._control.writes.create(kind, metadata["namespace"], body)
 
     def _renew(self, found: Json, revision: int) -> None:
         def renewed(item: Json) -> Json:
             item["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
             return item
 
-        self._hands.change(REPLICA_SETS, key_of(found), renewed)
+        self._control.change(REPLICA_SETS, key_of(found), renewed)
 
     def _roll(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
         wanted = {key_of(found): _wanted(found) for found in (new, *old)}
@@ -145,7 +145,7 @@ class Deployments:
     def _recreate(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
         for found in old:
             self._scale(deployment, found, 0)
-        if not any(self._hands.owned(found, PODS) for found in old):
+        if not any(self._control.owned(found, PODS) for found in old):
             self._scale(deployment, new, bounds.replicas)
 
     def _scale(self, deployment: Json, found: Json, replicas: int) -> None:
@@ -157,11 +157,11 @@ class Deployments:
             item["spec"]["replicas"] = replicas
             return item
 
-        self._hands.change(REPLICA_SETS, key_of(found), scaled)
+        self._control.change(REPLICA_SETS, key_of(found), scaled)
         way = "up" if replicas > before else "down"
         name = found["metadata"]["name"]
         message = f"Scaled {way} replica set {name} from {before} to {replicas}"
-        self._hands.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
+        self._control.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
 
     def _forget_old(self, deployment: Json) -> None:
         """Delete ReplicaSets that are long out of use."""
@@ -169,7 +169,7 @@ class Deployments:
         idle = [found for found in old if not _wanted(found) and not _number(found, "replicas")]
         kept = deployment["spec"].get("revisionHistoryLimit")
         for found in idle[: max(len(idle) - (10 if kept is None else int(kept)), 0)]:
-            self._hands.delete(REPLICA_SETS, found)
+            self._control.delete(REPLICA_SETS, found)
 
     def _tell_status(self, deployment: Json, label: str, bounds: _Bounds) -> None:
         sets = self._sets(deployment)
@@ -188,29 +188,31 @@ class Deployments:
         draft: Json = {"status": dict(deployment.get("status") or {})}
         draft["status"]["conditions"] = list(draft["status"].get("conditions") or ())
         enough = numbers["availableReplicas"] >= bounds.replicas - bounds.unavailable
-        now = self._hands.clock.now()
+        now = self._control.clock.now()
         set_condition(draft, _AVAILABLE if enough else _NOT_AVAILABLE, now)
         done = new_replicas == numbers["availableReplicas"] == bounds.replicas
         done = done and numbers["replicas"] == bounds.replicas
         set_condition(draft, _COMPLETE if done else _PROGRESSING, now)
         status["conditions"] = draft["status"]["conditions"]
-        self._hands.set_status(DEPLOYMENTS, deployment, status)
+        self._control.set_status(DEPLOYMENTS, deployment, status)
 
 
-_AVAILABLE = Condition(
+_AVAILABLE = ObjectCondition(
     "Available",
     "True",
     "MinimumReplicasAvailable",
     "Deployment has minimum availability.",
 )
-_NOT_AVAILABLE = Condition(
+_NOT_AVAILABLE = ObjectCondition(
     "Available",
     "False",
     "MinimumReplicasUnavailable",
     "Deployment does not have minimum availability.",
 )
-_PROGRESSING = Condition("Progressing", "True", "ReplicaSetUpdated", "The rollout goes on.")
-_COMPLETE = Condition("Progressing", "True", "NewReplicaSetAvailable", "The rollout is complete.")
+_PROGRESSING = ObjectCondition("Progressing", "True", "ReplicaSetUpdated", "The rollout goes on.")
+_COMPLETE = ObjectCondition(
+    "Progressing", "True", "NewReplicaSetAvailable", "The rollout is complete."
+)
 
 
 def _revision(found: Json) -> int:
@@ -236,27 +238,27 @@ def _number(found: Json, key: str) -> int:
 class Replicas:
     """The controller of one of the two kinds."""
 
-    def __init__(self, hands: Hands, resource: Resource) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl, resource: Resource) -> None:
+        self._control = control
         self.resource = resource
-        self._collection = hands.catalogue.find(resource).collection
+        self._collection = control.catalogue.find(resource).collection
 
     def look(self, key: Key) -> float | None:
         """Create or delete pods; return after how many seconds to look again."""
-        owner = self._hands.store.read(self._collection, key)
+        owner = self._control.store.read(self._collection, key)
         if owner is None or is_deleted(owner):
             return None
         pods = [
             pod
-            for pod in self._hands.pods_of(self.resource, owner, self._selector(owner))
+            for pod in self._control.pods_of(self.resource, owner, self._selector(owner))
             if is_active(pod)
         ]
         wanted = int(owner["spec"].get("replicas") or 0)
         try:
             for _ in range(wanted - len(pods)):
-                self._hands.create_pod(self.resource, owner, owner["spec"]["template"])
+                self._control.create_pod(self.resource, owner, owner["spec"]["template"])
             for pod in sorted(pods, key=_worth)[: max(len(pods) - wanted, 0)]:
-                self._hands.delete_pod(self.resource, owner, pod)
+                self._control.delete_pod(self.resource, owner, pod)
         finally:
             wait = self._tell_status(owner)
         return wait
@@ -267,10 +269,10 @@ class Replicas:
         return selector_of(owner)
 
     def _tell_status(self, owner: Json) -> float | None:
-        spec, now = owner["spec"], self._hands.clock.now()
+        spec, now = owner["spec"], self._control.clock.now()
         pods = [
             pod
-            for collection, pod in self._hands.store.owned_by(owner["metadata"]["uid"])
+            for collection, pod in self._control.store.owned_by(owner["metadata"]["uid"])
             if collection == "pods" and is_active(pod)
         ]
         labels = (member(spec, "template.metadata.labels") or {}).items()
@@ -282,7 +284,7 @@ class Replicas:
             "availableReplicas": sum(1 for wait in waits if wait == 0),
             "observedGeneration": owner["metadata"]["generation"],
         }
-        self._hands.set_status(self.resource, owner, status)
+        self._control.set_status(self.resource, owner, status)
         return soonest(waits)
 
 

@@ -11,10 +11,10 @@ from datetime import datetime
 from app.model.fields import time_at
 from app.model.times import rfc3339
 from app.ports import CRON_JOBS, JOBS, PODS, Json
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.objects import (
-    Condition,
     Key,
+    ObjectCondition,
     condition_of,
     controller_of,
     copied,
@@ -31,17 +31,19 @@ from app.sandbox.objects import (
     set_condition,
     uid_of,
 )
-from app.sandbox.schedules import Schedule, zone_named
+from app.sandbox.schedules import CronSchedule, zone_named
 
 _FINALIZER = "batch.kubernetes.io/job-tracking"
 _FIRST_PAUSE_SECONDS = 10.0  # after a failure
 _LONGEST_PAUSE_SECONDS = 600.0
-_COMPLETE = Condition("Complete", "True", "CompletionsReached", "Reached expected number of pods")
-_TOO_MANY_FAILED = Condition(
+_COMPLETE = ObjectCondition(
+    "Complete", "True", "CompletionsReached", "Reached expected number of pods"
+)
+_TOO_MANY_FAILED = ObjectCondition(
     "Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
 )
-_SUSPENDED = Condition("Suspended", "True", "JobSuspended", "Job suspended")
-_RESUMED = Condition("Suspended", "False", "JobResumed", "Job resumed")
+_SUSPENDED = ObjectCondition("Suspended", "True", "JobSuspended", "Job suspended")
+_RESUMED = ObjectCondition("Suspended", "False", "JobResumed", "Job resumed")
 
 _MOMENT_SECONDS = 0.1  # after the time, so that it is surely over
 _HISTORY = (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit"))
@@ -52,17 +54,17 @@ class Jobs:
 
     resource = JOBS
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
         self._failed_at: dict[str, float] = {}  # by uid of the Job
 
     def look(self, key: Key) -> float | None:
         """Create pods and count them; return after how many seconds to look again."""
-        job = self._hands.store.read("jobs.batch", key)
+        job = self._control.store.read("jobs.batch", key)
         if job is None:
             self._release_orphans(key)
             return None
-        pods = self._hands.pods_of(JOBS, job, selector_of(job))
+        pods = self._control.pods_of(JOBS, job, selector_of(job))
         if has_finished(job) or is_deleted(job):
             for pod in filter(_is_to_count, pods):
                 self._release(pod)
@@ -76,7 +78,7 @@ class Jobs:
         try:
             if verdict is not None or job["spec"].get("suspend"):
                 for pod in active:
-                    self._hands.delete_pod(JOBS, job, pod)
+                    self._control.delete_pod(JOBS, job, pod)
                 active = []
             else:
                 wait = self._fill(job, status, len(active))
@@ -89,7 +91,7 @@ class Jobs:
             key = "succeeded" if member(pod, "status.phase") == "Succeeded" else "failed"
             status[key] = (status.get(key) or 0) + 1
             if key == "failed":
-                self._failed_at[uid_of(job)] = self._hands.clock.monotonic()
+                self._failed_at[uid_of(job)] = self._control.clock.monotonic()
             self._release(pod)
 
     def _release(self, pod: Json) -> None:
@@ -100,17 +102,17 @@ class Jobs:
             item["metadata"]["finalizers"] = [found for found in held if found != _FINALIZER]
             return item
 
-        self._hands.change(PODS, key_of(pod), released)
+        self._control.change(PODS, key_of(pod), released)
 
     def _release_orphans(self, key: Key) -> None:
         """Let the pods of a Job go that is no more."""
-        for pod in self._hands.store.items("pods", key.namespace):
+        for pod in self._control.store.items("pods", key.namespace):
             owner = controller_of(pod)
-            is_orphan = owner is None or not self._hands.store.exists(owner["uid"])
+            is_orphan = owner is None or not self._control.store.exists(owner["uid"])
             if is_orphan and labels_of(pod).get("job-name") == key.name and _is_held(pod):
                 self._release(pod)
 
-    def _verdict(self, job: Json, status: Json) -> Condition | None:
+    def _verdict(self, job: Json, status: Json) -> ObjectCondition | None:
         completions = job["spec"].get("completions")
         succeeded = status.get("succeeded") or 0
         if completions is not None and succeeded >= completions:
@@ -131,18 +133,18 @@ class Jobs:
         failed = status.get("failed") or 0
         if failed:
             pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** (failed - 1), _LONGEST_PAUSE_SECONDS)
-            since = self._hands.clock.monotonic() - self._failed_at.get(uid_of(job), -pause)
+            since = self._control.clock.monotonic() - self._failed_at.get(uid_of(job), -pause)
             if since < pause:
                 return pause - since
         held = {**(spec["template"].get("metadata") or {}), "finalizers": [_FINALIZER]}
         for _ in range(wanted - active):
-            self._hands.create_pod(JOBS, job, {**spec["template"], "metadata": held})
+            self._control.create_pod(JOBS, job, {**spec["template"], "metadata": held})
         return None
 
     def _tell_status(
-        self, job: Json, status: Json, active: list[Json], verdict: Condition | None
+        self, job: Json, status: Json, active: list[Json], verdict: ObjectCondition | None
     ) -> None:
-        now = self._hands.clock.now()
+        now = self._control.clock.now()
         status["active"] = len(active)
         status["ready"] = sum(1 for pod in active if is_ready(pod))
         status.setdefault("startTime", rfc3339(now))
@@ -157,17 +159,17 @@ class Jobs:
             set_condition(draft, _RESUMED, now)
         if draft["status"]["conditions"]:
             status["conditions"] = draft["status"]["conditions"]
-        self._hands.set_status(JOBS, job, status)
+        self._control.set_status(JOBS, job, status)
 
     def _expire(self, job: Json) -> float | None:
         lives = job["spec"].get("ttlSecondsAfterFinished")
         if lives is None:
             return None
         condition = finished_by(job) or {}
-        left = lives - seconds_since(condition, "lastTransitionTime", self._hands.clock.now())
+        left = lives - seconds_since(condition, "lastTransitionTime", self._control.clock.now())
         if left > 0:
             return float(left)
-        self._hands.delete(JOBS, job)
+        self._control.delete(JOBS, job)
         return None
 
 
@@ -198,29 +200,29 @@ class CronJobs:
 
     resource = CRON_JOBS
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
 
     def look(self, key: Key) -> float | None:
         """Create a Job if it is time; return after how many seconds to look again."""
-        owner = self._hands.store.read("cronjobs.batch", key)
+        owner = self._control.store.read("cronjobs.batch", key)
         if owner is None or is_deleted(owner):
             return None
-        jobs = [job for job in self._hands.owned(owner, JOBS) if not is_deleted(job)]
+        jobs = [job for job in self._control.owned(owner, JOBS) if not is_deleted(job)]
         self._forget_old(owner, jobs)
         running = [job for job in jobs if not has_finished(job)]
         status: Json = {}
         wait = None if owner["spec"].get("suspend") else self._start(owner, running, status)
-        running = [job for job in running if self._hands.store.exists(uid_of(job))]
+        running = [job for job in running if self._control.store.exists(uid_of(job))]
         active = [_reference(job) for job in running]
         if active != ((owner.get("status") or {}).get("active") or []) or status:
-            self._hands.set_status(CRON_JOBS, owner, {**status, "active": active})
+            self._control.set_status(CRON_JOBS, owner, {**status, "active": active})
         return wait
 
     def _start(self, owner: Json, running: list[Json], status: Json) -> float | None:
         spec = owner["spec"]
-        schedule = Schedule.parse(spec["schedule"], zone_named(spec.get("timeZone")))
-        now = self._hands.clock.now()
+        schedule = CronSchedule.parse(spec["schedule"], zone_named(spec.get("timeZone")))
+        now = self._control.clock.now()
         last = time_at(owner.get("status") or {}, "lastScheduleTime", "") or time_at(
             owner["metadata"], "creationTimestamp", ""
         )
@@ -235,11 +237,11 @@ class CronJobs:
     def _run(self, owner: Json, running: list[Json], due: datetime) -> None:
         policy = owner["spec"].get("concurrencyPolicy")
         if running and policy == "Forbid":
-            self._hands.tell(CRON_JOBS, owner, "JobAlreadyActive", "Not starting job")
+            self._control.tell(CRON_JOBS, owner, "JobAlreadyActive", "Not starting job")
             return
         if policy == "Replace":
             for job in running:
-                self._hands.delete(JOBS, job)
+                self._control.delete(JOBS, job)
             running.clear()
         template = copied(owner["spec"]["jobTemplate"])
         name = f"{owner['metadata']['name']}-{int(due.timestamp() // 60)}"
@@ -249,9 +251,9 @@ class CronJobs:
             "ownerReferences": [owner_reference(CRON_JOBS, owner)],
         }
         body = {"metadata": metadata, "spec": template.get("spec") or {}}
-        kind = self._hands.catalogue.find(JOBS)
-        running.append(self._hands.writes.create(kind, owner["metadata"]["namespace"], body))
-        self._hands.tell(CRON_JOBS, owner, "SuccessfulCreate", f"Created job {name}")
+        kind = self._control.catalogue.find(JOBS)
+        running.append(self._control.writes.create(kind, owner["metadata"]["namespace"], body))
+        self._control.tell(CRON_JOBS, owner, "SuccessfulCreate", f"Created job {name}")
 
     def _forget_old(self, owner: Json, jobs: list[Json]) -> None:
         """Delete Jobs that ended long ago, keeping the last few of each outcome."""
@@ -259,10 +261,10 @@ class CronJobs:
             ended = [job for job in jobs if (finished_by(job) or {}).get("type") == outcome]
             ended.sort(key=lambda job: str(member(job, "status.startTime")))
             for job in ended[: max(len(ended) - int(owner["spec"].get(limit) or 0), 0)]:
-                self._hands.delete(JOBS, job)
+                self._control.delete(JOBS, job)
 
 
-def _latest(schedule: Schedule, due: datetime, now: datetime) -> datetime:
+def _latest(schedule: CronSchedule, due: datetime, now: datetime) -> datetime:
     """Return the last time that is over; what was missed before is not made up for."""
     following = schedule.after(due)
     while following is not None and following <= now:

@@ -38,7 +38,7 @@ _HASH_LENGTH = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class PodControl:
     """The tools of a controller."""
 
     store: Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from app.ports import STATEFUL_SETS, Json
 from app.sandbox.controllers.pod_control import (
-    Hands,
+    PodControl,
     available_in_seconds,
     soonest,
     template_hash,
@@ -35,13 +35,13 @@ class StatefulSets:
 
     resource = STATEFUL_SETS
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
         self._templates: dict[str, dict[str, Json]] = {}  # by uid and revision
 
     def look(self, key: Key) -> float | None:
         """Move the pods of a StatefulSet on; return after how many seconds to look again."""
-        owner = self._hands.store.read(_COLLECTION, key)
+        owner = self._control.store.read(_COLLECTION, key)
         if owner is None or is_deleted(owner):
             return None
         update = f"{key.name}-{template_hash(owner['spec']['template'])}"
@@ -68,7 +68,7 @@ class StatefulSets:
         """Return the pods by their ordinals."""
         found = {}
         prefix = f"{owner['metadata']['name']}-"
-        for pod in self._hands.pods_of(STATEFUL_SETS, owner, selector_of(owner)):
+        for pod in self._control.pods_of(STATEFUL_SETS, owner, selector_of(owner)):
             ordinal = pod["metadata"]["name"].removeprefix(prefix)
             if ordinal.isdecimal():
                 found[int(ordinal)] = pod
@@ -86,7 +86,7 @@ class StatefulSets:
                 revision = current if ordinal < partition else update
                 self._create(owner, ordinal, revision)
             elif has_ended(pod) and not is_deleted(pod):
-                self._hands.delete_pod(STATEFUL_SETS, owner, pod)
+                self._control.delete_pod(STATEFUL_SETS, owner, pod)
             elif _is_healthy(pod):
                 continue
             is_whole = False
@@ -102,7 +102,7 @@ class StatefulSets:
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
         template = with_labels(self._templates[uid_of(owner)][revision], labels)
-        self._hands.create_pod(STATEFUL_SETS, owner, template, name=name)
+        self._control.create_pod(STATEFUL_SETS, owner, template, name=name)
 
     def _shrink(self, owner: Json, places: dict[int, Json]) -> bool:
         """Delete what is too much, the last first; return whether nothing is."""
@@ -111,7 +111,7 @@ class StatefulSets:
         )
         for ordinal in surplus:
             if not is_deleted(places[ordinal]):
-                self._hands.delete_pod(STATEFUL_SETS, owner, places[ordinal])
+                self._control.delete_pod(STATEFUL_SETS, owner, places[ordinal])
             if owner["spec"].get("podManagementPolicy") != "Parallel":
                 return False
         return not surplus
@@ -127,14 +127,14 @@ class StatefulSets:
             if pod is None or is_deleted(pod):
                 return
             if labels_of(pod).get(_REVISION) != update:
-                self._hands.delete_pod(STATEFUL_SETS, owner, pod)
+                self._control.delete_pod(STATEFUL_SETS, owner, pod)
                 return
             if not _is_healthy(pod):
                 return
 
     def _tell_status(self, owner: Json, current: str, update: str) -> float | None:
         pods = list(self._places(owner).values())
-        least, now = owner["spec"].get("minReadySeconds") or 0, self._hands.clock.now()
+        least, now = owner["spec"].get("minReadySeconds") or 0, self._control.clock.now()
         waits = [available_in_seconds(pod, least, now) for pod in pods]
         updated = sum(1 for pod in pods if labels_of(pod).get(_REVISION) == update)
         available = sum(1 for wait in waits if wait == 0)
@@ -150,7 +150,7 @@ class StatefulSets:
             "currentRevision": current,
             "updateRevision": update,
         }
-        self._hands.set_status(STATEFUL_SETS, owner, status)
+        self._control.set_status(STATEFUL_SETS, owner, status)
         return soonest(waits)
 
 

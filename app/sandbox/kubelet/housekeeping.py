@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from app.model.quantity import ZERO, Quantity, QuantityFormat
 from app.ports import Json
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.kubelet.kubelet import Kubelet
-from app.sandbox.kubelet.runs import ContainerRun, PodRun, Runtime
+from app.sandbox.kubelet.runs import ContainerRun, ContainerRuntime, PodRun
 from app.sandbox.load import Moment
 from app.sandbox.objects import Key, member
 from app.sandbox.resources import quantities
@@ -30,9 +30,9 @@ _TELLING = (
 class Housekeeping:
     """The regular look at all containers."""
 
-    def __init__(self, hands: Hands, kubelet: Kubelet, runtime: Runtime) -> None:
-        self._hands = hands
-        self._clock = hands.clock
+    def __init__(self, control: PodControl, kubelet: Kubelet, runtime: ContainerRuntime) -> None:
+        self._control = control
+        self._clock = control.clock
         self._kubelet = kubelet
         self._epoch_seconds = self._clock.now().timestamp() - self._clock.monotonic()
         self._seconds = runtime.times.housekeeping
@@ -75,7 +75,7 @@ class Housekeeping:
 
     def _share(self, name: str, found: list[tuple[PodRun, ContainerRun]]) -> None:
         """Let the containers of a node share what it has."""
-        node = self._hands.store.read("nodes", Key("", name))
+        node = self._control.store.read("nodes", Key("", name))
         if node is None:
             return
         capacity = quantities(member(node, "status.capacity"))

@@ -15,14 +15,14 @@ from app.model.errors import BadObject, ClusterError
 from app.model.times import rfc3339
 from app.ports import PODS, Json
 from app.sandbox.clock import Worklist
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.kubelet.runs import (
     FIRST_PAUSE_SECONDS,
     GOOD_RUN_SECONDS,
     LONGEST_PAUSE_SECONDS,
     ContainerRun,
+    ContainerRuntime,
     PodRun,
-    Runtime,
     lasting,
     next_probe,
     sized,
@@ -30,7 +30,7 @@ from app.sandbox.kubelet.runs import (
 )
 from app.sandbox.load import identity, load_of
 from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, uid_of
-from app.sandbox.store import Transition
+from app.sandbox.store import StoredChange
 
 NAME = "kubelet"
 
@@ -41,16 +41,16 @@ class Kubelet:
     Others hear of pods whose spec changed, of nodes that have room again, and of starts.
     """
 
-    def __init__(self, hands: Hands, runtime: Runtime) -> None:
-        self._hands = hands
-        self._clock = hands.clock
+    def __init__(self, control: PodControl, runtime: ContainerRuntime) -> None:
+        self._control = control
+        self._clock = control.clock
         self._times = runtime.times
         self._runs: dict[Key, PodRun] = {}
-        self._todo = Worklist(hands.clock, self._look)
+        self._todo = Worklist(control.clock, self._look)
         self.on_change: Callable[[PodRun], object] = lambda _run: None
         self.on_room: Callable[[str], object] = lambda _node: None
         self.on_start: Callable[[PodRun, ContainerRun], object] = lambda _run, _container: None
-        hands.store.listen(self._note)
+        control.store.listen(self._note)
 
     def runs(self) -> Iterator[PodRun]:
         """Yield all pods that run or will run."""
@@ -58,7 +58,7 @@ class Kubelet:
 
     def tell(self, run: PodRun, reason: str, message: str, *, warning: bool = False) -> None:
         """Tell something of a pod as an event."""
-        self._hands.recorder.tell(NAME, PODS, run.pod, reason, message, warning=warning)
+        self._control.recorder.tell(NAME, PODS, run.pod, reason, message, warning=warning)
 
     def write(self, run: PodRun) -> None:
         """Write the status of a pod as it is now."""
@@ -69,7 +69,7 @@ class Kubelet:
                 pod["status"] = status_of(run, pod.get("status") or {}, now)
             return pod
 
-        self._hands.change(PODS, run.key, renewed, "status")
+        self._control.change(PODS, run.key, renewed, "status")
 
     def later(self, run: PodRun, seconds: float, action: Callable[[], object]) -> None:
         """Do something in a while, unless the pod is gone by then."""
@@ -80,7 +80,7 @@ class Kubelet:
 
         self._clock.call_later(seconds, act)
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         if collection != "pods":
             return
         pod = change.after
@@ -104,7 +104,7 @@ class Kubelet:
             self._todo.note(change.key, self._times.notice)
 
     def _look(self, key: Key) -> None:
-        pod = self._hands.store.read("pods", key)
+        pod = self._control.store.read("pods", key)
         run = self._runs.get(key)
         if run is not None and (pod is None or uid_of(pod) != run.uid):
             del self._runs[key]
@@ -134,12 +134,12 @@ class Kubelet:
 
     def _begin(self, pod: Json) -> None:
         node = pod["spec"]["nodeName"]
-        if has_ended(pod) or self._hands.store.read("nodes", Key("", node)) is None:
+        if has_ended(pod) or self._control.store.read("nodes", Key("", node)) is None:
             return
         try:
             containers = {item["name"]: _fresh(pod, item) for item in lasting(pod["spec"])}
         except BadObject as error:
-            recorder = self._hands.recorder
+            recorder = self._control.recorder
             recorder.tell(NAME, PODS, pod, "BadLoad", str(error), warning=True)
             return
         run = PodRun(
@@ -267,7 +267,7 @@ class Kubelet:
             if container.is_running:
                 container.state = _terminated(container, 137, "Error", self._clock.now())
             container.is_ready = False
-        recorder = self._hands.recorder
+        recorder = self._control.recorder
         recorder.tell(
             NAME, PODS, run.pod, "Evicted", message, warning=True, annotations=annotations
         )
@@ -302,8 +302,8 @@ class Kubelet:
             self._end_pod_if_all_did(run)
             self.write(run)
         try:
-            kind = self._hands.catalogue.find(PODS)
-            self._hands.writes.delete(kind, run.key, uid=run.uid, grace_seconds=0)
+            kind = self._control.catalogue.find(PODS)
+            self._control.writes.delete(kind, run.key, uid=run.uid, grace_seconds=0)
         except ClusterError:
             return
 

@@ -12,15 +12,15 @@ from collections.abc import Iterable
 
 from app.model.quantity import ZERO
 from app.ports import Json
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import (
     IN_PROGRESS,
     PENDING,
     ContainerRun,
+    ContainerRuntime,
     PodRun,
     Resizing,
-    Runtime,
     lasting,
     sized,
 )
@@ -35,9 +35,9 @@ _NEVER = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy 
 class Resizer:
     """Brings what containers have to what their pods ask for."""
 
-    def __init__(self, hands: Hands, kubelet: Kubelet, runtime: Runtime) -> None:
-        self._hands = hands
-        self._clock = hands.clock
+    def __init__(self, control: PodControl, kubelet: Kubelet, runtime: ContainerRuntime) -> None:
+        self._control = control
+        self._clock = control.clock
         self._kubelet = kubelet
         self._runtime = runtime
         self._times = runtime.times
@@ -77,7 +77,7 @@ class Resizer:
 
     def _refusal(self, run: PodRun) -> tuple[str, str] | None:
         """Return why the node cannot take in what a pod asks for now."""
-        node = self._hands.store.read("nodes", Key("", run.node))
+        node = self._control.store.read("nodes", Key("", run.node))
         if node is None:
             return "Deferred", "the node is gone"
         is_static = (node["metadata"].get("labels") or {}).get(_STATIC_CPU) == "static"

@@ -11,7 +11,7 @@ from typing import Final
 from app.model.quantity import Quantity
 from app.ports import Json
 from app.sandbox.load import Load
-from app.sandbox.objects import Condition, Key, copied, set_condition, uid_of
+from app.sandbox.objects import Key, ObjectCondition, copied, set_condition, uid_of
 from app.sandbox.resources import SIZED, Amounts, is_sidecar, quantities, total
 
 FIRST_PAUSE_SECONDS: Final = 10.0  # before the second restart of a container
@@ -41,7 +41,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class ContainerRuntime:
     """The container runtime, as far as a test may want it to be odd."""
 
     times: Times = Times()
@@ -186,23 +186,23 @@ def status_of(run: PodRun, old: Json, now: datetime) -> Json:
     return status
 
 
-def _conditions(run: PodRun) -> Iterator[Condition]:
+def _conditions(run: PodRun) -> Iterator[ObjectCondition]:
     has_begun = run.phase != "Pending"
-    yield Condition("PodReadyToStartContainers", "True")
-    yield Condition("Initialized", "True" if has_begun else "False")
+    yield ObjectCondition("PodReadyToStartContainers", "True")
+    yield ObjectCondition("Initialized", "True" if has_begun else "False")
     unready = [found.name for found in run.containers.values() if not found.is_ready]
     is_ready = has_begun and not unready and not run.has_ended
     for kind in ("Ready", "ContainersReady"):
         if is_ready:
-            yield Condition(kind, "True")
+            yield ObjectCondition(kind, "True")
         elif run.has_ended:
             reason = "PodCompleted" if run.phase == "Succeeded" else "PodFailed"
-            yield Condition(kind, "False", reason)
+            yield ObjectCondition(kind, "False", reason)
         else:
             message = f"containers with unready status: [{' '.join(unready)}]"
-            yield Condition(kind, "False", "ContainersNotReady", message)
+            yield ObjectCondition(kind, "False", "ContainersNotReady", message)
     if run.is_disrupted:
-        yield Condition("DisruptionTarget", "True", "TerminationByKubelet", run.message)
+        yield ObjectCondition("DisruptionTarget", "True", "TerminationByKubelet", run.message)
 
 
 def _tell_resizing(draft: Json, run: PodRun) -> None:
@@ -211,7 +211,7 @@ def _tell_resizing(draft: Json, run: PodRun) -> None:
     conditions[:] = [found for found in conditions if found["type"] not in (PENDING, IN_PROGRESS)]
     for resizing in (run.pending, run.progress):
         if resizing is not None:
-            condition = Condition(resizing.kind, "True", resizing.reason, resizing.message)
+            condition = ObjectCondition(resizing.kind, "True", resizing.reason, resizing.message)
             set_condition(draft, condition, resizing.since, observedGeneration=resizing.generation)
 
 

@@ -9,10 +9,10 @@ from app.sandbox.clock import Worklist
 from app.sandbox.controllers.daemon_sets import DaemonSets
 from app.sandbox.controllers.deployments import Deployments, Replicas
 from app.sandbox.controllers.jobs import CronJobs, Jobs
-from app.sandbox.controllers.pod_control import Hands
+from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.controllers.stateful_sets import StatefulSets
 from app.sandbox.objects import Key, controller_of, is_active, key_of, labels_of
-from app.sandbox.store import Transition
+from app.sandbox.store import StoredChange
 
 _OWNED = ("pods", "replicasets.apps", "jobs.batch")
 
@@ -30,30 +30,30 @@ class Controller(Protocol):
         ...
 
 
-class Crew:
+class ControllerManager:
     """Sends each controller where something changed."""
 
-    def __init__(self, hands: Hands) -> None:
-        self._store = hands.store
+    def __init__(self, control: PodControl) -> None:
+        self._store = control.store
         controllers: tuple[Controller, ...] = (
-            Deployments(hands),
-            Replicas(hands, REPLICA_SETS),
-            Replicas(hands, REPLICATION_CONTROLLERS),
-            StatefulSets(hands),
-            DaemonSets(hands),
-            Jobs(hands),
-            CronJobs(hands),
+            Deployments(control),
+            Replicas(control, REPLICA_SETS),
+            Replicas(control, REPLICATION_CONTROLLERS),
+            StatefulSets(control),
+            DaemonSets(control),
+            Jobs(control),
+            CronJobs(control),
         )
         self._by_collection: dict[str, Worklist[Key]] = {}
         self._by_kind: dict[tuple[str, str], Worklist[Key]] = {}
         for controller in controllers:
-            worklist = Worklist(hands.clock, controller.look)
+            worklist = Worklist(control.clock, controller.look)
             resource = controller.resource
-            self._by_collection[hands.catalogue.find(resource).collection] = worklist
+            self._by_collection[control.catalogue.find(resource).collection] = worklist
             self._by_kind[resource.api_version, resource.kind] = worklist
-        hands.store.listen(self._note)
+        control.store.listen(self._note)
 
-    def _note(self, collection: str, change: Transition) -> None:
+    def _note(self, collection: str, change: StoredChange) -> None:
         worklist = self._by_collection.get(collection)
         if worklist is not None:
             worklist.note(change.key)
@@ -74,7 +74,7 @@ class Crew:
         if worklist is not None:
             worklist.note(Key(item["metadata"].get("namespace", ""), owner.get("name", "")))
 
-    def _note_stray(self, change: Transition) -> None:
+    def _note_stray(self, change: StoredChange) -> None:
         """A pod without a controller may be somebody's, if it is new or changed its labels."""
         pod = change.after
         if pod is None or controller_of(pod) is not None or not is_active(pod):

@@ -20,7 +20,7 @@ from sys import intern
 from typing import Any
 
 from app.model.errors import ClusterError, Gone, Invalid, NotFound
-from app.ports import Change, Delta, Json, Page, WatchEvent
+from app.ports import Delta, EventType, Json, Page, WatchEvent
 
 FIRST_PAUSE_SECONDS = 0.2  # most watches that break can be resumed at once
 PAUSE_SECONDS = 0.5  # doubled with every failure in a row
@@ -50,7 +50,7 @@ class Watch:
     resource_version: str
 
 
-class Ledger:
+class ListWatch:
     """The versions of all objects of a resource; `jitter` returns numbers from 0 to 1."""
 
     def __init__(self, jitter: Callable[[], float]) -> None:
@@ -123,11 +123,11 @@ class Ledger:
         version = _version(metadata)
         if _is_newer(version, self.resource_version):
             self.resource_version = version
-        if event.change is Change.BOOKMARK:
+        if event.change is EventType.BOOKMARK:
             return []
         key = _key(metadata)
         known = self._known.get(key)
-        if event.change is Change.DELETED:
+        if event.change is EventType.DELETED:
             if self._known.pop(key, None) is None:
                 return []
             return [Delta(*key, None)]

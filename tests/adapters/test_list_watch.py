@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.ledger import (
+from app.adapters.list_watch import (
     FAILURES_TO_LIST,
     LONGEST_PAUSE_SECONDS,
     MISSES_TO_BELIEVE,
-    Ledger,
     ListPage,
+    ListWatch,
     Watch,
 )
 from app.model.errors import (
@@ -27,7 +27,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import Change, Delta, Json, Page, WatchEvent
+from app.ports import Delta, EventType, Json, Page, WatchEvent
 from tests.stepped_clock import START
 
 
@@ -38,7 +38,7 @@ def item(name: str, version: int | str, namespace: str = "default") -> Json:
 
 def event(change: str, name: str, version: int | str) -> WatchEvent:
     """A line of a watch."""
-    return WatchEvent(Change(change), item(name, version))
+    return WatchEvent(EventType(change), item(name, version))
 
 
 def told(changes: Sequence[Delta]) -> list[str]:
@@ -46,21 +46,21 @@ def told(changes: Sequence[Delta]) -> list[str]:
     return [f"{'+' if change.object else '-'}{change.name}" for change in changes]
 
 
-def ledger() -> Ledger:
-    """A ledger that knows nothing, with pauses as long as they get."""
-    return Ledger(lambda: 1.0)
+def list_watch() -> ListWatch:
+    """A list and watch that knows nothing, with pauses as long as they get."""
+    return ListWatch(lambda: 1.0)
 
 
-def watching(*names: str, version: int = 10) -> Ledger:
-    """A ledger that has read a list of these names."""
-    found = ledger()
+def watching(*names: str, version: int = 10) -> ListWatch:
+    """A list and watch that has read a list of these names."""
+    found = list_watch()
     found.listed(Page([item(name, version) for name in names], str(version)), START)
     return found
 
 
 def test_begins_with_a_list() -> None:
     """Nothing is known before a whole list was read."""
-    begun = ledger()
+    begun = list_watch()
     first = begun.next_step()
     one = begun.listed(Page([item("a", 3), item("b", 4)], "9", "more"), START)
     half = (begun.synced, begun.last_event_at, begun.next_step())
@@ -80,7 +80,7 @@ def test_events() -> None:
         event("ADDED", "c", 11),
         event("MODIFIED", "a", 12),
         event("DELETED", "b", 13),
-        WatchEvent(Change.BOOKMARK, {"metadata": {"resourceVersion": "20"}}),
+        WatchEvent(EventType.BOOKMARK, {"metadata": {"resourceVersion": "20"}}),
     ]
     changes = [told(known.saw(line, START + timedelta(seconds=5))) for line in lines]
 
@@ -98,7 +98,7 @@ def test_events() -> None:
         pytest.param(event("DELETED", "a", 10), ["-a"], "10", id="deletion at its last version"),
         pytest.param(event("MODIFIED", "a", "x1"), ["+a"], "x1", id="versions that are no numbers"),
         pytest.param(event("ADDED", "b", ""), ["+b"], "10", id="no version"),
-        pytest.param(WatchEvent(Change.BOOKMARK, {}), [], "10", id="an empty bookmark"),
+        pytest.param(WatchEvent(EventType.BOOKMARK, {}), [], "10", id="an empty bookmark"),
     ],
 )
 def test_odd_events(line: WatchEvent, changes: list[str], version: str) -> None:
@@ -124,7 +124,7 @@ def test_a_list_again_tells_the_difference() -> None:
 
 def test_one_name_in_two_namespaces() -> None:
     """Objects of the same name are told apart."""
-    known = ledger()
+    known = list_watch()
     known.listed(Page([item("a", 1, "x"), item("a", 2, "y")], "5"), START)
 
     assert known.listed(Page([item("a", 2, "y")], "6"), START) == [Delta("x", "a", None)]
@@ -132,7 +132,7 @@ def test_one_name_in_two_namespaces() -> None:
 
 def test_a_list_that_breaks_goes_on_where_it_was() -> None:
     """A page is asked for again; the pages before it are not."""
-    begun = ledger()
+    begun = list_watch()
     begun.listed(Page([item("a", 1)], "5", "more"), START)
     begun.failed(Unavailable("broken"), START)
 
@@ -166,7 +166,7 @@ def test_a_watch_that_breaks_is_resumed(error: ClusterError) -> None:
 
 def test_pauses_grow_and_end() -> None:
     """Failures in a row are spaced out more and more; a success ends that."""
-    begun = ledger()
+    begun = list_watch()
     pauses = []
     for _ in range(9):
         begun.failed(Unavailable("down"), START)
@@ -237,7 +237,7 @@ def test_watches_that_end() -> None:
 
 def test_not_served() -> None:
     """A resource that is not there is told so, and looked for now and then."""
-    begun = ledger()
+    begun = list_watch()
     begun.failed(NotFound("no such path"), START)
     first = (begun.missing, begun.synced, begun.last_event_at, begun.next_step())
     begun.listed(Page([], "5"), START)
@@ -292,7 +292,7 @@ STEPS = st.lists(
 def test_never_a_gap(steps: list[tuple[str, str]], page_size: int) -> None:
     """Whatever happens in between, two quiet rounds later exactly the truth was told."""
     server = _Truth(page_size)
-    known = Ledger(lambda: 0.5)
+    known = ListWatch(lambda: 0.5)
     state: dict[str, str] = {}
     for what, name in [*steps, *[("answer", "")] * 12]:
         before = known.resource_version
@@ -317,7 +317,7 @@ class _Truth:
         self._page_size = page_size
         self._list_version = 1
 
-    def play(self, known: Ledger, what: str, name: str) -> list[Delta]:
+    def play(self, known: ListWatch, what: str, name: str) -> list[Delta]:
         """Change an object, or answer the ledger's next question."""
         if what not in {"put", "remove"}:
             return self._answer(known, what)
@@ -330,7 +330,7 @@ class _Truth:
                 self.objects[name] = str(self.version)
         return []
 
-    def _answer(self, known: Ledger, how: str) -> list[Delta]:
+    def _answer(self, known: ListWatch, how: str) -> list[Delta]:
         step = known.next_step()
         if how == "gone":
             return known.failed(Gone("too old"), START)
