@@ -14,7 +14,6 @@ Strategy: every verb finds its kind, then reads from the store or goes the one w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from app.model import patches
 from app.model.errors import Invalid, Unavailable
@@ -32,24 +31,13 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.disruption import Evictions
 from app.sandbox.kinds import Catalogue, ServedKind, discovered
 from app.sandbox.lists import check_version, page, selection
+from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied, taken
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.store import Store
 from app.sandbox.subresources import resized, scale_of, scaled
 from app.sandbox.watches import ObjectSelection, OpenWatch
 from app.sandbox.writes import Edit, Writes
-
-
-class Metrics(Protocol):
-    """The answers of metrics.k8s.io."""
-
-    def list(self, namespace: str, label_selector: str, field_selector: str) -> Page:
-        """Return the samples of the pods that are selected."""
-        ...
-
-    def get(self, key: Key) -> Json:
-        """Return the samples of one pod."""
-        ...
 
 
 class SandboxCluster:
@@ -66,7 +54,7 @@ class SandboxCluster:
         )
         self._clock = clock
         self._is_closed = False
-        self.metrics: Metrics | None = None  # served as soon as somebody measures
+        self.metrics: PodMetrics | None = None  # served as soon as somebody measures
 
     def list(
         self,
