@@ -99,6 +99,15 @@ WORKLOADS = (
 )
 
 
+class Ref(NamedTuple):
+    """One object, or its subresource; a collection, if it has no name."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
 class PatchKind(StrEnum):
     """The content types that a PATCH may carry."""
 
@@ -175,42 +184,25 @@ class Cluster(Protocol):
         """Ask at once; then yield changes after a version, with bookmarks, until time is over."""
         ...
 
-    def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
+    def get(self, ref: Ref) -> Json:
         """Return one object as it is now."""
         ...
 
-    def create(
-        self,
-        resource: Resource,
-        namespace: str,
-        body: Json,
-        *,
-        name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> Json:
+    def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object, or post to the subresource of one."""
         ...
 
-    def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
+    def replace(self, ref: Ref, body: Json) -> Json:
         """Put a whole object; its resourceVersion must be current when given."""
         ...
 
     def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: object,
-        *,
-        kind: PatchKind = PatchKind.JSON,
-        subresource: str = "",
-        dry_run: bool = False,
+        self, ref: Ref, body: object, *, kind: PatchKind = PatchKind.JSON, dry_run: bool = False
     ) -> Json:
         """Change an object; returns it as changed."""
         ...
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
+    def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Delete an object, only if it still has this uid when one is given."""
         ...
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import ParamSpec, TypeVar
 
 from app.model.errors import ClusterError, Refused, Unavailable
-from app.ports import NAMESPACES, Json
+from app.ports import NAMESPACES, Json, Ref
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.kinds import Catalogue
@@ -31,7 +31,7 @@ class ClusterInMemory(SandboxCluster):
         self.forbidden: set[str] = set()  # kinds that may not be written
         self.prune: Callable[[Json], object] = lambda _body: None  # takes out unknown fields
         for name in ("default", "kube-system"):
-            self.create(NAMESPACES, "", {"metadata": {"name": name}})
+            self.create(Ref(NAMESPACES), {"metadata": {"name": name}})
         writes.gates = (self,)
         for verb in ("get", "list", "create", "replace", "delete"):
             setattr(self, verb, self._failing(getattr(self, verb)))

@@ -7,15 +7,17 @@ takes the methods of the other as they are, so that the port is written down onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
 from threading import Lock
-from typing import cast
+from typing import Any, cast
 
 from app.model.errors import ClusterError
-from app.ports import PODS, Cluster, Resource
+from app.ports import PODS, Cluster, Ref, Resource
+
+_NOTHING = Ref(Resource("", "", "", ""))  # what a plain request is about
 
 
 @dataclass(slots=True)
@@ -55,20 +57,30 @@ class Faults:
 
     def take(self, verb: str, arguments: dict[str, object]) -> Fault | None:
         """Return the fault that strikes a call, and count it."""
-        resource = arguments.get("resource", PODS if verb == "evict" else None)
+        ref = ref_of(verb, arguments)
         with self._lock:
             for fault in reversed(self._faults):
                 fits = (
                     fault.times > 0
                     and fault.verb in ("", verb)
-                    and fault.resource in (None, resource)
-                    and fault.name in ("", arguments.get("name", ""))
-                    and fault.subresource in ("", arguments.get("subresource", ""))
+                    and fault.resource in (None, ref.resource)
+                    and fault.name in ("", ref.name)
+                    and fault.subresource in ("", ref.subresource)
                 )
                 if fits:
                     fault.times -= 1
                     return fault
         return None
+
+
+def ref_of(verb: str, arguments: Mapping[str, Any]) -> Ref:
+    """Return what a call of the port is about."""
+    if verb == "evict":
+        return Ref(PODS, arguments["namespace"], arguments["name"])
+    if "resource" in arguments:
+        return Ref(arguments["resource"], arguments.get("namespace", ""))
+    found: Ref = arguments.get("ref", _NOTHING)
+    return found
 
 
 class _Faulty:

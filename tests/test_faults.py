@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from app.model.errors import ClusterError, TooMany, Unavailable
-from app.ports import PODS, SECRETS, Cluster, Json
+from app.ports import PODS, SECRETS, Cluster, Json, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
@@ -38,11 +38,11 @@ def test_faults_strike_what_they_fit() -> None:
         cluster.evict("default", "a")
     cluster.evict("default", "b")
     cluster.evict("default", "a")
-    cluster.create(SECRETS, "default", secret("s"))
+    cluster.create(Ref(SECRETS, "default"), secret("s"))
     for _ in range(2):
         with pytest.raises(Unavailable):
-            cluster.patch(PODS, "default", "a", [], subresource="resize")
-    cluster.patch(SECRETS, "default", "s", [])
+            cluster.patch(Ref(PODS, "default", "a", subresource="resize"), [])
+    cluster.patch(Ref(SECRETS, "default", "s"), [])
     assert names(cluster) == ["s"]
 
 
@@ -53,7 +53,7 @@ def test_an_answer_may_get_lost() -> None:
     faults.order(Fault(DOWN, verb="create", too_late=True))
 
     with pytest.raises(Unavailable):
-        cluster.create(SECRETS, "default", secret("s"))
+        cluster.create(Ref(SECRETS, "default"), secret("s"))
     assert names(cluster) == ["s"]
 
 
@@ -64,11 +64,11 @@ def test_every_verb_can_fail() -> None:
     calls: list[Callable[[], object]] = [
         lambda: cluster.list(PODS),
         lambda: list(cluster.watch(PODS, resource_version="0", timeout_seconds=1)),
-        lambda: cluster.get(PODS, "default", "a"),
-        lambda: cluster.create(PODS, "default", {}),
-        lambda: cluster.replace(PODS, "default", "a", {}),
-        lambda: cluster.patch(PODS, "default", "a", []),
-        lambda: cluster.delete(PODS, "default", "a"),
+        lambda: cluster.get(Ref(PODS, "default", "a")),
+        lambda: cluster.create(Ref(PODS, "default"), {}),
+        lambda: cluster.replace(Ref(PODS, "default", "a"), {}),
+        lambda: cluster.patch(Ref(PODS, "default", "a"), []),
+        lambda: cluster.delete(Ref(PODS, "default", "a")),
         lambda: cluster.evict("default", "a"),
         lambda: cluster.request("GET", "/version"),
     ]

@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 from app.model.errors import Unavailable
 from app.model.fields import Object
 from app.model.review import Identity
-from app.ports import Clock, Cluster, Json, Resource
+from app.ports import Clock, Cluster, Json, Ref, Resource
 
 TOKEN_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
@@ -89,7 +89,7 @@ class AccessReviews:
 
     def _asked(self, resource: Resource, spec: Json) -> Object:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
-        status = self._cluster.create(resource, "", body).get("status")
+        status = self._cluster.create(Ref(resource), body).get("status")
         if not isinstance(status, dict):
             raise Unavailable(f"{resource.kind}: the answer has no status")
         return status

@@ -16,7 +16,7 @@ from app.adapters.kube_errors import translate
 from app.adapters.kube_transport import Call, Deadlines, Transport, parse
 from app.model.errors import Invalid, Unavailable
 from app.model.token_bucket import TokenBucket
-from app.ports import POD_METRICS, PODS, EventType, Json, Page, PatchKind, Resource, WatchEvent
+from app.ports import POD_METRICS, PODS, EventType, Json, Page, PatchKind, Ref, Resource, WatchEvent
 
 FIELD_MANAGER = "plumbline"
 WATCH_GRACE_SECONDS = 10  # after which a watch ends here that the server did not end
@@ -56,7 +56,7 @@ class KubeCluster:
             resourceVersion=resource_version,
         )
         query |= {"continue": continue_token} if continue_token else {}
-        call = Call("GET", _path(resource, namespace), query)
+        call = Call("GET", _path(Ref(resource, namespace)), query)
         # Usage is gathered from all nodes first, which takes long in a large cluster.
         is_gathered = resource == POD_METRICS
         deadlines = self._deadlines.at_once() if is_gathered else self._deadlines
@@ -90,59 +90,36 @@ class KubeCluster:
             labelSelector=label_selector,
             fieldSelector=field_selector,
         )
-        call = Call("GET", _path(resource, namespace), query)
+        call = Call("GET", _path(Ref(resource, namespace)), query)
         seconds = timeout_seconds + WATCH_GRACE_SECONDS
         lines = self._transport.lines(call, self._deadlines, seconds)
         return (_event(call, line) for line in lines if line.strip())
 
-    def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
+    def get(self, ref: Ref) -> Json:
         """Return one object as it is now."""
-        return self._call(Call("GET", _named(resource, namespace, name, subresource)))
+        return self._call(Call("GET", _named(ref)))
 
-    def create(
-        self,
-        resource: Resource,
-        namespace: str,
-        body: Json,
-        *,
-        name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> Json:
+    def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object, or post to the subresource of one."""
-        if subresource:
-            path = _named(resource, namespace, name, subresource)
-        else:
-            path = _path(resource, namespace)
+        path = _named(ref) if ref.subresource else _path(Ref(ref.resource, ref.namespace))
         return self._call(Call("POST", path, _writing(dry_run), orjson.dumps(body)))
 
-    def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
+    def replace(self, ref: Ref, body: Json) -> Json:
         """Put a whole object; its resourceVersion must be current when given."""
-        path = _named(resource, namespace, name)
-        return self._call(Call("PUT", path, _writing(), orjson.dumps(body)))
+        return self._call(Call("PUT", _named(ref), _writing(), orjson.dumps(body)))
 
     def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: object,
-        *,
-        kind: PatchKind = PatchKind.JSON,
-        subresource: str = "",
-        dry_run: bool = False,
+        self, ref: Ref, body: object, *, kind: PatchKind = PatchKind.JSON, dry_run: bool = False
     ) -> Json:
         """Change an object; returns it as changed. An applied object takes fields from others."""
         query = _writing(dry_run)
         if kind is PatchKind.APPLY:
             query["force"] = "true"
-        path = _named(resource, namespace, name, subresource)
-        return self._call(Call("PATCH", path, query, orjson.dumps(body), kind.value))
+        return self._call(Call("PATCH", _named(ref), query, orjson.dumps(body), kind.value))
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
+    def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Delete an object, only if it still has this uid when one is given."""
-        path = _named(resource, namespace, name)
-        self._call(Call("DELETE", path, body=orjson.dumps(_delete_options(uid))))
+        self._call(Call("DELETE", _named(ref), body=orjson.dumps(_delete_options(uid))))
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
@@ -152,7 +129,7 @@ class KubeCluster:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": _delete_options(uid),
         }
-        self.create(PODS, namespace, eviction, name=name, subresource="eviction", dry_run=dry_run)
+        self.create(Ref(PODS, namespace, name, "eviction"), eviction, dry_run=dry_run)
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Send a plain request, for paths that are no resource (discovery, version)."""
@@ -201,16 +178,17 @@ def _delete_options(uid: str) -> Json:
     return options
 
 
-def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    return resource.path(_segment(namespace), _segment(name), _segment(subresource))
+def _path(ref: Ref) -> str:
+    place = (_segment(ref.namespace), _segment(ref.name), _segment(ref.subresource))
+    return ref.resource.path(*place)
 
 
-def _named(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    if not name:
-        raise Invalid(f"{resource.kind} in namespace {namespace!r}: the name is empty")
-    if resource.namespaced and not namespace:
-        raise Invalid(f"{resource.kind} {name!r}: the namespace is empty")
-    return _path(resource, namespace, name, subresource)
+def _named(ref: Ref) -> str:
+    if not ref.name:
+        raise Invalid(f"{ref.resource.kind} in namespace {ref.namespace!r}: the name is empty")
+    if ref.resource.namespaced and not ref.namespace:
+        raise Invalid(f"{ref.resource.kind} {ref.name!r}: the namespace is empty")
+    return _path(ref)
 
 
 def _segment(text: str) -> str:

@@ -15,7 +15,7 @@ from app.adapters.discovery import Discovery
 from app.adapters.owner_cache import OwnerCache
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, read_workload, scaled_workload
-from app.ports import WORKLOADS, Clock, Cluster, Resource
+from app.ports import WORKLOADS, Clock, Cluster, Ref, Resource
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class LiveOwners:
             return self._fetch_built_in(lookup)
         for resource in self._discovery.scalable(lookup.api_version, lookup.kind):
             try:
-                scale = self._cluster.get(resource, lookup.namespace, lookup.name, "scale")
+                scale = self._cluster.get(Ref(resource, lookup.namespace, lookup.name, "scale"))
             except (NotFound, Invalid):
                 continue
             return scaled_workload(lookup.namespace, lookup.api_version, lookup.kind, scale)
@@ -118,7 +118,7 @@ class LiveOwners:
     def _fetch_built_in(self, lookup: Lookup) -> LookupResult:
         resource = _BUILT_IN[lookup.kind]
         try:
-            item = self._cluster.get(resource, lookup.namespace, lookup.name)
+            item = self._cluster.get(Ref(resource, lookup.namespace, lookup.name))
         except (NotFound, Invalid):
             return Absent()
         return read_workload(

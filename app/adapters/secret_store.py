@@ -16,7 +16,7 @@ from typing import Any
 from app.adapters.newest import Newest
 from app.model.certificates import CertificateSet, KeyRing, Material, StoredRing, pem_blocks
 from app.model.errors import NotFound
-from app.ports import SECRETS, Cluster, Json
+from app.ports import SECRETS, Cluster, Json, Ref
 
 _Names = tuple[str, str, str]  # of CA, certificate and key
 _CURRENT: _Names = ("caCert.pem", "serverCert.pem", "serverKey.pem")
@@ -42,7 +42,7 @@ class SecretStore:
     def read(self) -> StoredRing:
         """Return the ring as it is now, empty when there is no Secret."""
         try:
-            origin = self._cluster.get(SECRETS, self._namespace, self._name)
+            origin = self._cluster.get(Ref(SECRETS, self._namespace, self._name))
         except NotFound:
             return StoredRing(KeyRing())
         texts = _texts(origin)
@@ -58,12 +58,12 @@ class SecretStore:
         """
         changes = _changes(stored.ring, ring)
         if stored.origin is None:
-            self._cluster.create(SECRETS, self._namespace, self._fresh(changes))
+            self._cluster.create(Ref(SECRETS, self._namespace), self._fresh(changes))
             return
         body = deepcopy(stored.origin)
         merged = {**(body.get("data") or {}), **changes}
         body["data"] = {key: text for key, text in merged.items() if text is not None}
-        self._cluster.replace(SECRETS, self._namespace, self._name, body)
+        self._cluster.replace(Ref(SECRETS, self._namespace, self._name), body)
 
     def poll(self) -> Material | None:
         """Return the newest generation in use that can be served; None before the first."""

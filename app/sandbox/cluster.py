@@ -24,6 +24,7 @@ from app.ports import (
     Json,
     Page,
     PatchKind,
+    Ref,
     Resource,
     WatchEvent,
 )
@@ -99,88 +100,71 @@ class SandboxCluster:
         watch = OpenWatch(self._store, self._clock, resource, asked, lambda: self._is_closed)
         yield from watch.events(version, timeout_seconds)
 
-    def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
+    def get(self, ref: Ref) -> Json:
         """Return one object as it is now."""
-        if self.metrics is not None and resource == POD_METRICS:
-            return self.metrics.get(Key(namespace, name))
-        kind = self._catalogue.find(resource)
-        found = self._store.read(kind.collection, _key(resource, namespace, name))
+        if self.metrics is not None and ref.resource == POD_METRICS:
+            return self.metrics.get(Key(ref.namespace, ref.name))
+        kind = self._catalogue.find(ref.resource)
+        found = self._store.read(kind.collection, _key(ref))
         if found is None:
-            raise not_found(kind.collection, name)
-        if subresource == "scale" and kind.scale:
+            raise not_found(kind.collection, ref.name)
+        if ref.subresource == "scale" and kind.scale:
             return scale_of(found, kind.scale)
-        if subresource and subresource not in kind.subresources:
+        if ref.subresource and ref.subresource not in kind.subresources:
             raise unknown_resource()
-        if subresource == "eviction":
+        if ref.subresource == "eviction":
             raise not_allowed()
         return copied(found)
 
-    def create(
-        self,
-        resource: Resource,
-        namespace: str,
-        body: Json,
-        *,
-        name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> Json:
+    def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object, or post to the subresource of one."""
-        kind = self._catalogue.find(resource)
+        kind = self._catalogue.find(ref.resource)
         item = taken(body)
-        if not subresource:
-            return self._writes.create(kind, namespace, item, dry_run=dry_run)
-        if subresource not in kind.more:
+        if not ref.subresource:
+            return self._writes.create(kind, ref.namespace, item, dry_run=dry_run)
+        if ref.subresource not in kind.more:
             raise unknown_resource()
-        key = _key(resource, namespace, name)
-        if subresource != "eviction":
+        if ref.subresource != "eviction":
             raise not_allowed()
-        return self._evict(key, item, dry_run=dry_run)
+        return self._evict(_key(ref), item, dry_run=dry_run)
 
-    def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
+    def replace(self, ref: Ref, body: Json) -> Json:
         """Put a whole object; its resourceVersion must be current when given."""
-        kind = self._catalogue.find(resource)
+        if ref.subresource:
+            raise not_allowed()
+        kind = self._catalogue.find(ref.resource)
         item = taken(body)
-        key = _key(resource, namespace, name)
-        return self._writes.change(kind, key, lambda _old: copied(item), is_patch=False)
+        return self._writes.change(kind, _key(ref), lambda _old: copied(item), is_patch=False)
 
     def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: object,
-        *,
-        kind: PatchKind = PatchKind.JSON,
-        subresource: str = "",
-        dry_run: bool = False,
+        self, ref: Ref, body: object, *, kind: PatchKind = PatchKind.JSON, dry_run: bool = False
     ) -> Json:
         """Change an object; returns it as changed."""
-        served = self._catalogue.find(resource)
-        if subresource and subresource not in served.subresources:
+        served = self._catalogue.find(ref.resource)
+        if ref.subresource and ref.subresource not in served.subresources:
             raise unknown_resource()
         edit = _edit(body, kind)
-        if subresource == "scale":
+        if ref.subresource == "scale":
             edit = _scale_edit(served, edit)
-        elif subresource == "resize":
+        elif ref.subresource == "resize":
             edit = _resize_edit(edit)
-        elif subresource not in ("", "status"):
+        elif ref.subresource not in ("", "status"):
             raise not_allowed()
         found = self._writes.change(
             served,
-            _key(resource, namespace, name),
+            _key(ref),
             edit,
-            subresource=subresource,
+            subresource=ref.subresource,
             dry_run=dry_run,
         )
-        if subresource == "scale" and served.scale:
+        if ref.subresource == "scale" and served.scale:
             return scale_of(found, served.scale)
         return found
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
+    def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Delete an object, only if it still has this uid when one is given."""
-        kind = self._catalogue.find(resource)
-        self._writes.delete(kind, _key(resource, namespace, name), uid=uid)
+        kind = self._catalogue.find(ref.resource)
+        self._writes.delete(kind, _key(ref), uid=uid)
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
@@ -205,8 +189,8 @@ class SandboxCluster:
         return self._evictions.evict(key, options.get("preconditions") or {}, dry_run=dry_run)
 
 
-def _key(resource: Resource, namespace: str, name: str) -> Key:
-    return Key(namespace if resource.namespaced else "", name)
+def _key(ref: Ref) -> Key:
+    return Key(ref.namespace if ref.resource.namespaced else "", ref.name)
 
 
 def _edit(body: object, kind: PatchKind) -> Edit:

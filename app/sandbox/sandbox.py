@@ -14,7 +14,7 @@ import yaml
 
 from app import ports
 from app.model.errors import ClusterError, NotFound
-from app.ports import Json, Resource, Sink
+from app.ports import Json, Ref, Resource, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.manager import ControllerManager
@@ -85,9 +85,9 @@ class Sandbox:
         Scheduler(control, Rooms(self.store))
         self._run_nodes(control, runtime or ContainerRuntime())
         for name in _NAMESPACES:
-            self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
+            self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
         for node in nodes:
-            self.cluster.create(ports.NODES, "", node.item())
+            self.cluster.create(Ref(ports.NODES), node.item())
 
     def _run_nodes(self, control: PodControl, runtime: ContainerRuntime) -> None:
         kubelet = Kubelet(control, runtime)
@@ -151,22 +151,22 @@ class Sandbox:
             self._ensure_namespace(namespace)
         name = metadata.get("name", "")
         try:
-            before = self.cluster.get(resource, namespace, name)
+            before = self.cluster.get(Ref(resource, namespace, name))
         except NotFound:
-            self.cluster.create(resource, namespace, item)
+            self.cluster.create(Ref(resource, namespace), item)
             return
         metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
         metadata["uid"] = before["metadata"]["uid"]
-        self.cluster.replace(resource, namespace, name, item)
+        self.cluster.replace(Ref(resource, namespace, name), item)
 
     def _kind_of(self, item: Json) -> ServedKind | None:
         return self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
 
     def _ensure_namespace(self, name: str) -> None:
         try:
-            self.cluster.get(ports.NAMESPACES, "", name)
+            self.cluster.get(Ref(ports.NAMESPACES, "", name))
         except NotFound:
-            self.cluster.create(ports.NAMESPACES, "", {"metadata": {"name": name}})
+            self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
 
     def _serve(self, collection: str, change: StoredChange) -> None:
         """Serve the kinds that definitions of custom resources make."""

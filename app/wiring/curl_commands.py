@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from app.model.errors import ClusterError
-from app.ports import PODS, VPAS, WORKLOADS, Cluster, Json
+from app.ports import PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.settings.run import Ports
 
 _MOST_TRIED: Final = 50  # VPAs
@@ -105,7 +105,7 @@ def _pod_of(cluster: Cluster, vpa: Json) -> Json:
 def _controller(cluster: Cluster, namespace: str, reference: Json) -> Json:
     for resource in WORKLOADS:
         if resource.kind == reference["kind"]:
-            return cluster.get(resource, namespace, reference["name"])
+            return cluster.get(Ref(resource, namespace, reference["name"]))
     raise LookupError(reference["kind"])
 
 

@@ -38,6 +38,7 @@ from app.ports import (
     Cluster,
     Json,
     Owners,
+    Ref,
     Resource,
 )
 from app.settings.shared import ClusterAccess, Offline, Selection
@@ -168,7 +169,7 @@ def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
     if not rules.is_on:
         return HEALTHY
     try:
-        return sign_of(cluster.get(LEASES, rules.namespace, rules.name), rules, now)
+        return sign_of(cluster.get(Ref(LEASES, rules.namespace, rules.name)), rules, now)
     except ClusterError as error:
         return Sign(LeaseTrouble.ERROR, str(error))
 

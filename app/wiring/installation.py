@@ -48,6 +48,7 @@ from app.ports import (
     VALIDATING_WEBHOOKS,
     VPAS,
     Clock,
+    Ref,
     Resource,
 )
 from app.settings.shared import ClusterAccess, Offline
@@ -149,7 +150,7 @@ def _core_resources(cluster: KubeCluster) -> frozenset[str]:
 def _definitions(cluster: KubeCluster) -> Iterator[Json]:
     for wanted in crd.documents():
         try:
-            yield cluster.get(CUSTOM_RESOURCE_DEFINITIONS, "", wanted["metadata"]["name"])
+            yield cluster.get(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", wanted["metadata"]["name"]))
         except NotFound:
             continue
 
@@ -157,7 +158,7 @@ def _definitions(cluster: KubeCluster) -> Iterator[Json]:
 def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
     """Return the server's time, by which it dates an object that it does not keep."""
     body = lease(namespace, "plumbline-doctor", {})
-    created = cluster.create(LEASES, namespace, body, dry_run=True)
+    created = cluster.create(Ref(LEASES, namespace), body, dry_run=True)
     found = time_at(object_at(created, "metadata", ""), "creationTimestamp", "metadata")
     return Unasked("the server tells no time") if found is None else found + _HALF_SECOND
 
@@ -200,7 +201,7 @@ def _tried(cluster: KubeCluster, namespace: str | None) -> TrialResult | Unasked
         },
     }
     try:
-        cluster.create(VPAS, namespace, body, dry_run=True)
+        cluster.create(Ref(VPAS, namespace), body, dry_run=True)
     except ClusterError as error:
         if "denied the request" in error.message:
             return TrialResult(TrialOutcome.REFUSED, namespace=namespace)

@@ -184,16 +184,16 @@ class DryRunMode:
 
     def _report_write(self, unsent: UnsentWrite) -> None:
         what = unsent.verb
-        if unsent.resource == VPAS and unsent.item is not None:
+        if unsent.ref.resource == VPAS and unsent.item is not None:
             draft = self._drafts.add(unsent.item)
             what = recommendation_line(draft) if draft is not None else what
-        elif unsent.resource == CHECKPOINTS:
-            place = (unsent.namespace, unsent.name)
+        elif unsent.ref.resource == CHECKPOINTS:
+            place = (unsent.ref.namespace, unsent.ref.name)
             if place in self._checkpoints:  # written all the time, so told once
                 return
             self._checkpoints.add(place)
-        who = f"{unsent.resource.kind} {unsent.name}"
-        self.feed.add(ActivityKind.WRITE, who, f"not sent: {what}", unsent.namespace)
+        who = f"{unsent.ref.resource.kind} {unsent.ref.name}"
+        self.feed.add(ActivityKind.WRITE, who, f"not sent: {what}", unsent.ref.namespace)
 
 
 def process_settings(settings: RunSettings) -> ProcessSettings:

@@ -20,7 +20,7 @@ from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
 from app.model.snapshot import Snapshot
-from app.ports import LEASES, Clock, Cluster, Owners
+from app.ports import LEASES, Clock, Cluster, Owners, Ref
 from app.settings.recommender import RecommenderSettings
 from app.web.access import Guard
 from app.web.recommendations import Preview, Recommendations, Sources, recommendations_app
@@ -77,7 +77,7 @@ def _leader(settings: RecommenderSettings, cluster: Cluster) -> str:
     """Return who holds the Lease, empty if it is free or cannot be read."""
     told = settings.election
     try:
-        lease = cluster.get(LEASES, told.resource_namespace, told.resource_name)
+        lease = cluster.get(Ref(LEASES, told.resource_namespace, told.resource_name))
     except ClusterError:
         return ""
     spec = lease.get("spec")

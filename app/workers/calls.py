@@ -20,7 +20,7 @@ from app.core.updating.resizing import are_same
 from app.core.updating.unboost import after_refusal
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavailable
 from app.model.pods import Pod, read_pod
-from app.ports import PODS, Cluster, PatchKind
+from app.ports import PODS, Cluster, PatchKind, Ref
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,9 @@ class Calls:
         if not body:
             return Answer(Invalid("there is nothing to resize"))
         try:
-            found = self._cluster().patch(PODS, pod.namespace, pod.name, body, subresource="resize")
+            found = self._cluster().patch(
+                Ref(PODS, pod.namespace, pod.name, subresource="resize"), body
+            )
         except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
             return Answer(error, is_gone=self._is_gone(pod))
         except Unavailable as error:
@@ -90,7 +92,7 @@ class Calls:
     def _marked(self, pod: Pod, change: PodChange) -> Answer:
         body = annotation_patch(pod, change)
         try:
-            self._cluster().patch(PODS, pod.namespace, pod.name, body, kind=PatchKind.MERGE)
+            self._cluster().patch(Ref(PODS, pod.namespace, pod.name), body, kind=PatchKind.MERGE)
         except (NotFound, Invalid) as error:  # the latter also when the uid is another one
             return Answer(error, is_gone=self._is_gone(pod))
         except ClusterError as error:
@@ -135,7 +137,7 @@ class Calls:
             ClusterError: that cannot be seen.
         """
         try:
-            found = read_pod(self._cluster().get(PODS, pod.namespace, pod.name))
+            found = read_pod(self._cluster().get(Ref(PODS, pod.namespace, pod.name)))
         except NotFound:
             return None
         except BadObject as error:

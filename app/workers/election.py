@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Protocol
 
 from app.model.errors import ClusterError, NotFound
-from app.ports import LEASES, Clock, Cluster, Json
+from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.workers.leases import lease, lease_spec, micro_time
 
 log = logging.getLogger(__name__)
@@ -163,10 +163,10 @@ class Election:
     def _try(self, now: datetime) -> str:
         rules = self._rules
         try:
-            found = self._cluster.get(LEASES, rules.namespace, rules.name)
+            found = self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
         except NotFound:
             body = lease(rules.namespace, rules.name, self._claim({}, now))
-            self._see(self._cluster.create(LEASES, rules.namespace, body))
+            self._see(self._cluster.create(Ref(LEASES, rules.namespace), body))
             self.term += 1
             return ""
         if lease_spec(found) != lease_spec(self._seen):
@@ -195,7 +195,7 @@ class Election:
     def _replace(self, spec: Json) -> None:
         rules = self._rules
         body = {**self._seen, "spec": spec}
-        self._see(self._cluster.replace(LEASES, rules.namespace, rules.name, body))
+        self._see(self._cluster.replace(Ref(LEASES, rules.namespace, rules.name), body))
 
     def _see(self, found: Json) -> None:
         self._seen = found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.model.errors import Conflict, NotFound, TooMany, Unavailable
-from app.ports import LEASES, Clock, Cluster, Json
+from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.workers.leases import lease, lease_spec, micro_time
 
 log = logging.getLogger(__name__)
@@ -74,12 +74,12 @@ class Heartbeat:
         rules = self._rules
         fresh = {"holderIdentity": rules.holder, "renewTime": micro_time(now)}
         try:
-            found = self._cluster.get(LEASES, rules.namespace, rules.name)
+            found = self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
         except NotFound:
             return self._create(fresh)
         found["spec"] = {**lease_spec(found), **fresh}
         try:
-            self._cluster.replace(LEASES, rules.namespace, rules.name, found)
+            self._cluster.replace(Ref(LEASES, rules.namespace, rules.name), found)
         except Conflict:
             log.debug("another replica renewed the heartbeat")
 
@@ -89,6 +89,6 @@ class Heartbeat:
         seconds = max(int(rules.interval_seconds), 1)
         body = lease(rules.namespace, rules.name, {**fresh, "leaseDurationSeconds": seconds})
         try:
-            self._cluster.create(LEASES, rules.namespace, body)
+            self._cluster.create(Ref(LEASES, rules.namespace), body)
         except Conflict:
             log.debug("another replica created the heartbeat")

@@ -19,7 +19,7 @@ from app.model.errors import ClusterError, TooMany, Unavailable
 from app.model.snapshot import Snapshot
 from app.model.times import rfc3339
 from app.model.token_bucket import TokenBucket
-from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json
+from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, Ref
 from app.workers.resting import Resting
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Journal:
         self._number += 1
         number = int(now.timestamp() * 1_000_000) * 1000 + self._number % 1000
         body = event(waiting.notice, waiting.uid, waiting.at, f"{number:x}")
-        self._cluster.create(EVENTS, waiting.notice.namespace, body)
+        self._cluster.create(Ref(EVENTS, waiting.notice.namespace), body)
 
     def _may_tell(self, notice: Notice) -> bool:
         moment = self._clock.monotonic()

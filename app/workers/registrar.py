@@ -16,7 +16,7 @@ from datetime import datetime
 from app.core.registration import align, drift_event
 from app.model.certificates import CertificateSet, fingerprints, joined
 from app.model.errors import ClusterError, Conflict, NotFound
-from app.ports import EVENTS, Cluster, Json, Resource
+from app.ports import EVENTS, Cluster, Json, Ref, Resource
 
 log = logging.getLogger(__name__)
 
@@ -132,14 +132,14 @@ class Registrar:
 
     def _live(self, resource: Resource, document: Json) -> Json | None:
         try:
-            return self._cluster.get(resource, "", document["metadata"]["name"])
+            return self._cluster.get(Ref(resource, "", document["metadata"]["name"]))
         except NotFound:
             return None
 
     def _write(self, resource: Resource, name: str, live: Json | None, body: Json) -> Json:
         if live is None:
-            return self._cluster.create(resource, "", body)
-        return self._cluster.replace(resource, "", name, body)
+            return self._cluster.create(Ref(resource), body)
+        return self._cluster.replace(Ref(resource, "", name), body)
 
     def _note(
         self, written: Json, wanted: Json, differences: tuple[str, ...], now: datetime
@@ -164,7 +164,7 @@ class Registrar:
 
     def _report(self, event: Json) -> None:
         try:
-            self._cluster.create(EVENTS, event["metadata"]["namespace"], event)
+            self._cluster.create(Ref(EVENTS, event["metadata"]["namespace"]), event)
         except ClusterError as err:
             log.warning("event was not written", extra={"error": str(err)})
 

@@ -19,7 +19,7 @@ from app.core.updating.decisions import Decision
 from app.core.updating.summary import summary
 from app.model.errors import ClusterError, NotFound, Refused, TooMany, Unavailable
 from app.model.vpa import Vpa
-from app.ports import VPAS, Cluster, PatchKind
+from app.ports import VPAS, Cluster, PatchKind, Ref
 from app.workers.resting import Resting
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Summaries:
     def _write(self, place: tuple[str, str], words: _Words, now: datetime) -> None:
         metadata = {"uid": words.uid, "annotations": {ANNOTATION: words.text}}
         body = {"metadata": metadata}
-        self._cluster.patch(VPAS, *place, body, kind=PatchKind.MERGE)
+        self._cluster.patch(Ref(VPAS, *place), body, kind=PatchKind.MERGE)
         with self._lock:
             self._written[place] = words, now
 

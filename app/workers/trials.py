@@ -13,7 +13,7 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, object_at
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
-from app.ports import PODS, WORKLOADS, Cluster, Json
+from app.ports import PODS, WORKLOADS, Cluster, Json, Ref
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,9 @@ class Trials:
         if resource is None:
             return None
         try:
-            found = self._cluster.get(resource, pod.namespace, owner.name)
+            found = self._cluster.get(Ref(resource, pod.namespace, owner.name))
             body = new_pod(found, resource.api_version, owner)
-            return read_pod(self._cluster.create(PODS, pod.namespace, body, dry_run=True))
+            return read_pod(self._cluster.create(Ref(PODS, pod.namespace), body, dry_run=True))
         except (ClusterError, BadObject) as error:
             extra = {"owner": str(owner), "namespace": pod.namespace, "error": str(error)}
             log.warning("no pod created on trial", extra=extra)

@@ -18,7 +18,7 @@ from app.core.updating.moments import later
 from app.core.updating.webhook import is_fresh
 from app.model.errors import BadObject, ClusterError, TooMany, Unavailable
 from app.model.fields import object_at, time_at
-from app.ports import LEASES, Clock, Cluster, Json
+from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.telemetry.updater import LeaseTrouble
 
 log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class WebhookLease:
         rules = self._rules
         for wait_seconds in _RETRY_SECONDS:
             try:
-                return self._cluster.get(LEASES, rules.namespace, rules.name)
+                return self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
             except (Unavailable, TooMany):
                 self._clock.wait(wait_seconds)
-        return self._cluster.get(LEASES, rules.namespace, rules.name)
+        return self._cluster.get(Ref(LEASES, rules.namespace, rules.name))

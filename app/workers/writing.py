@@ -21,7 +21,7 @@ from app.core.recommendation.observations import VpaKey
 from app.core.recommendation.publications import Publication, Why
 from app.core.recommendation.status import status_patch
 from app.model.errors import NotFound
-from app.ports import CHECKPOINTS, VPAS, Clock, Cluster
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Ref
 from app.telemetry.recommender import RecommenderMetrics, Written
 from app.workers.checkpoint_writes import put_checkpoint
 from app.workers.pen import Fate, Pen, Write
@@ -151,12 +151,12 @@ class Writing:
 
     def _patch(self, one: Publication) -> None:
         body = status_patch(one.status)
-        self._desk.cluster.patch(VPAS, one.namespace, one.name, body, subresource="status")
+        self._desk.cluster.patch(Ref(VPAS, one.namespace, one.name, subresource="status"), body)
 
     def _delete(self, one: CheckpointName) -> None:
         namespace, name, uid = one
         with suppress(NotFound):  # it was gone already
-            self._desk.cluster.delete(CHECKPOINTS, namespace, name, uid=uid)
+            self._desk.cluster.delete(Ref(CHECKPOINTS, namespace, name), uid=uid)
 
     # --- what became of it
 

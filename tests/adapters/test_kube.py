@@ -18,7 +18,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import DEPLOYMENTS, NODES, PODS, VPAS, EventType, PatchKind
+from app.ports import DEPLOYMENTS, NODES, PODS, VPAS, EventType, PatchKind, Ref
 from tests.adapters.api_server import ApiServer, serving
 from tests.adapters.connecting import connected
 
@@ -206,23 +206,25 @@ def test_close_leaves_no_watch_open(server: ApiServer) -> None:
 def test_write_and_read(cluster: KubeCluster) -> None:
     """Objects are created, read, replaced, patched and deleted."""
     body = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 1}}
-    created = cluster.create(DEPLOYMENTS, "default", body)
-    replaced = cluster.replace(DEPLOYMENTS, "default", "web", {**created, "spec": {"replicas": 2}})
+    created = cluster.create(Ref(DEPLOYMENTS, "default"), body)
+    replaced = cluster.replace(
+        Ref(DEPLOYMENTS, "default", "web"), {**created, "spec": {"replicas": 2}}
+    )
     with pytest.raises(Conflict):
-        cluster.replace(DEPLOYMENTS, "default", "web", created)
+        cluster.replace(Ref(DEPLOYMENTS, "default", "web"), created)
     with pytest.raises(Conflict, match="already exists"):
-        cluster.create(DEPLOYMENTS, "default", body)
+        cluster.create(Ref(DEPLOYMENTS, "default"), body)
     merge = {"spec": {"replicas": 3}}
-    patched = cluster.patch(DEPLOYMENTS, "default", "web", merge, kind=PatchKind.MERGE)
+    patched = cluster.patch(Ref(DEPLOYMENTS, "default", "web"), merge, kind=PatchKind.MERGE)
 
     assert (replaced["spec"], patched["spec"]) == ({"replicas": 2}, {"replicas": 3})
-    assert cluster.get(DEPLOYMENTS, "default", "web") == patched
+    assert cluster.get(Ref(DEPLOYMENTS, "default", "web")) == patched
 
     with pytest.raises(Conflict):
-        cluster.delete(DEPLOYMENTS, "default", "web", uid="another")
-    cluster.delete(DEPLOYMENTS, "default", "web", uid=patched["metadata"]["uid"])
+        cluster.delete(Ref(DEPLOYMENTS, "default", "web"), uid="another")
+    cluster.delete(Ref(DEPLOYMENTS, "default", "web"), uid=patched["metadata"]["uid"])
     with pytest.raises(NotFound, match="GET /apis/apps/v1/namespaces/default/deployments/web"):
-        cluster.get(DEPLOYMENTS, "default", "web")
+        cluster.get(Ref(DEPLOYMENTS, "default", "web"))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_patch_kinds(
     server.put(PODS, "web-0")
     server.fail("/resize", 200, body={"spec": {}})
     body: object = [{"op": "add"}] if kind is PatchKind.JSON else {"spec": {}}
-    cluster.patch(PODS, "default", "web-0", body, kind=kind, subresource="resize")
+    cluster.patch(Ref(PODS, "default", "web-0", subresource="resize"), body, kind=kind)
     sent = server.requests[-1]
 
     assert (sent.method, sent.path) == ("PATCH", f"{POD_PATH}/web-0/resize")
@@ -259,7 +261,7 @@ def test_evict(server: ApiServer, cluster: KubeCluster) -> None:
     with pytest.raises(Conflict):
         cluster.evict("default", "web-0", uid="another")
     cluster.evict("default", "web-0", uid=uid, dry_run=True)
-    still = cluster.get(PODS, "default", "web-0")
+    still = cluster.get(Ref(PODS, "default", "web-0"))
     cluster.evict("default", "web-0", uid=uid)
 
     assert held.value.causes == (("DisruptionBudget", ""),)
@@ -271,12 +273,12 @@ def test_evict(server: ApiServer, cluster: KubeCluster) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param(lambda cluster, name: cluster.get(PODS, "default", name), id="get"),
-        pytest.param(lambda cluster, name: cluster.get(PODS, name, "x"), id="namespace"),
-        pytest.param(lambda cluster, name: cluster.delete(PODS, "default", name), id="delete"),
+        pytest.param(lambda cluster, name: cluster.get(Ref(PODS, "default", name)), id="get"),
+        pytest.param(lambda cluster, name: cluster.get(Ref(PODS, name, "x")), id="namespace"),
+        pytest.param(lambda cluster, name: cluster.delete(Ref(PODS, "default", name)), id="delete"),
         pytest.param(lambda cluster, name: cluster.evict("default", name), id="evict"),
         pytest.param(
-            lambda cluster, name: cluster.replace(PODS, "default", name, {}), id="replace"
+            lambda cluster, name: cluster.replace(Ref(PODS, "default", name), {}), id="replace"
         ),
     ],
 )
@@ -293,7 +295,7 @@ def test_names_stay_in_their_place(
 def test_odd_names_are_quoted(server: ApiServer, cluster: KubeCluster) -> None:
     """A name with odd letters is looked for as it is."""
     with pytest.raises(NotFound):
-        cluster.get(PODS, "default", "a b?c#d")
+        cluster.get(Ref(PODS, "default", "a b?c#d"))
 
     assert server.requests[-1].path == f"{POD_PATH}/a%20b%3Fc%23d"
 

@@ -10,7 +10,7 @@ import pytest
 from app.adapters.kube import connect
 from app.adapters.kube_transport import Deadlines
 from app.model.errors import Refused, Unavailable
-from app.ports import POD_METRICS, PODS
+from app.ports import POD_METRICS, PODS, Ref
 from tests.adapters.api_server import serving
 from tests.adapters.connecting import connected, kubeconfig, write
 
@@ -120,7 +120,7 @@ def test_a_connection_closed_under_a_write() -> None:
     with serving(PODS) as server, connected(server) as cluster:
         server.fail("/pods", 0)
         with pytest.raises(Unavailable, match="no connection"):
-            cluster.create(PODS, "default", {})
+            cluster.create(Ref(PODS, "default"), {})
 
         assert len(server.requests) == 1
 

@@ -11,7 +11,7 @@ from app.adapters.certificates import issue
 from app.adapters.secret_store import SecretStore
 from app.model.certificates import CertificateSet, KeyRing, Material
 from app.model.errors import Conflict
-from app.ports import SECRETS, Json
+from app.ports import SECRETS, Json, Ref
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
 
@@ -49,7 +49,7 @@ def secret(data: dict[str, str]) -> Json:
 
 def in_cluster(cluster: ClusterInMemory) -> Json:
     """The Secret as it is."""
-    return cluster.get(SECRETS, "kube-system", "vpa-tls-certs")
+    return cluster.get(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
 
 
 def test_round_trip(cluster: ClusterInMemory, store: SecretStore) -> None:
@@ -81,7 +81,7 @@ def test_made_by_others(
     """Secrets of other tools are taken over, and what else is in them stays."""
     parts = (ONE.ca_pem, ONE.cert_pem, ONE.key_pem)
     theirs = secret({**dict(zip(keys, parts, strict=True)), "caKey.pem": "theirs"})
-    cluster.create(SECRETS, "kube-system", theirs)
+    cluster.create(Ref(SECRETS, "kube-system"), theirs)
     stored = store.read()
     assert stored.ring == KeyRing(ONE)
     store.write(stored, KeyRing(ONE, TWO))
@@ -108,7 +108,9 @@ def test_odd_secrets(
     cluster: ClusterInMemory, store: SecretStore, data: Json | None, current: CertificateSet | None
 ) -> None:
     """Whatever lies in the Secret, it can be read and then replaced."""
-    cluster.create(SECRETS, "kube-system", {"metadata": {"name": "vpa-tls-certs"}, "data": data})
+    cluster.create(
+        Ref(SECRETS, "kube-system"), {"metadata": {"name": "vpa-tls-certs"}, "data": data}
+    )
     assert store.read().ring.current == current
     store.write(store.read(), KeyRing(ONE))
     assert store.read().ring == KeyRing(ONE)
@@ -135,7 +137,7 @@ def test_poll_warns_of_a_loss_only(
     writer = store_of(cluster)
     writer.write(writer.read(), KeyRing(ONE))
     store.poll()
-    cluster.delete(SECRETS, "kube-system", "vpa-tls-certs")
+    cluster.delete(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
     store.poll()
 
     assert before == ""
@@ -152,7 +154,7 @@ def test_poll(cluster: ClusterInMemory, store: SecretStore) -> None:
     assert store.poll() == Material(1, ONE)
     writer.write(writer.read(), KeyRing(CertificateSet(TWO.ca_pem, TWO.cert_pem, ONE.key_pem)))
     assert store.poll() == Material(1, ONE)
-    cluster.delete(SECRETS, "kube-system", "vpa-tls-certs")
+    cluster.delete(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
     assert store.poll() == Material(1, ONE)
     writer.write(writer.read(), KeyRing(TWO))
     assert store.poll() == Material(2, TWO)

@@ -23,6 +23,7 @@ from app.ports import (
     Clock,
     Cluster,
     Json,
+    Ref,
     Resource,
 )
 from app.sandbox.clock import SteppedClock
@@ -78,13 +79,13 @@ def eventually(clock: Clock) -> Eventually:
 @pytest.fixture
 def namespace(cluster: Cluster, eventually: Eventually) -> Iterator[str]:
     """A namespace of the case's own, ready for pods."""
-    created = cluster.create(NAMESPACES, "", {"metadata": {"generateName": "contract-"}})
+    created = cluster.create(Ref(NAMESPACES), {"metadata": {"generateName": "contract-"}})
     name = str(created["metadata"]["name"])
     served = {found["name"] for found in cluster.request("GET", "/api/v1")["resources"]}
     if "serviceaccounts" in served:
         eventually(lambda: cluster.list(SERVICE_ACCOUNTS, name).items)
     yield name
-    cluster.delete(NAMESPACES, "", name)
+    cluster.delete(Ref(NAMESPACES, "", name))
 
 
 @pytest.fixture
@@ -102,10 +103,10 @@ def customs(cluster: Cluster, eventually: Eventually) -> None:
     for definition in crd.documents():
         name = definition["metadata"]["name"]
         with suppress(Conflict):  # another case made it
-            cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+            cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), definition)
 
         def is_established(name: str = name) -> bool:
-            found = cluster.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+            found = cluster.get(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", name))
             conditions = found.get("status", {}).get("conditions") or ()
             return any(
                 entry["type"] == "Established" and entry["status"] == "True" for entry in conditions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.model.errors import NotFound
-from app.ports import PODS, Cluster, Json, PatchKind, Resource
+from app.ports import PODS, Cluster, Json, PatchKind, Ref, Resource
 from tests.contract.building import NOBODY, template
 from tests.contract.waiting import Eventually
 
@@ -47,12 +47,9 @@ class Pods:
         """Say something of a pod, if it is still there."""
         try:
             self.cluster.patch(
-                PODS,
-                self.namespace,
-                name,
+                Ref(PODS, self.namespace, name, subresource="status"),
                 {"status": status},
                 kind=MERGE,
-                subresource="status",
             )
         except NotFound:
             return
@@ -79,7 +76,7 @@ class Pods:
 
         def status() -> Json | None:
             self.run()
-            found: Json = self.cluster.get(resource, self.namespace, name).get("status", {})
+            found: Json = self.cluster.get(Ref(resource, self.namespace, name)).get("status", {})
             return found if {key: found.get(key) for key in wanted} == wanted else None
 
         return self.eventually(status)

@@ -6,7 +6,7 @@ the one of the sandbox, or a real kubelet. What its programs use, both read from
 
 from __future__ import annotations
 
-from app.ports import EVENTS, PODS, Cluster, Json
+from app.ports import EVENTS, PODS, Cluster, Json, Ref
 from tests.contract.building import add, pod, resources
 from tests.contract.waiting import Eventually
 
@@ -22,7 +22,7 @@ def started(cluster: Cluster, namespace: str, name: str, *containers: Json, **sp
     annotations = spec.pop("annotations", {})
     body = pod(name, *containers, schedulerName=SCHEDULER, **spec)
     body["metadata"]["annotations"] = annotations
-    return cluster.create(PODS, namespace, body)
+    return cluster.create(Ref(PODS, namespace), body)
 
 
 def running(
@@ -31,8 +31,8 @@ def running(
     """Create a pod and wait until it is Ready."""
     name = str(spec.pop("name", "pod"))
     started(cluster, namespace, name, *containers, **spec)
-    eventually(lambda: is_ready(cluster.get(PODS, namespace, name)))
-    return cluster.get(PODS, namespace, name)
+    eventually(lambda: is_ready(cluster.get(Ref(PODS, namespace, name))))
+    return cluster.get(Ref(PODS, namespace, name))
 
 
 def conditions(item: Json) -> dict[str, Json]:
@@ -54,7 +54,7 @@ def only_status(item: Json) -> Json:
 
 def resize(cluster: Cluster, namespace: str, name: str, amount: str, path: str = CPU) -> Json:
     """Ask for another cpu request, or another amount of what a path names."""
-    return cluster.patch(PODS, namespace, name, [add(path, amount)], subresource="resize")
+    return cluster.patch(Ref(PODS, namespace, name, subresource="resize"), [add(path, amount)])
 
 
 def is_resized(item: Json) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import VPAS, Cluster, Json, PatchKind
+from app.ports import VPAS, Cluster, Json, PatchKind, Ref
 from tests.contract.building import add, vpa
 
 pytestmark = pytest.mark.usefixtures("customs")
@@ -17,7 +17,7 @@ BOOST = {"type": "Factor", "factor": 2}
 def test_unknown_fields_are_pruned(cluster: Cluster, namespace: str) -> None:
     """What the schema does not know is not kept."""
     body = vpa(unheard={"of": 1}, updatePolicy={"updateMode": "Off", "also": 2})
-    created = cluster.create(VPAS, namespace, body | {"more": 3})
+    created = cluster.create(Ref(VPAS, namespace), body | {"more": 3})
 
     assert created["spec"].keys() == {"targetRef", "updatePolicy"}
     assert created["spec"]["updatePolicy"] == {"updateMode": "Off"}
@@ -70,7 +70,7 @@ def test_the_schema_refuses(
 ) -> None:
     """A value that the schema does not allow is refused with its path."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(VPAS, namespace, vpa(**spec))
+        cluster.create(Ref(VPAS, namespace), vpa(**spec))
 
     assert refused.value.status == 422
     assert reason in [cause for cause, _ in refused.value.causes]
@@ -79,34 +79,34 @@ def test_the_schema_refuses(
 
 def test_rules_that_hold(cluster: Cluster, namespace: str) -> None:
     """What all rules allow goes in as it is."""
-    created = cluster.create(VPAS, namespace, vpa(startupBoost={"cpu": BOOST}))
+    created = cluster.create(Ref(VPAS, namespace), vpa(startupBoost={"cpu": BOOST}))
 
     assert created["spec"]["startupBoost"] == {"cpu": BOOST}
 
 
 def test_changes_are_checked_too(cluster: Cluster, namespace: str) -> None:
     """A patch that makes the object wrong changes nothing."""
-    created = cluster.create(VPAS, namespace, vpa())
+    created = cluster.create(Ref(VPAS, namespace), vpa())
     wrong = {"spec": {"updatePolicy": {"updateMode": "Sometimes"}}}
 
     with pytest.raises(Invalid, match="Unsupported value"):
-        cluster.patch(VPAS, namespace, "vpa", wrong, kind=MERGE)
+        cluster.patch(Ref(VPAS, namespace, "vpa"), wrong, kind=MERGE)
 
-    assert cluster.get(VPAS, namespace, "vpa") == created
+    assert cluster.get(Ref(VPAS, namespace, "vpa")) == created
 
 
 def test_status_of_a_custom_resource(cluster: Cluster, namespace: str) -> None:
     """Status is left out of a new object, changed by its own door, and counts no generation."""
     conditions = [{"type": "NoPodsMatched", "status": "True"}]
-    created = cluster.create(VPAS, namespace, vpa() | {"status": {"conditions": conditions}})
+    created = cluster.create(Ref(VPAS, namespace), vpa() | {"status": {"conditions": conditions}})
     patch = {
         "metadata": {"labels": {"not": "here"}},
         "spec": {"updatePolicy": {"updateMode": "Off"}},
         "status": {"conditions": conditions},
     }
-    patched = cluster.patch(VPAS, namespace, "vpa", patch, kind=MERGE, subresource="status")
+    patched = cluster.patch(Ref(VPAS, namespace, "vpa", subresource="status"), patch, kind=MERGE)
     operations = [add("/status/conditions/-", {"type": "LowConfidence", "status": "False"})]
-    again = cluster.patch(VPAS, namespace, "vpa", operations, subresource="status")
+    again = cluster.patch(Ref(VPAS, namespace, "vpa", subresource="status"), operations)
 
     assert not created.get("status")
     assert patched["spec"] == created["spec"]
@@ -121,19 +121,19 @@ def test_status_of_a_custom_resource(cluster: Cluster, namespace: str) -> None:
 
 def test_the_schema_holds_for_status(cluster: Cluster, namespace: str) -> None:
     """A status that the schema does not allow is refused."""
-    cluster.create(VPAS, namespace, vpa())
+    cluster.create(Ref(VPAS, namespace), vpa())
     patch = {"status": {"conditions": [{"type": "NoPodsMatched"}]}}
 
     with pytest.raises(Invalid, match=r"status.conditions\[0\].status: Required value"):
-        cluster.patch(VPAS, namespace, "vpa", patch, kind=MERGE, subresource="status")
+        cluster.patch(Ref(VPAS, namespace, "vpa", subresource="status"), patch, kind=MERGE)
 
 
 def test_generations_of_a_custom_resource(cluster: Cluster, namespace: str) -> None:
     """Only the spec counts."""
-    cluster.create(VPAS, namespace, vpa())
-    labelled = cluster.patch(VPAS, namespace, "vpa", [add("/metadata/labels", {"a": "b"})])
+    cluster.create(Ref(VPAS, namespace), vpa())
+    labelled = cluster.patch(Ref(VPAS, namespace, "vpa"), [add("/metadata/labels", {"a": "b"})])
     changed = cluster.patch(
-        VPAS, namespace, "vpa", [add("/spec/updatePolicy", {"updateMode": "Off"})]
+        Ref(VPAS, namespace, "vpa"), [add("/spec/updatePolicy", {"updateMode": "Off"})]
     )
 
     assert [item["metadata"]["generation"] for item in (labelled, changed)] == [1, 2]
@@ -141,10 +141,10 @@ def test_generations_of_a_custom_resource(cluster: Cluster, namespace: str) -> N
 
 def test_replacing_needs_a_version(cluster: Cluster, namespace: str) -> None:
     """A custom resource is not replaced blindly."""
-    created = cluster.create(VPAS, namespace, vpa())
+    created = cluster.create(Ref(VPAS, namespace), vpa())
 
     with pytest.raises(Invalid, match=r"metadata.resourceVersion: .*must be specified"):
-        cluster.replace(VPAS, namespace, "vpa", vpa())
+        cluster.replace(Ref(VPAS, namespace, "vpa"), vpa())
 
     off = vpa(updatePolicy={"updateMode": "Off"}) | {"metadata": created["metadata"]}
-    assert cluster.replace(VPAS, namespace, "vpa", off)["metadata"]["generation"] == 2
+    assert cluster.replace(Ref(VPAS, namespace, "vpa"), off)["metadata"]["generation"] == 2

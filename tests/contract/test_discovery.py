@@ -10,6 +10,7 @@ from app.ports import (
     DEPLOYMENTS,
     Cluster,
     Json,
+    Ref,
     Resource,
 )
 from tests.contract.building import template, workload
@@ -89,22 +90,19 @@ def test_unknown_groups(cluster: Cluster) -> None:
 
 def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
     """A definition makes a resource with the subresources that it asks for."""
-    cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
+    cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
     path = f"/apis/{GROUP}/v1"
     found = eventually(lambda: resources(cluster, path))
     body = {"metadata": {"name": "w"}, "spec": {"replicas": 3, "free": "form"}}
     full = body | {"apiVersion": WIDGETS.api_version, "kind": "Widget"}
-    created = eventually(lambda: cluster.create(WIDGETS, namespace, full))
+    created = eventually(lambda: cluster.create(Ref(WIDGETS, namespace), full))
     status = {"status": {"selector": "app=w", "replicas": 2}}
     cluster.patch(
-        WIDGETS,
-        namespace,
-        "w",
+        Ref(WIDGETS, namespace, "w", subresource="status"),
         [{"op": "add", "path": "/status", "value": status["status"]}],
-        subresource="status",
     )
-    scale = cluster.get(WIDGETS, namespace, "w", "scale")
-    cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"])
+    scale = cluster.get(Ref(WIDGETS, namespace, "w", "scale"))
+    cluster.delete(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"]))
 
     assert {"widgets", "widgets/scale", "widgets/status"} <= found.keys()
     assert created["spec"] == body["spec"]
@@ -116,7 +114,7 @@ def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: 
 
     def is_gone() -> bool:
         try:
-            cluster.get(WIDGETS, namespace, "w")
+            cluster.get(Ref(WIDGETS, namespace, "w"))
         except NotFound:
             return True
         return False
@@ -127,11 +125,11 @@ def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: 
 def test_scale_of_a_deployment(cluster: Cluster, namespace: str) -> None:
     """Scale shows replicas and selector, and changing it changes the Deployment."""
     body = workload(replicas=0, template=template(nodeSelector={"no": "such"}))
-    created = cluster.create(DEPLOYMENTS, namespace, body)
-    scale = cluster.get(DEPLOYMENTS, namespace, "web", "scale")
+    created = cluster.create(Ref(DEPLOYMENTS, namespace), body)
+    scale = cluster.get(Ref(DEPLOYMENTS, namespace, "web", "scale"))
     operations = [{"op": "replace", "path": "/spec/replicas", "value": 4}]
-    patched = cluster.patch(DEPLOYMENTS, namespace, "web", operations, subresource="scale")
-    after = cluster.get(DEPLOYMENTS, namespace, "web")
+    patched = cluster.patch(Ref(DEPLOYMENTS, namespace, "web", subresource="scale"), operations)
+    after = cluster.get(Ref(DEPLOYMENTS, namespace, "web"))
 
     assert scale["metadata"]["uid"] == created["metadata"]["uid"]
     assert scale["spec"].get("replicas", 0) == 0

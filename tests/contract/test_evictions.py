@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.model.errors import ClusterError, Conflict, NotFound, TooMany, Unavailable
-from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind
+from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind, Ref
 from tests.contract.building import pod, workload
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.crowds import Pods, idle
@@ -33,25 +33,22 @@ class Crowd:
         """Add a pod."""
         body = pod(name)
         body["metadata"]["finalizers"] = ["example.com/hold"]
-        self.cluster.create(PODS, self.namespace, body)
+        self.cluster.create(Ref(PODS, self.namespace), body)
         ready_condition = {"type": "Ready", "status": "True" if ready else "False"}
         status = {"phase": phase, "conditions": [ready_condition]}
         return self.cluster.patch(
-            PODS,
-            self.namespace,
-            name,
+            Ref(PODS, self.namespace, name, subresource="status"),
             {"status": status},
             kind=PatchKind.MERGE,
-            subresource="status",
         )
 
     def protect(self, healthy: int, name: str = "budget", **spec: object) -> Json:
         """Add a budget and wait until it knows so many healthy pods."""
         body = budget(name, **spec)
-        created = self.cluster.create(POD_DISRUPTION_BUDGETS, self.namespace, body)
+        created = self.cluster.create(Ref(POD_DISRUPTION_BUDGETS, self.namespace), body)
 
         def seen() -> Json | None:
-            found = self.cluster.get(POD_DISRUPTION_BUDGETS, self.namespace, name)
+            found = self.cluster.get(Ref(POD_DISRUPTION_BUDGETS, self.namespace, name))
             status = found.get("status", {})
             is_current = status.get("observedGeneration") == created["metadata"]["generation"]
             return found if is_current and status["currentHealthy"] == healthy else None
@@ -60,15 +57,13 @@ class Crowd:
 
     def of(self, name: str) -> Json:
         """A pod as it is now."""
-        return self.cluster.get(PODS, self.namespace, name)
+        return self.cluster.get(Ref(PODS, self.namespace, name))
 
     def disband(self) -> None:
         """Let all pods go."""
         for found in self.cluster.list(PODS, self.namespace).items:
             self.cluster.patch(
-                PODS,
-                self.namespace,
-                found["metadata"]["name"],
+                Ref(PODS, self.namespace, found["metadata"]["name"]),
                 {"metadata": {"finalizers": None}},
                 kind=PatchKind.MERGE,
             )
@@ -133,7 +128,7 @@ def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
 def test_a_budget_that_nobody_has_looked_at(crowd: Crowd) -> None:
     """Before its controller has seen it, a budget lets nothing go, and says when to ask again."""
     crowd.join("a")
-    crowd.cluster.create(POD_DISRUPTION_BUDGETS, crowd.namespace, budget(maxUnavailable=1))
+    crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
 
     with pytest.raises(TooMany) as held:
         crowd.cluster.evict(crowd.namespace, "a")
@@ -218,7 +213,7 @@ def test_unhealthy_pods_of_an_unhealthy_crowd(crowd: Crowd) -> None:
 
     policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
     crowd.cluster.patch(
-        POD_DISRUPTION_BUDGETS, crowd.namespace, "budget", policy, kind=PatchKind.MERGE
+        Ref(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget"), policy, kind=PatchKind.MERGE
     )
 
     def goes() -> bool:
@@ -272,10 +267,10 @@ def test_a_stale_uid_costs_a_disruption(crowd: Crowd) -> None:
 def test_pods_without_a_controller(crowd: Crowd) -> None:
     """Nobody knows how many there should be, so `maxUnavailable` never lets one go."""
     crowd.join("pod")
-    crowd.cluster.create(POD_DISRUPTION_BUDGETS, crowd.namespace, budget(maxUnavailable=1))
+    crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
 
     def status() -> Json | None:
-        found = crowd.cluster.get(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget")
+        found = crowd.cluster.get(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget"))
         told = found.get("status", {})
         return told if told.get("conditions") else None
 
@@ -298,7 +293,7 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
 def test_budgets_of_controlled_pods(crowd: Crowd, spec: Json, desired: int) -> None:
     """Of pods with a controller it is known how many there should be."""
     body = workload(replicas=4, template=idle())
-    crowd.cluster.create(DEPLOYMENTS, crowd.namespace, body)
+    crowd.cluster.create(Ref(DEPLOYMENTS, crowd.namespace), body)
     pods = Pods(crowd.cluster, crowd.namespace, crowd.eventually)
     pods.await_status(DEPLOYMENTS, "web", readyReplicas=4)
     found = crowd.protect(4, **spec)["status"]
@@ -323,8 +318,10 @@ def test_the_body_of_an_eviction(crowd: Crowd) -> None:
     other = body | {"metadata": {"name": "other", "namespace": crowd.namespace}}
 
     with pytest.raises(ClusterError) as refused:
-        crowd.cluster.create(PODS, crowd.namespace, other, name="pod", subresource="eviction")
-    answer = crowd.cluster.create(PODS, crowd.namespace, body, name="pod", subresource="eviction")
+        crowd.cluster.create(Ref(PODS, crowd.namespace, name="pod", subresource="eviction"), other)
+    answer = crowd.cluster.create(
+        Ref(PODS, crowd.namespace, name="pod", subresource="eviction"), body
+    )
 
     assert refused.value.status == 400
     assert (answer["kind"], answer["status"]) == ("Status", "Success")

@@ -19,6 +19,7 @@ from app.ports import (
     Clock,
     Cluster,
     Json,
+    Ref,
 )
 from tests.contract.building import add, template, workload
 from tests.contract.conftest import KUBECONFIG
@@ -51,10 +52,10 @@ def revision(replica_set: Json) -> int:
 def test_old_replica_sets_are_forgotten(cluster: Cluster, pods: Pods) -> None:
     """Only so many of them are kept, and going back to one of them makes it the newest."""
     body = workload(template=idle(), revisionHistoryLimit=1)
-    cluster.create(DEPLOYMENTS, pods.namespace, body)
+    cluster.create(Ref(DEPLOYMENTS, pods.namespace), body)
     pods.await_status(DEPLOYMENTS, "web", observedGeneration=1, availableReplicas=1)
     for generation, image in ((2, "app:2"), (3, "app:3"), (4, "app:2")):
-        cluster.patch(DEPLOYMENTS, pods.namespace, "web", [add(IMAGE, image)])
+        cluster.patch(Ref(DEPLOYMENTS, pods.namespace, "web"), [add(IMAGE, image)])
         pods.await_status(
             DEPLOYMENTS,
             "web",
@@ -79,10 +80,10 @@ def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
     """A changed template reaches the pods of all nodes."""
     body = workload(template=template(schedulerName=SCHEDULER))
     del body["spec"]["replicas"]
-    cluster.create(DAEMON_SETS, pods.namespace, body)
+    cluster.create(Ref(DAEMON_SETS, pods.namespace), body)
 
     def is_done(generation: int) -> bool:
-        status = cluster.get(DAEMON_SETS, pods.namespace, "web").get("status", {})
+        status = cluster.get(Ref(DAEMON_SETS, pods.namespace, "web")).get("status", {})
         wanted = status.get("desiredNumberScheduled", 0)
         new, available = (status.get(key) for key in ("updatedNumberScheduled", "numberAvailable"))
         seen = status.get("observedGeneration") == generation
@@ -90,7 +91,7 @@ def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
 
     pods.eventually(lambda: is_done(1))
     old = set(pods.names())
-    cluster.patch(DAEMON_SETS, pods.namespace, "web", [add(IMAGE, "other:2")])
+    cluster.patch(Ref(DAEMON_SETS, pods.namespace, "web"), [add(IMAGE, "other:2")])
     pods.eventually(lambda: is_done(2))
 
     assert not old & set(pods.names())
@@ -102,10 +103,10 @@ def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
 def test_failed_job_pods_come_again_later_and_later(cluster: Cluster, pods: Pods) -> None:
     """Each failure makes the pause longer, until the limit ends the Job."""
     spec = {"backoffLimit": 2, "template": ending("exit: 1s 1")}
-    cluster.create(JOBS, pods.namespace, {"metadata": {"name": "work"}, "spec": spec})
+    cluster.create(Ref(JOBS, pods.namespace), {"metadata": {"name": "work"}, "spec": spec})
 
     def failure() -> Json | None:
-        found = cluster.get(JOBS, pods.namespace, "work")["status"].get("conditions") or ()
+        found = cluster.get(Ref(JOBS, pods.namespace, "work"))["status"].get("conditions") or ()
         return next((entry for entry in found if entry["type"] == "Failed"), None)
 
     reason = pods.eventually(failure, seconds=180)["reason"]
@@ -125,9 +126,9 @@ def test_cron_jobs_keep_a_few_jobs(cluster: Cluster, pods: Pods, clock: Clock) -
     """Those that ended long ago go, with their pods."""
     job = {"spec": {"template": ending("exit: 5s")}}
     spec = {"schedule": "*/2 * * * *", "jobTemplate": job}
-    cluster.create(CRON_JOBS, pods.namespace, {"metadata": {"name": "often"}, "spec": spec})
+    cluster.create(Ref(CRON_JOBS, pods.namespace), {"metadata": {"name": "often"}, "spec": spec})
     clock.wait(3610)
-    status = cluster.get(CRON_JOBS, pods.namespace, "often")["status"]
+    status = cluster.get(Ref(CRON_JOBS, pods.namespace, "often"))["status"]
 
     assert len(cluster.list(JOBS, pods.namespace).items) == 3
     assert len(pods.all()) == 3
@@ -151,9 +152,9 @@ def test_cron_jobs_that_take_long(
     """The policy tells what becomes of a Job that still runs when it is time again."""
     job = {"spec": {"template": idle(restartPolicy="Never")}}
     body = {"schedule": "* * * * *", "jobTemplate": job, **spec}
-    cluster.create(CRON_JOBS, pods.namespace, {"metadata": {"name": "long"}, "spec": body})
+    cluster.create(Ref(CRON_JOBS, pods.namespace), {"metadata": {"name": "long"}, "spec": body})
     clock.wait(5 * 60 + 10)
-    status = cluster.get(CRON_JOBS, pods.namespace, "long").get("status", {})
+    status = cluster.get(Ref(CRON_JOBS, pods.namespace, "long")).get("status", {})
     active: list[Json] = status.get("active") or []
 
     assert len(pods.all()) == len(active) == count
@@ -170,7 +171,7 @@ def test_times_that_never_are(cluster: Cluster, namespace: str, schedule: str) -
     body = {"metadata": {"name": "job"}, "spec": {"schedule": schedule, "jobTemplate": job}}
 
     with pytest.raises(Invalid, match=f'spec.schedule: Invalid value: "{re.escape(schedule)}"'):
-        cluster.create(CRON_JOBS, namespace, body)
+        cluster.create(Ref(CRON_JOBS, namespace), body)
 
 
 @takes_long

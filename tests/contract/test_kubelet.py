@@ -6,7 +6,7 @@ import pytest
 
 from app.model.errors import NotFound, Refused
 from app.model.quantity import Quantity
-from app.ports import EVENTS, NODES, PODS, Cluster, Json, PatchKind
+from app.ports import EVENTS, NODES, PODS, Cluster, Json, PatchKind, Ref
 from tests.contract.building import add, container, pod, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
@@ -48,12 +48,14 @@ def test_pods_that_fit_nowhere(cluster: Cluster, namespace: str, eventually: Eve
     """A pod too large for every node stays Pending and tells why."""
     asked = resources({"cpu": "100k"})
     body = pod("pod", container(resources=asked), schedulerName=SCHEDULER)
-    cluster.create(PODS, namespace, body)
-    found = eventually(lambda: conditions(cluster.get(PODS, namespace, "pod")).get("PodScheduled"))
+    cluster.create(Ref(PODS, namespace), body)
+    found = eventually(
+        lambda: conditions(cluster.get(Ref(PODS, namespace, "pod"))).get("PodScheduled")
+    )
 
     assert (found["status"], found["reason"]) == ("False", "Unschedulable")
     assert "Insufficient cpu" in found["message"]
-    assert cluster.get(PODS, namespace, "pod")["status"]["phase"] == "Pending"
+    assert cluster.get(Ref(PODS, namespace, "pod"))["status"]["phase"] == "Pending"
     fields = "involvedObject.name=pod,reason=FailedScheduling"
     assert eventually(lambda: cluster.list(EVENTS, namespace, field_selector=fields).items)
 
@@ -61,11 +63,11 @@ def test_pods_that_fit_nowhere(cluster: Cluster, namespace: str, eventually: Eve
 def test_pods_end(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
     """A running pod that is deleted is marked, ends what it does, and is gone."""
     before = running(cluster, namespace, eventually)
-    cluster.delete(PODS, namespace, "pod")
+    cluster.delete(Ref(PODS, namespace, "pod"))
 
     def is_gone() -> bool:
         try:
-            found = cluster.get(PODS, namespace, "pod")
+            found = cluster.get(Ref(PODS, namespace, "pod"))
         except NotFound:
             return True
         assert found["metadata"]["deletionTimestamp"]
@@ -81,8 +83,8 @@ def test_a_resize_in_place(cluster: Cluster, namespace: str, eventually: Eventua
     patched = resize(cluster, namespace, "pod", "30m")
     assert patched["metadata"]["generation"] == 2
 
-    eventually(lambda: is_resized(cluster.get(PODS, namespace, "pod")))
-    after = cluster.get(PODS, namespace, "pod")
+    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
+    after = cluster.get(Ref(PODS, namespace, "pod"))
     assert only_status(after)["resources"]["requests"]["cpu"] == "30m"
     assert only_status(after)["allocatedResources"]["cpu"] == "30m"
     assert only_status(after)["containerID"] == only_status(before)["containerID"]
@@ -98,9 +100,9 @@ def test_a_resize_by_restart(cluster: Cluster, namespace: str, eventually: Event
         cluster, namespace, eventually, container(resources=ASKED, resizePolicy=policy)
     )
     resize(cluster, namespace, "pod", "30m")
-    eventually(lambda: is_resized(cluster.get(PODS, namespace, "pod")))
-    eventually(lambda: only_status(cluster.get(PODS, namespace, "pod"))["restartCount"] == 1)
-    after = only_status(cluster.get(PODS, namespace, "pod"))
+    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
+    eventually(lambda: only_status(cluster.get(Ref(PODS, namespace, "pod")))["restartCount"] == 1)
+    after = only_status(cluster.get(Ref(PODS, namespace, "pod")))
 
     assert after["containerID"] != only_status(before)["containerID"]
     assert after["lastState"]["terminated"]["finishedAt"]
@@ -134,15 +136,15 @@ def test_a_resize_that_waits_for_room(
             name=name,
             nodeSelector=home,
         )
-    small = cluster.get(PODS, namespace, "small")["spec"]["containers"][0]["resources"]
+    small = cluster.get(Ref(PODS, namespace, "small"))["spec"]["containers"][0]["resources"]
     wanted = f"{int(milli * 0.7)}m"
     resize(cluster, namespace, "small", wanted)
 
     def pending() -> Json | None:
-        return conditions(cluster.get(PODS, namespace, "small")).get("PodResizePending")
+        return conditions(cluster.get(Ref(PODS, namespace, "small"))).get("PodResizePending")
 
     found = eventually(pending)
-    waiting = cluster.get(PODS, namespace, "small")
+    waiting = cluster.get(Ref(PODS, namespace, "small"))
     assert (found["status"], found["reason"]) == ("True", "Deferred")
     assert "Node didn't have enough resource: cpu" in found["message"]
     assert found["observedGeneration"] == 2
@@ -150,12 +152,12 @@ def test_a_resize_that_waits_for_room(
     assert only_status(waiting)["allocatedResources"] == small["requests"]
 
     resize(cluster, namespace, "small", small["requests"]["cpu"])
-    eventually(lambda: is_resized(cluster.get(PODS, namespace, "small")))
+    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "small"))))
     resize(cluster, namespace, "small", wanted)
     eventually(pending)
-    cluster.delete(PODS, namespace, "large")
-    eventually(lambda: is_resized(cluster.get(PODS, namespace, "small")))
-    requests = only_status(cluster.get(PODS, namespace, "small"))["resources"]["requests"]
+    cluster.delete(Ref(PODS, namespace, "large"))
+    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "small"))))
+    requests = only_status(cluster.get(Ref(PODS, namespace, "small")))["resources"]["requests"]
     assert Quantity.read(requests["cpu"]) == Quantity.read(wanted)
 
 
@@ -174,16 +176,16 @@ def test_a_deferred_pod_keeps_its_room_from_others(
     started(cluster, namespace, "third", little, nodeSelector=home)
 
     assert eventually(lambda: events(cluster, namespace, "FailedScheduling", "third"))
-    assert not cluster.get(PODS, namespace, "third")["spec"].get("nodeName")
-    cluster.delete(PODS, namespace, "large")
-    eventually(lambda: is_ready(cluster.get(PODS, namespace, "third")))
+    assert not cluster.get(Ref(PODS, namespace, "third"))["spec"].get("nodeName")
+    cluster.delete(Ref(PODS, namespace, "large"))
+    eventually(lambda: is_ready(cluster.get(Ref(PODS, namespace, "third"))))
 
 
 def failing(cluster: Cluster, namespace: str, eventually: Eventually) -> Json:
     """Wait until a resize is told to be in error."""
 
     def error() -> Json | None:
-        found = conditions(cluster.get(PODS, namespace, "pod")).get("PodResizeInProgress", {})
+        found = conditions(cluster.get(Ref(PODS, namespace, "pod"))).get("PodResizeInProgress", {})
         return found if "reason" in found else None
 
     return eventually(error)
@@ -197,7 +199,7 @@ def test_memory_that_is_in_use_is_not_taken_away(
     running(cluster, namespace, eventually, container(resources=ASKED), annotations=load)
     resize(cluster, namespace, "pod", "60Mi", MEMORY_LIMIT)
     found = failing(cluster, namespace, eventually)
-    status = only_status(cluster.get(PODS, namespace, "pod"))
+    status = only_status(cluster.get(Ref(PODS, namespace, "pod")))
 
     assert (found["status"], found["reason"]) == ("True", "Error")
     lower = "memory limit (62914560) below current usage"
@@ -209,8 +211,8 @@ def test_memory_that_is_in_use_is_not_taken_away(
     assert status["resources"]["limits"]["memory"] == "100Mi"
     assert events(cluster, namespace, "ResizeError")
     resize(cluster, namespace, "pod", "100Mi", MEMORY_LIMIT)
-    eventually(lambda: is_resized(cluster.get(PODS, namespace, "pod")))
-    assert only_status(cluster.get(PODS, namespace, "pod"))["restartCount"] == 0
+    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
+    assert only_status(cluster.get(Ref(PODS, namespace, "pod")))["restartCount"] == 0
 
 
 def test_a_runtime_that_refuses(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
@@ -219,14 +221,14 @@ def test_a_runtime_that_refuses(cluster: Cluster, namespace: str, eventually: Ev
     running(cluster, namespace, eventually, container(resources=ASKED), annotations=odd)
     resize(cluster, namespace, "pod", "30m")
     found = failing(cluster, namespace, eventually)
-    status = only_status(cluster.get(PODS, namespace, "pod"))
+    status = only_status(cluster.get(Ref(PODS, namespace, "pod")))
 
     assert found["reason"] == "Error"
     assert "not today" in found["message"]
     assert status["allocatedResources"]["cpu"] == "30m"
     assert status["resources"]["requests"]["cpu"] == "20m"
     resize(cluster, namespace, "pod", "20m")
-    eventually(lambda: is_resized(cluster.get(PODS, namespace, "pod")))
+    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
 
 
 @pytest.mark.skipif(
@@ -238,20 +240,22 @@ def test_a_resize_that_can_never_be(
     """Where cores belong to pods for good, a Guaranteed one is Infeasible to resize."""
     name = node["metadata"]["name"]
     labels = {"sandbox.plumbline/cpu-manager": "static"}
-    cluster.patch(NODES, "", name, {"metadata": {"labels": labels}}, kind=PatchKind.MERGE)
+    cluster.patch(Ref(NODES, "", name), {"metadata": {"labels": labels}}, kind=PatchKind.MERGE)
     exact = container(resources=resources(limits={"cpu": "1", "memory": "100Mi"}))
     running(cluster, namespace, eventually, exact, nodeName=name)
     wanted = {"cpu": "2", "memory": "100Mi"}
     both = {"requests": wanted, "limits": wanted}
     path = "/spec/containers/0/resources"
-    cluster.patch(PODS, namespace, "pod", [add(path, both)], subresource="resize")
+    cluster.patch(Ref(PODS, namespace, "pod", subresource="resize"), [add(path, both)])
 
     def pending() -> Json | None:
-        return conditions(cluster.get(PODS, namespace, "pod")).get("PodResizePending")
+        return conditions(cluster.get(Ref(PODS, namespace, "pod"))).get("PodResizePending")
 
     found = eventually(pending)
     assert (found["status"], found["reason"]) == ("True", "Infeasible")
     why = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
     assert found["message"] == why
-    assert only_status(cluster.get(PODS, namespace, "pod"))["resources"]["limits"]["cpu"] == "1"
+    assert (
+        only_status(cluster.get(Ref(PODS, namespace, "pod")))["resources"]["limits"]["cpu"] == "1"
+    )
     assert events(cluster, namespace, "ResizeInfeasible")

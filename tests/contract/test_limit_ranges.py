@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Refused
-from app.ports import LIMIT_RANGES, PODS, Cluster, Json
+from app.ports import LIMIT_RANGES, PODS, Cluster, Json, Ref
 from tests.contract.building import add, container, pod, resources
 from tests.contract.waiting import Eventually
 
@@ -18,7 +18,7 @@ def limit_range(**item: object) -> Json:
 def test_defaults_of_a_limit_range(cluster: Cluster, namespace: str) -> None:
     """What a maximum or a default says of containers follows on to what they say nothing of."""
     item = limit_range(type="Container", max={"cpu": "1"}, default={"memory": "1Gi"})
-    created = cluster.create(LIMIT_RANGES, namespace, item)["spec"]["limits"][0]
+    created = cluster.create(Ref(LIMIT_RANGES, namespace), item)["spec"]["limits"][0]
 
     assert created["default"] == {"cpu": "1", "memory": "1Gi"}
     assert created["defaultRequest"] == {"cpu": "1", "memory": "1Gi"}
@@ -29,11 +29,11 @@ def test_pods_get_defaults(cluster: Cluster, namespace: str, eventually: Eventua
     item = limit_range(
         type="Container", default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "100m"}
     )
-    cluster.create(LIMIT_RANGES, namespace, item)
+    cluster.create(Ref(LIMIT_RANGES, namespace), item)
     body = pod("pod", container("a"), container("b", resources=resources({"cpu": "200m"})))
 
     def planned() -> Json | None:
-        found = cluster.create(PODS, namespace, body, dry_run=True)
+        found = cluster.create(Ref(PODS, namespace), body, dry_run=True)
         return found if found["metadata"].get("annotations") else None
 
     found = eventually(planned)
@@ -117,12 +117,12 @@ def test_pods_are_refused(
     message: str,
 ) -> None:
     """A pod that does not keep to the limits is forbidden, and told why."""
-    cluster.create(LIMIT_RANGES, namespace, limit_range(**item))
+    cluster.create(Ref(LIMIT_RANGES, namespace), limit_range(**item))
     body = pod("pod", container("a", resources=asked), container("b", resources=asked))
 
     def refusal() -> Refused | None:
         try:
-            cluster.create(PODS, namespace, body, dry_run=True)
+            cluster.create(Ref(PODS, namespace), body, dry_run=True)
         except Refused as error:
             return error
         return None
@@ -137,14 +137,14 @@ def test_pods_are_refused(
 def test_resizes_are_refused(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
     """The limits hold for resizes too, without a cause by which to tell them."""
     asked = resources({"cpu": "100m"}, {"cpu": "200m"})
-    cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
-    cluster.create(LIMIT_RANGES, namespace, limit_range(type="Container", max={"cpu": "500m"}))
+    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    cluster.create(Ref(LIMIT_RANGES, namespace), limit_range(type="Container", max={"cpu": "500m"}))
 
     def refusal() -> Refused | None:
         path = "/spec/containers/0/resources/limits/cpu"
         try:
             cluster.patch(
-                PODS, namespace, "pod", [add(path, "1")], subresource="resize", dry_run=True
+                Ref(PODS, namespace, "pod", subresource="resize"), [add(path, "1")], dry_run=True
             )
         except Refused as error:
             return error

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from app.model.errors import Invalid, Unavailable
-from app.ports import PODS, SECRETS, Cluster, Json, Page, PatchKind
+from app.ports import PODS, SECRETS, Cluster, Json, Page, PatchKind, Ref
 from tests.contract.building import pod, secret
 
 
@@ -28,14 +28,14 @@ def all_pages(cluster: Cluster, namespace: str, first: Page, limit: int) -> list
 def test_lists_are_in_order_of_names(cluster: Cluster, namespace: str) -> None:
     """Order of creation does not matter, and other namespaces are left out."""
     for name in ("b", "c", "a", "b-0"):
-        cluster.create(SECRETS, namespace, secret(name))
+        cluster.create(Ref(SECRETS, namespace), secret(name))
 
     assert names(cluster.list(SECRETS, namespace).items) == ["a", "b", "b-0", "c"]
 
 
 def test_lists_of_all_namespaces(cluster: Cluster, namespace: str) -> None:
     """No namespace means all of them."""
-    created = cluster.create(SECRETS, namespace, secret())
+    created = cluster.create(Ref(SECRETS, namespace), secret())
 
     assert created in cluster.list(SECRETS).items
 
@@ -43,11 +43,11 @@ def test_lists_of_all_namespaces(cluster: Cluster, namespace: str) -> None:
 def test_pages_show_one_moment(cluster: Cluster, namespace: str) -> None:
     """What changes while somebody reads page by page does not show on later pages."""
     for number in range(5):
-        cluster.create(SECRETS, namespace, secret(f"s-{number}"))
+        cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}"))
     first = cluster.list(SECRETS, namespace, limit=2)
-    cluster.create(SECRETS, namespace, secret("s-3-later"))
-    cluster.delete(SECRETS, namespace, "s-4")
-    cluster.patch(SECRETS, namespace, "s-3", {"data": {"new": ""}}, kind=PatchKind.MERGE)
+    cluster.create(Ref(SECRETS, namespace), secret("s-3-later"))
+    cluster.delete(Ref(SECRETS, namespace, "s-4"))
+    cluster.patch(Ref(SECRETS, namespace, "s-3"), {"data": {"new": ""}}, kind=PatchKind.MERGE)
     pages = all_pages(cluster, namespace, first, 2)
 
     assert [names(page.items) for page in pages] == [["s-0", "s-1"], ["s-2", "s-3"], ["s-4"]]
@@ -59,7 +59,7 @@ def test_pages_of_a_selection(cluster: Cluster, namespace: str) -> None:
     """A page counts what is selected."""
     for number in range(6):
         labels = {"odd": str(number % 2)}
-        cluster.create(SECRETS, namespace, secret(f"s-{number}", labels=labels))
+        cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}", labels=labels))
     first = cluster.list(SECRETS, namespace, label_selector="odd=1", limit=2)
     second = cluster.list(
         SECRETS,
@@ -99,9 +99,9 @@ def test_label_selectors(
     cluster: Cluster, namespace: str, selector: str, expected: list[str]
 ) -> None:
     """Objects are chosen by their labels."""
-    cluster.create(SECRETS, namespace, secret("a", labels={"tier": "web"}))
-    cluster.create(SECRETS, namespace, secret("b", labels={"tier": "data"}))
-    cluster.create(SECRETS, namespace, secret("c"))
+    cluster.create(Ref(SECRETS, namespace), secret("a", labels={"tier": "web"}))
+    cluster.create(Ref(SECRETS, namespace), secret("b", labels={"tier": "data"}))
+    cluster.create(Ref(SECRETS, namespace), secret("c"))
     page = cluster.list(SECRETS, namespace, label_selector=selector, field_selector="type=Opaque")
 
     assert names(page.items) == expected
@@ -124,9 +124,9 @@ def test_field_selectors(
 ) -> None:
     """Pods are chosen by the few fields that a server selects by."""
     for name in ("a", "b"):
-        cluster.create(PODS, namespace, pod(name))
+        cluster.create(Ref(PODS, namespace), pod(name))
     running = {"status": {"phase": "Running"}}
-    cluster.patch(PODS, namespace, "b", running, kind=PatchKind.MERGE, subresource="status")
+    cluster.patch(Ref(PODS, namespace, "b", subresource="status"), running, kind=PatchKind.MERGE)
 
     assert names(cluster.list(PODS, namespace, field_selector=selector).items) == expected
 
@@ -150,7 +150,7 @@ def test_bad_selectors(cluster: Cluster, namespace: str, labels: str, fields: st
 @pytest.mark.parametrize("version", ["0", "of another object"])
 def test_lists_at_least_as_new(cluster: Cluster, namespace: str, version: str) -> None:
     """With a version, a list is no older than that."""
-    created = cluster.create(SECRETS, namespace, secret())
+    created = cluster.create(Ref(SECRETS, namespace), secret())
     if version == "0":
         page = cluster.list(SECRETS, namespace, resource_version=version)
     else:

@@ -7,7 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from app.model.errors import ClusterError, Conflict, Invalid, NotFound
-from app.ports import DEPLOYMENTS, NAMESPACES, PODS, SECRETS, Cluster, Json, PatchKind, Resource
+from app.ports import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    Cluster,
+    Json,
+    PatchKind,
+    Ref,
+    Resource,
+)
 from tests.contract.building import add, pod, secret, workload
 from tests.contract.waiting import Eventually
 
@@ -22,7 +32,7 @@ def version(item: Json) -> int:
 def test_created_objects_carry_what_the_server_sets(cluster: Cluster, namespace: str) -> None:
     """A new object has a uid, a version, a time; what a caller says of these does not count."""
     body = secret(uid="mine", creationTimestamp="2001-01-01T00:00:00Z")
-    metadata = cluster.create(SECRETS, namespace, body)["metadata"]
+    metadata = cluster.create(Ref(SECRETS, namespace), body)["metadata"]
 
     assert (metadata["name"], metadata["namespace"]) == ("first", namespace)
     assert metadata["uid"] not in ("", "mine")
@@ -32,8 +42,8 @@ def test_created_objects_carry_what_the_server_sets(cluster: Cluster, namespace:
 
 def test_objects_are_read_as_they_were_written(cluster: Cluster, namespace: str) -> None:
     """What create returned is what get and list return, with kind and apiVersion."""
-    created = cluster.create(SECRETS, namespace, secret())
-    found = cluster.get(SECRETS, namespace, "first")
+    created = cluster.create(Ref(SECRETS, namespace), secret())
+    found = cluster.get(Ref(SECRETS, namespace, "first"))
 
     assert found == created
     assert list(cluster.list(SECRETS, namespace).items) == [created]
@@ -43,16 +53,16 @@ def test_objects_are_read_as_they_were_written(cluster: Cluster, namespace: str)
 def test_what_is_returned_belongs_to_the_caller(cluster: Cluster, namespace: str) -> None:
     """Whoever changes what a call returned or took changes nothing but that."""
     body = secret()
-    created = cluster.create(SECRETS, namespace, body)
+    created = cluster.create(Ref(SECRETS, namespace), body)
     body["data"]["key"] = created["data"]["key"] = "b3RoZXI="
 
-    assert cluster.get(SECRETS, namespace, "first")["data"] == {"key": "dmFsdWU="}
+    assert cluster.get(Ref(SECRETS, namespace, "first"))["data"] == {"key": "dmFsdWU="}
 
 
 def test_generated_names(cluster: Cluster, namespace: str) -> None:
     """A name is made of `generateName` and five letters, another one each time."""
     body = {"metadata": {"generateName": "some-"}}
-    names = {cluster.create(SECRETS, namespace, body)["metadata"]["name"] for _ in range(5)}
+    names = {cluster.create(Ref(SECRETS, namespace), body)["metadata"]["name"] for _ in range(5)}
 
     assert len(names) == 5
     assert all(name.startswith("some-") and len(name) == len("some-") + 5 for name in names)
@@ -74,7 +84,7 @@ def test_bad_objects(
 ) -> None:
     """What can never be accepted is `Invalid` and says where."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(SECRETS, namespace, body)
+        cluster.create(Ref(SECRETS, namespace), body)
 
     assert (refused.value.status, refused.value.reason) == (status, reason)
 
@@ -85,7 +95,7 @@ def test_causes_are_told_one_by_one(cluster: Cluster, namespace: str) -> None:
     body["spec"]["template"]["spec"]["containers"] = [{"name": "a"}, {"name": "a", "image": "b"}]
 
     with pytest.raises(Invalid) as refused:
-        cluster.create(DEPLOYMENTS, namespace, body)
+        cluster.create(Ref(DEPLOYMENTS, namespace), body)
 
     reasons = sorted(reason for reason, _ in refused.value.causes)
     assert reasons == ["FieldValueDuplicate", "FieldValueRequired"]
@@ -93,10 +103,10 @@ def test_causes_are_told_one_by_one(cluster: Cluster, namespace: str) -> None:
 
 def test_names_are_taken_once(cluster: Cluster, namespace: str) -> None:
     """A second object of a name is a conflict that says so."""
-    cluster.create(SECRETS, namespace, secret())
+    cluster.create(Ref(SECRETS, namespace), secret())
 
     with pytest.raises(Conflict, match='secrets "first" already exists') as refused:
-        cluster.create(SECRETS, namespace, secret())
+        cluster.create(Ref(SECRETS, namespace), secret())
 
     assert (refused.value.status, refused.value.reason) == (409, "AlreadyExists")
 
@@ -108,20 +118,22 @@ NOWHERE = Resource("contract.example.com", "v1", "nothings", "Nothing")
     ("call", "message"),
     [
         pytest.param(
-            lambda cluster, ns: cluster.get(SECRETS, ns, "no"), 'secrets "no" not found', id="get"
+            lambda cluster, ns: cluster.get(Ref(SECRETS, ns, "no")),
+            'secrets "no" not found',
+            id="get",
         ),
         pytest.param(
-            lambda cluster, ns: cluster.delete(DEPLOYMENTS, ns, "no"),
+            lambda cluster, ns: cluster.delete(Ref(DEPLOYMENTS, ns, "no")),
             'deployments.apps "no" not found',
             id="delete",
         ),
         pytest.param(
-            lambda cluster, ns: cluster.patch(SECRETS, ns, "no", {}, kind=MERGE),
+            lambda cluster, ns: cluster.patch(Ref(SECRETS, ns, "no"), {}, kind=MERGE),
             'secrets "no" not found',
             id="patch",
         ),
         pytest.param(
-            lambda cluster, ns: cluster.create(SECRETS, f"{ns}-no", secret()),
+            lambda cluster, ns: cluster.create(Ref(SECRETS, f"{ns}-no"), secret()),
             "namespaces .* not found",
             id="create in no namespace",
         ),
@@ -162,8 +174,8 @@ def test_a_missing_namespace_lists_as_empty(cluster: Cluster, namespace: str) ->
 
 def test_replace(cluster: Cluster, namespace: str) -> None:
     """A put object takes the place of the old one, whose identity it keeps."""
-    created = cluster.create(SECRETS, namespace, secret(labels={"a": "b"}))
-    replaced = cluster.replace(SECRETS, namespace, "first", secret() | {"data": {}})
+    created = cluster.create(Ref(SECRETS, namespace), secret(labels={"a": "b"}))
+    replaced = cluster.replace(Ref(SECRETS, namespace, "first"), secret() | {"data": {}})
 
     assert "labels" not in replaced["metadata"]
     assert not replaced.get("data")
@@ -174,42 +186,42 @@ def test_replace(cluster: Cluster, namespace: str) -> None:
 
 def test_replace_at_a_version(cluster: Cluster, namespace: str) -> None:
     """A put object that carries a version goes in only if nobody came between."""
-    created = cluster.create(SECRETS, namespace, secret())
-    newer = cluster.replace(SECRETS, namespace, "first", created | {"data": {}})
+    created = cluster.create(Ref(SECRETS, namespace), secret())
+    newer = cluster.replace(Ref(SECRETS, namespace, "first"), created | {"data": {}})
 
     with pytest.raises(Conflict, match="has been modified") as refused:
-        cluster.replace(SECRETS, namespace, "first", created)
+        cluster.replace(Ref(SECRETS, namespace, "first"), created)
 
     assert (refused.value.status, refused.value.reason) == (409, "Conflict")
-    assert cluster.get(SECRETS, namespace, "first") == newer
+    assert cluster.get(Ref(SECRETS, namespace, "first")) == newer
 
 
 def test_replace_of_another_object(cluster: Cluster, namespace: str) -> None:
     """A put object that carries another uid is a conflict; another name makes no sense."""
-    created = cluster.create(SECRETS, namespace, secret())
+    created = cluster.create(Ref(SECRETS, namespace), secret())
 
     with pytest.raises(Conflict, match="UID in precondition"):
-        cluster.replace(SECRETS, namespace, "first", secret(uid="another"))
+        cluster.replace(Ref(SECRETS, namespace, "first"), secret(uid="another"))
     with pytest.raises(Invalid, match="does not match the name on the URL"):
-        cluster.replace(SECRETS, namespace, "first", secret("second"))
+        cluster.replace(Ref(SECRETS, namespace, "first"), secret("second"))
 
-    assert cluster.get(SECRETS, namespace, "first") == created
+    assert cluster.get(Ref(SECRETS, namespace, "first")) == created
 
 
 def test_json_patch(cluster: Cluster, namespace: str) -> None:
     """The operations of a JSON patch are carried out in order."""
-    cluster.create(SECRETS, namespace, secret(labels={"old": "1"}))
+    cluster.create(Ref(SECRETS, namespace), secret(labels={"old": "1"}))
     operations = [
         {"op": "test", "path": "/metadata/labels/old", "value": "1"},
         {"op": "move", "from": "/metadata/labels/old", "path": "/metadata/labels/new"},
         add("/metadata/labels/a~1b", "2"),
         {"op": "replace", "path": "/data/key", "value": ""},
     ]
-    patched = cluster.patch(SECRETS, namespace, "first", operations)
+    patched = cluster.patch(Ref(SECRETS, namespace, "first"), operations)
 
     assert patched["metadata"]["labels"] == {"new": "1", "a/b": "2"}
     assert patched["data"] == {"key": ""}
-    assert cluster.get(SECRETS, namespace, "first") == patched
+    assert cluster.get(Ref(SECRETS, namespace, "first")) == patched
 
 
 @pytest.mark.parametrize(
@@ -228,22 +240,22 @@ def test_json_patch_that_fails(
     cluster: Cluster, namespace: str, operations: object, status: int
 ) -> None:
     """A patch applies as a whole or not at all."""
-    created = cluster.create(SECRETS, namespace, secret())
+    created = cluster.create(Ref(SECRETS, namespace), secret())
     if isinstance(operations, list):
         operations = [add("/metadata/labels", {"half": "done"}), *operations]
 
     with pytest.raises(Invalid) as refused:
-        cluster.patch(SECRETS, namespace, "first", operations)
+        cluster.patch(Ref(SECRETS, namespace, "first"), operations)
 
     assert refused.value.status == status
-    assert cluster.get(SECRETS, namespace, "first") == created
+    assert cluster.get(Ref(SECRETS, namespace, "first")) == created
 
 
 def test_merge_patch(cluster: Cluster, namespace: str) -> None:
     """Members are set, null takes them out, all others stay."""
-    cluster.create(SECRETS, namespace, secret(labels={"a": "1", "b": "2"}))
+    cluster.create(Ref(SECRETS, namespace), secret(labels={"a": "1", "b": "2"}))
     patch = {"metadata": {"labels": {"a": None, "c": "3"}}, "data": {"more": "bW9yZQ=="}}
-    patched = cluster.patch(SECRETS, namespace, "first", patch, kind=MERGE)
+    patched = cluster.patch(Ref(SECRETS, namespace, "first"), patch, kind=MERGE)
 
     assert patched["metadata"]["labels"] == {"b": "2", "c": "3"}
     assert patched["data"] == {"key": "dmFsdWU=", "more": "bW9yZQ=="}
@@ -251,94 +263,96 @@ def test_merge_patch(cluster: Cluster, namespace: str) -> None:
 
 def test_merge_patch_of_another_object(cluster: Cluster, namespace: str) -> None:
     """A merge patch that names a uid applies to the object of that uid alone, as it is now."""
-    created = cluster.create(SECRETS, namespace, secret(annotations={"others": "stay"}))
+    created = cluster.create(Ref(SECRETS, namespace), secret(annotations={"others": "stay"}))
     mine = {"metadata": {"uid": created["metadata"]["uid"], "annotations": {"mine": "1"}}}
     other = {"metadata": {"uid": "another", "annotations": {"others": None}}}
-    patched = cluster.patch(SECRETS, namespace, "first", mine, kind=MERGE)
+    patched = cluster.patch(Ref(SECRETS, namespace, "first"), mine, kind=MERGE)
 
     assert patched["metadata"]["annotations"] == {"others": "stay", "mine": "1"}
     with pytest.raises(Invalid, match=r"metadata\.uid.*immutable"):
-        cluster.patch(SECRETS, namespace, "first", other, kind=MERGE)
-    assert cluster.get(SECRETS, namespace, "first") == patched
+        cluster.patch(Ref(SECRETS, namespace, "first"), other, kind=MERGE)
+    assert cluster.get(Ref(SECRETS, namespace, "first")) == patched
 
 
 def test_patch_at_a_version(cluster: Cluster, namespace: str) -> None:
     """A patch that names a version applies to that version alone."""
-    created = cluster.create(SECRETS, namespace, secret())
+    created = cluster.create(Ref(SECRETS, namespace), secret())
     patch = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {}}
-    cluster.patch(SECRETS, namespace, "first", patch | {"data": {"key": ""}}, kind=MERGE)
+    cluster.patch(Ref(SECRETS, namespace, "first"), patch | {"data": {"key": ""}}, kind=MERGE)
 
     with pytest.raises(Conflict, match="has been modified"):
-        cluster.patch(SECRETS, namespace, "first", patch | {"data": {"key": "Kg=="}}, kind=MERGE)
+        cluster.patch(
+            Ref(SECRETS, namespace, "first"), patch | {"data": {"key": "Kg=="}}, kind=MERGE
+        )
 
 
 def test_a_change_of_nothing_is_none(cluster: Cluster, namespace: str) -> None:
     """What leaves an object as it was leaves its version too."""
-    created = cluster.create(SECRETS, namespace, secret(labels={"a": "b"}))
-    patched = cluster.patch(SECRETS, namespace, "first", [add("/metadata/labels/a", "b")])
+    created = cluster.create(Ref(SECRETS, namespace), secret(labels={"a": "b"}))
+    patched = cluster.patch(Ref(SECRETS, namespace, "first"), [add("/metadata/labels/a", "b")])
 
     assert patched == created
-    assert cluster.replace(SECRETS, namespace, "first", created) == created
+    assert cluster.replace(Ref(SECRETS, namespace, "first"), created) == created
 
 
 def test_dry_run(cluster: Cluster, namespace: str) -> None:
     """A dry run answers as if, checks all, and changes nothing."""
-    planned = cluster.create(SECRETS, namespace, secret("second"), dry_run=True)
-    created = cluster.create(SECRETS, namespace, secret())
+    planned = cluster.create(Ref(SECRETS, namespace), secret("second"), dry_run=True)
+    created = cluster.create(Ref(SECRETS, namespace), secret())
     patched = cluster.patch(
-        SECRETS, namespace, "first", {"data": {"key": ""}}, kind=MERGE, dry_run=True
+        Ref(SECRETS, namespace, "first"), {"data": {"key": ""}}, kind=MERGE, dry_run=True
     )
 
     assert planned["metadata"]["uid"]
     assert patched["data"] == {"key": ""}
     assert list(cluster.list(SECRETS, namespace).items) == [created]
     with pytest.raises(Conflict):
-        cluster.create(SECRETS, namespace, secret(), dry_run=True)
+        cluster.create(Ref(SECRETS, namespace), secret(), dry_run=True)
 
 
 def test_delete(cluster: Cluster, namespace: str) -> None:
     """A deleted object is gone, and its name is free for another one."""
-    created = cluster.create(SECRETS, namespace, secret())
-    cluster.delete(SECRETS, namespace, "first", uid=created["metadata"]["uid"])
+    created = cluster.create(Ref(SECRETS, namespace), secret())
+    cluster.delete(Ref(SECRETS, namespace, "first"), uid=created["metadata"]["uid"])
     with pytest.raises(NotFound):
-        cluster.get(SECRETS, namespace, "first")
-    again = cluster.create(SECRETS, namespace, secret())
+        cluster.get(Ref(SECRETS, namespace, "first"))
+    again = cluster.create(Ref(SECRETS, namespace), secret())
 
     assert again["metadata"]["uid"] != created["metadata"]["uid"]
 
 
 def test_delete_of_another_object(cluster: Cluster, namespace: str) -> None:
     """An object that has not the uid asked for stays."""
-    created = cluster.create(SECRETS, namespace, secret())
+    created = cluster.create(Ref(SECRETS, namespace), secret())
 
     with pytest.raises(Conflict, match=r"UID in the precondition \(another\)"):
-        cluster.delete(SECRETS, namespace, "first", uid="another")
+        cluster.delete(Ref(SECRETS, namespace, "first"), uid="another")
 
-    assert cluster.get(SECRETS, namespace, "first") == created
+    assert cluster.get(Ref(SECRETS, namespace, "first")) == created
 
 
 def test_finalizers_hold(cluster: Cluster, namespace: str) -> None:
     """An object with a finalizer is marked, and goes when the last finalizer does."""
-    cluster.create(SECRETS, namespace, secret(finalizers=["example.com/hold"]))
-    cluster.delete(SECRETS, namespace, "first")
-    held = cluster.get(SECRETS, namespace, "first")
-    cluster.delete(SECRETS, namespace, "first")
-    cluster.patch(SECRETS, namespace, "first", {"metadata": {"finalizers": None}}, kind=MERGE)
+    cluster.create(Ref(SECRETS, namespace), secret(finalizers=["example.com/hold"]))
+    cluster.delete(Ref(SECRETS, namespace, "first"))
+    held = cluster.get(Ref(SECRETS, namespace, "first"))
+    cluster.delete(Ref(SECRETS, namespace, "first"))
+    cluster.patch(Ref(SECRETS, namespace, "first"), {"metadata": {"finalizers": None}}, kind=MERGE)
 
     assert held["metadata"]["deletionTimestamp"]
     with pytest.raises(NotFound):
-        cluster.get(SECRETS, namespace, "first")
+        cluster.get(Ref(SECRETS, namespace, "first"))
 
 
 def test_status_and_spec_do_not_touch_one_another(cluster: Cluster, namespace: str) -> None:
     """Each has its own door, and only the spec's counts generations."""
     body = workload(replicas=0) | {"status": {"replicas": 5}}
-    created = cluster.create(DEPLOYMENTS, namespace, body)
+    created = cluster.create(Ref(DEPLOYMENTS, namespace), body)
     both = {"spec": {"minReadySeconds": 7}, "status": {"collisionCount": 8}}
-    after_spec = cluster.patch(DEPLOYMENTS, namespace, "web", both, kind=MERGE)
+    after_spec = cluster.patch(Ref(DEPLOYMENTS, namespace, "web"), both, kind=MERGE)
     both = {"spec": {"minReadySeconds": 9}, "status": {"collisionCount": 10}}
     after_status = cluster.patch(
-        DEPLOYMENTS, namespace, "web", both, kind=MERGE, subresource="status"
+        Ref(DEPLOYMENTS, namespace, "web", subresource="status"), both, kind=MERGE
     )
 
     assert not created["status"].get("replicas")
@@ -351,24 +365,24 @@ def test_status_and_spec_do_not_touch_one_another(cluster: Cluster, namespace: s
 
 def test_subresources_that_are_not_there(cluster: Cluster, namespace: str) -> None:
     """A subresource that a kind has not is `NotFound`."""
-    cluster.create(SECRETS, namespace, secret())
+    cluster.create(Ref(SECRETS, namespace), secret())
 
     with pytest.raises(NotFound):
-        cluster.get(SECRETS, namespace, "first", "status")
+        cluster.get(Ref(SECRETS, namespace, "first", "status"))
     with pytest.raises(NotFound):
-        cluster.patch(SECRETS, namespace, "first", {}, kind=MERGE, subresource="resize")
+        cluster.patch(Ref(SECRETS, namespace, "first", subresource="resize"), {}, kind=MERGE)
 
 
 def test_subresources_without_a_verb(cluster: Cluster, namespace: str) -> None:
     """A subresource that is only written to, or only patched, says so."""
-    cluster.create(PODS, namespace, pod())
+    cluster.create(Ref(PODS, namespace), pod())
 
     with pytest.raises(Invalid) as not_read:
-        cluster.get(PODS, namespace, "pod", "eviction")
+        cluster.get(Ref(PODS, namespace, "pod", "eviction"))
     with pytest.raises(Invalid) as not_patched:
-        cluster.patch(PODS, namespace, "pod", {}, kind=MERGE, subresource="eviction")
+        cluster.patch(Ref(PODS, namespace, "pod", subresource="eviction"), {}, kind=MERGE)
     with pytest.raises(Invalid) as not_posted:
-        cluster.create(PODS, namespace, pod(), name="pod", subresource="resize")
+        cluster.create(Ref(PODS, namespace, name="pod", subresource="resize"), pod())
 
     assert {found.value.status for found in (not_read, not_patched, not_posted)} == {405}
 
@@ -377,16 +391,18 @@ def test_namespaces_end_with_all_in_them(
     cluster: Cluster, namespace: str, eventually: Eventually
 ) -> None:
     """A deleted namespace takes in nothing more, loses all in it, and then goes."""
-    inner = cluster.create(NAMESPACES, "", {"metadata": {"generateName": f"{namespace}-"}})
+    inner = cluster.create(Ref(NAMESPACES), {"metadata": {"generateName": f"{namespace}-"}})
     name = inner["metadata"]["name"]
     assert inner["metadata"]["labels"]["kubernetes.io/metadata.name"] == name
 
-    cluster.create(SECRETS, name, secret(finalizers=["example.com/hold"]))
-    cluster.delete(NAMESPACES, "", name)
-    eventually(lambda: cluster.get(SECRETS, name, "first")["metadata"].get("deletionTimestamp"))
+    cluster.create(Ref(SECRETS, name), secret(finalizers=["example.com/hold"]))
+    cluster.delete(Ref(NAMESPACES, "", name))
+    eventually(
+        lambda: cluster.get(Ref(SECRETS, name, "first"))["metadata"].get("deletionTimestamp")
+    )
     with pytest.raises(ClusterError, match="is being terminated") as refused:
-        cluster.create(SECRETS, name, secret("second"))
-    cluster.patch(SECRETS, name, "first", {"metadata": {"finalizers": None}}, kind=MERGE)
+        cluster.create(Ref(SECRETS, name), secret("second"))
+    cluster.patch(Ref(SECRETS, name, "first"), {"metadata": {"finalizers": None}}, kind=MERGE)
 
     assert refused.value.status == 403
     assert [reason for reason, _ in refused.value.causes] == ["NamespaceTerminating"]

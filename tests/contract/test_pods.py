@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Invalid, NotFound
-from app.ports import PODS, Cluster, Json, PatchKind
+from app.ports import PODS, Cluster, Json, PatchKind, Ref
 from tests.contract.building import container, pod, resources
 
 MERGE = PatchKind.MERGE
@@ -19,7 +19,7 @@ def first(item: Json) -> Json:
 
 def test_defaults(cluster: Cluster, namespace: str) -> None:
     """A pod is created Pending, with a generation and all that it left out."""
-    created = cluster.create(PODS, namespace, pod())
+    created = cluster.create(Ref(PODS, namespace), pod())
     spec = created["spec"]
 
     assert created["status"]["phase"] == "Pending"
@@ -32,7 +32,7 @@ def test_defaults(cluster: Cluster, namespace: str) -> None:
 def test_limits_make_requests(cluster: Cluster, namespace: str) -> None:
     """A limit without a request is a request too."""
     asked = resources({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"})
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
 
     assert first(created)["resources"]["requests"] == {"cpu": "100m", "memory": "1Gi"}
 
@@ -54,7 +54,7 @@ def test_amounts_are_written_one_way(
 ) -> None:
     """Quantities come back in their canonical form."""
     asked = {"requests": {resource: written}}
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
 
     assert first(created)["resources"]["requests"] == {resource: read}
 
@@ -83,7 +83,7 @@ def test_quality_of_service(
 ) -> None:
     """The class follows from requests and limits."""
     asked = resources(requests, limits)
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
 
     assert created["status"]["qosClass"] == expected
 
@@ -118,22 +118,22 @@ def test_bad_pods(
 ) -> None:
     """What no kubelet could run is refused."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(PODS, namespace, pod("pod", *containers))
+        cluster.create(Ref(PODS, namespace), pod("pod", *containers))
 
     assert refused.value.status == status
 
 
 def test_pods_hardly_change(cluster: Cluster, namespace: str) -> None:
     """Labels and images may change; resources may not, by this door."""
-    cluster.create(PODS, namespace, pod("pod", container(resources=resources({"cpu": "1"}))))
+    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=resources({"cpu": "1"}))))
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other:2"}]
-    changed = cluster.patch(PODS, namespace, "pod", image)
+    changed = cluster.patch(Ref(PODS, namespace, "pod"), image)
     wanted = [{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "2"}]
     labels = {"metadata": {"labels": {"new": "label"}}}
-    labelled = cluster.patch(PODS, namespace, "pod", labels, kind=MERGE)
+    labelled = cluster.patch(Ref(PODS, namespace, "pod"), labels, kind=MERGE)
 
     with pytest.raises(Invalid, match="pod updates may not change fields other than"):
-        cluster.patch(PODS, namespace, "pod", wanted)
+        cluster.patch(Ref(PODS, namespace, "pod"), wanted)
     assert first(changed)["image"] == "other:2"
     assert labelled["metadata"]["labels"]["new"] == "label"
     assert [item["metadata"]["generation"] for item in (changed, labelled)] == [2, 2]
@@ -141,10 +141,10 @@ def test_pods_hardly_change(cluster: Cluster, namespace: str) -> None:
 
 def test_status_of_pods(cluster: Cluster, namespace: str) -> None:
     """Whoever may write the status of a pod may say that it runs; the spec stays."""
-    created = cluster.create(PODS, namespace, pod())
+    created = cluster.create(Ref(PODS, namespace), pod())
     ready = {"type": "Ready", "status": "True"}
     patch = {"spec": {"priority": 5}, "status": {"phase": "Running", "conditions": [ready]}}
-    patched = cluster.patch(PODS, namespace, "pod", patch, kind=MERGE, subresource="status")
+    patched = cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), patch, kind=MERGE)
 
     assert patched["status"]["phase"] == "Running"
     assert patched["spec"] == created["spec"]
@@ -153,8 +153,8 @@ def test_status_of_pods(cluster: Cluster, namespace: str) -> None:
 
 def test_unscheduled_pods_go_at_once(cluster: Cluster, namespace: str) -> None:
     """There is nothing to end of a pod that has no node."""
-    cluster.create(PODS, namespace, pod())
-    cluster.delete(PODS, namespace, "pod")
+    cluster.create(Ref(PODS, namespace), pod())
+    cluster.delete(Ref(PODS, namespace, "pod"))
 
     with pytest.raises(NotFound):
-        cluster.get(PODS, namespace, "pod")
+        cluster.get(Ref(PODS, namespace, "pod"))

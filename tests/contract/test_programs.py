@@ -8,7 +8,7 @@ import pytest
 
 from app.model.errors import NotFound
 from app.model.quantity import Quantity
-from app.ports import POD_METRICS, PODS, Clock, Cluster, Json
+from app.ports import POD_METRICS, PODS, Clock, Cluster, Json, Ref
 from tests.contract.building import container, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
@@ -49,7 +49,7 @@ class Only:
 
     def now(self) -> Json:
         """The pod as it is."""
-        return self.cluster.get(PODS, self.namespace, "pod")
+        return self.cluster.get(Ref(PODS, self.namespace, "pod"))
 
     def await_pause(self) -> Json:
         """Wait until its only container has ended and is to come again."""
@@ -206,7 +206,7 @@ def test_usage_is_measured(only: Only) -> None:
 
     only.eventually(is_steady, seconds=TURNS_SECONDS)
     (found,) = only.cluster.list(POD_METRICS, only.namespace, label_selector="app=contract").items
-    alone = only.cluster.get(POD_METRICS, only.namespace, "pod")
+    alone = only.cluster.get(Ref(POD_METRICS, only.namespace, "pod"))
 
     assert found["metadata"]["name"] == alone["metadata"]["name"] == "pod"
     assert found["metadata"]["labels"]["app"] == "contract"
@@ -219,7 +219,7 @@ def test_usage_is_measured(only: Only) -> None:
         assert Quantity.read(each["memory"]).nano / 1e9 == pytest.approx(50 * 2**20, rel=0.01)
     assert not only.cluster.list(POD_METRICS, only.namespace, label_selector="app=other").items
     with pytest.raises(NotFound):
-        only.cluster.get(POD_METRICS, only.namespace, "nobody")
+        only.cluster.get(Ref(POD_METRICS, only.namespace, "nobody"))
 
 
 @pytest.mark.usefixtures("measuring")

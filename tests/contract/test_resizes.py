@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Conflict, Invalid, NotFound
-from app.ports import PODS, Cluster, Json, PatchKind
+from app.ports import PODS, Cluster, Json, PatchKind, Ref
 from tests.contract.building import add, container, pod, resources
 
 BURSTABLE = resources({"cpu": "100m", "memory": "100Mi"}, {"cpu": "1"})
@@ -15,12 +15,12 @@ PATH = "/spec/containers/0/resources"
 
 def resize(cluster: Cluster, namespace: str, *operations: Json) -> Json:
     """Resize the pod of the case."""
-    return cluster.patch(PODS, namespace, "pod", list(operations), subresource="resize")
+    return cluster.patch(Ref(PODS, namespace, "pod", subresource="resize"), list(operations))
 
 
 def test_a_resize_changes_the_spec_at_once(cluster: Cluster, namespace: str) -> None:
     """Resources and generation change; what the kubelet will say of it is another matter."""
-    cluster.create(PODS, namespace, pod("pod", container(resources=BURSTABLE)))
+    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     patched = resize(
         cluster,
         namespace,
@@ -32,13 +32,13 @@ def test_a_resize_changes_the_spec_at_once(cluster: Cluster, namespace: str) -> 
     assert found["requests"] == {"cpu": "251m", "memory": "100Mi"}
     assert found["limits"] == {"cpu": "1", "memory": "1Gi"}
     assert patched["metadata"]["generation"] == 2
-    assert cluster.get(PODS, namespace, "pod")["spec"] == patched["spec"]
-    assert cluster.get(PODS, namespace, "pod", "resize")["spec"] == patched["spec"]
+    assert cluster.get(Ref(PODS, namespace, "pod"))["spec"] == patched["spec"]
+    assert cluster.get(Ref(PODS, namespace, "pod", "resize"))["spec"] == patched["spec"]
 
 
 def test_all_else_is_dropped(cluster: Cluster, namespace: str) -> None:
     """Labels, annotations and images in a resize go nowhere, without a word."""
-    cluster.create(PODS, namespace, pod("pod", container(resources=BURSTABLE)))
+    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     patched = resize(
         cluster,
         namespace,
@@ -56,19 +56,21 @@ def test_all_else_is_dropped(cluster: Cluster, namespace: str) -> None:
 
 def test_a_resize_to_the_same_is_none(cluster: Cluster, namespace: str) -> None:
     """What changes nothing counts no generation."""
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=BURSTABLE)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
 
     assert resize(cluster, namespace, add(f"{PATH}/requests/cpu", "0.1")) == created
 
 
 def test_a_dry_run_resizes_nothing(cluster: Cluster, namespace: str) -> None:
     """A dry run answers as if."""
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=BURSTABLE)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     operations = [add(f"{PATH}/requests/cpu", "200m")]
-    planned = cluster.patch(PODS, namespace, "pod", operations, subresource="resize", dry_run=True)
+    planned = cluster.patch(
+        Ref(PODS, namespace, "pod", subresource="resize"), operations, dry_run=True
+    )
 
     assert planned["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "200m"
-    assert cluster.get(PODS, namespace, "pod") == created
+    assert cluster.get(Ref(PODS, namespace, "pod")) == created
 
 
 @pytest.mark.parametrize(
@@ -115,19 +117,19 @@ def test_what_cannot_be_resized(
     cluster: Cluster, namespace: str, asked: Json, operation: Json, reason: str, message: str
 ) -> None:
     """A resize that can never be is `Invalid`, and nothing changes."""
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=asked)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
 
     with pytest.raises(Invalid, match=message) as refused:
         resize(cluster, namespace, operation)
 
     assert refused.value.status == 422
     assert reason in [cause for cause, _ in refused.value.causes]
-    assert cluster.get(PODS, namespace, "pod") == created
+    assert cluster.get(Ref(PODS, namespace, "pod")) == created
 
 
 def test_a_resize_of_the_right_pod(cluster: Cluster, namespace: str) -> None:
     """A test of the uid or a version holds a resize back from another pod of this name."""
-    created = cluster.create(PODS, namespace, pod("pod", container(resources=BURSTABLE)))
+    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     wanted = add(f"{PATH}/requests/cpu", "200m")
     is_other = {"op": "test", "path": "/metadata/uid", "value": "another"}
     is_this = {"op": "test", "path": "/metadata/uid", "value": created["metadata"]["uid"]}
@@ -135,12 +137,14 @@ def test_a_resize_of_the_right_pod(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(Invalid) as refused:
         resize(cluster, namespace, is_other, wanted)
     with pytest.raises(NotFound):
-        cluster.patch(PODS, namespace, "nobody", [wanted], subresource="resize")
+        cluster.patch(Ref(PODS, namespace, "nobody", subresource="resize"), [wanted])
     resize(cluster, namespace, is_this, wanted)
     old = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}}
     with pytest.raises(Conflict):
         cluster.patch(
-            PODS, namespace, "pod", old | {"spec": {}}, kind=PatchKind.MERGE, subresource="resize"
+            Ref(PODS, namespace, "pod", subresource="resize"),
+            old | {"spec": {}},
+            kind=PatchKind.MERGE,
         )
 
     assert refused.value.status == 422

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, PatchKind, Resource
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, PatchKind, Ref, Resource
 from tests.contract.waiting import Eventually
 
 GROUP = "schemas.plumbline.example"
@@ -78,11 +78,11 @@ def gadget(**spec: object) -> Json:
 @pytest.fixture
 def gadgets(cluster: Cluster, eventually: Eventually, namespace: str) -> Iterator[str]:
     """A namespace in which gadgets can be made."""
-    cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
-    eventually(lambda: cluster.create(GADGETS, namespace, gadget(), dry_run=True))
+    cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
+    eventually(lambda: cluster.create(Ref(GADGETS, namespace), gadget(), dry_run=True))
     yield namespace
     name = DEFINITION["metadata"]["name"]
-    cluster.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name)
+    cluster.delete(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", name))
     eventually(
         lambda: (
             name
@@ -105,7 +105,7 @@ def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
         ratio=2,
         since="2026-01-01T00:00:00Z",
     )
-    created = cluster.create(GADGETS, gadgets, body)
+    created = cluster.create(Ref(GADGETS, gadgets), body)
 
     assert created["spec"] == {
         "size": 3,
@@ -141,20 +141,20 @@ def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
 def test_what_does_not(cluster: Cluster, gadgets: str, spec: Json, message: str) -> None:
     """What the schema does not allow is refused."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(GADGETS, gadgets, gadget(**spec))
+        cluster.create(Ref(GADGETS, gadgets), gadget(**spec))
 
     assert refused.value.status == 422
 
 
 def test_rules_about_changes(cluster: Cluster, gadgets: str) -> None:
     """A rule may compare with what was before; for a new object it says nothing."""
-    cluster.create(GADGETS, gadgets, gadget(fixed="a"))
+    cluster.create(Ref(GADGETS, gadgets), gadget(fixed="a"))
     same = {"spec": {"fixed": "a", "size": 4}}
-    changed = cluster.patch(GADGETS, gadgets, "g", same, kind=PatchKind.MERGE)
+    changed = cluster.patch(Ref(GADGETS, gadgets, "g"), same, kind=PatchKind.MERGE)
 
     assert changed["metadata"]["generation"] == 2
     with pytest.raises(Invalid, match="fixed stays as it is"):
-        cluster.patch(GADGETS, gadgets, "g", {"spec": {"fixed": "b"}}, kind=PatchKind.MERGE)
+        cluster.patch(Ref(GADGETS, gadgets, "g"), {"spec": {"fixed": "b"}}, kind=PatchKind.MERGE)
 
 
 def test_rules_that_are_none(cluster: Cluster) -> None:
@@ -169,4 +169,4 @@ def test_rules_that_are_none(cluster: Cluster) -> None:
     spec = DEFINITION["spec"] | {"names": names, "versions": [version]}
 
     with pytest.raises(Invalid):
-        cluster.create(CUSTOM_RESOURCE_DEFINITIONS, "", {"metadata": {"name": name}, "spec": spec})
+        cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), {"metadata": {"name": name}, "spec": spec})

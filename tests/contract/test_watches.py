@@ -16,6 +16,7 @@ from app.ports import (
     EventType,
     Json,
     PatchKind,
+    Ref,
     WatchEvent,
 )
 from tests.contract.building import pod, secret, vpa
@@ -39,10 +40,10 @@ def version_of(item: Json) -> str:
 
 def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
     """A watch tells every change after its version, each with the object as it then was."""
-    old = cluster.create(SECRETS, namespace, secret("old"))
-    new = cluster.create(SECRETS, namespace, secret("new"))
-    changed = cluster.patch(SECRETS, namespace, "new", {"data": {"key": ""}}, kind=MERGE)
-    cluster.delete(SECRETS, namespace, "old")
+    old = cluster.create(Ref(SECRETS, namespace), secret("old"))
+    new = cluster.create(Ref(SECRETS, namespace), secret("new"))
+    changed = cluster.patch(Ref(SECRETS, namespace, "new"), {"data": {"key": ""}}, kind=MERGE)
+    cluster.delete(Ref(SECRETS, namespace, "old"))
     events = [
         event
         for event in cluster.watch(
@@ -63,13 +64,13 @@ def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
 
 def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
     """What happens while somebody watches is told too."""
-    first = cluster.create(SECRETS, namespace, secret())
+    first = cluster.create(Ref(SECRETS, namespace), secret())
     events = cluster.watch(
         SECRETS, namespace, resource_version=version_of(first), timeout_seconds=10
     )
     seen = []
     for number in range(3):
-        cluster.create(SECRETS, namespace, secret(f"s-{number}"))
+        cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}"))
         seen.append(next(events))
 
     assert told(seen) == [(EventType.ADDED, f"s-{number}") for number in range(3)]
@@ -77,10 +78,10 @@ def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
 
 def test_a_watch_resumes(cluster: Cluster, namespace: str) -> None:
     """Whoever watches on from the last version seen misses nothing and sees nothing twice."""
-    item = cluster.create(SECRETS, namespace, secret())
+    item = cluster.create(Ref(SECRETS, namespace), secret())
     seen: list[WatchEvent] = []
     for number in range(4):
-        cluster.patch(SECRETS, namespace, "first", {"data": {str(number): ""}}, kind=MERGE)
+        cluster.patch(Ref(SECRETS, namespace, "first"), {"data": {str(number): ""}}, kind=MERGE)
         if number % 2:
             version = version_of(seen[-1].object if seen else item)
             events = cluster.watch(SECRETS, namespace, resource_version=version)
@@ -91,7 +92,7 @@ def test_a_watch_resumes(cluster: Cluster, namespace: str) -> None:
 
 def test_a_watch_ends_by_itself(cluster: Cluster, namespace: str, clock: Clock) -> None:
     """Its time is over when it said, and it ends in silence."""
-    version = version_of(cluster.create(SECRETS, namespace, secret()))
+    version = version_of(cluster.create(Ref(SECRETS, namespace), secret()))
     begun = clock.monotonic()
     events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
 
@@ -101,9 +102,9 @@ def test_a_watch_ends_by_itself(cluster: Cluster, namespace: str, clock: Clock) 
 
 def test_bookmarks(cluster: Cluster, namespace: str) -> None:
     """Before it ends, a watch tells the version that it has come to."""
-    version = version_of(cluster.create(SECRETS, namespace, secret()))
+    version = version_of(cluster.create(Ref(SECRETS, namespace), secret()))
     for number in range(3):
-        last = cluster.create(PODS, namespace, pod(f"pod-{number}"))
+        last = cluster.create(Ref(PODS, namespace), pod(f"pod-{number}"))
     events = list(cluster.watch(PODS, namespace, resource_version=version, timeout_seconds=5))
     marks = [event.object for event in events if event.change is EventType.BOOKMARK]
 
@@ -116,12 +117,14 @@ def test_bookmarks(cluster: Cluster, namespace: str) -> None:
 def test_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
     """What comes to match is added, what ceases to match is deleted, as it was before."""
     labels = {"watched": "yes"}
-    first = cluster.create(SECRETS, namespace, secret())
-    cluster.create(SECRETS, namespace, secret("other"))
+    first = cluster.create(Ref(SECRETS, namespace), secret())
+    cluster.create(Ref(SECRETS, namespace), secret("other"))
     for change in (labels, {"watched": "no"}):
-        cluster.patch(SECRETS, namespace, "first", {"metadata": {"labels": change}}, kind=MERGE)
-    cluster.create(SECRETS, namespace, secret("second", labels=labels))
-    cluster.delete(SECRETS, namespace, "second")
+        cluster.patch(
+            Ref(SECRETS, namespace, "first"), {"metadata": {"labels": change}}, kind=MERGE
+        )
+    cluster.create(Ref(SECRETS, namespace), secret("second", labels=labels))
+    cluster.delete(Ref(SECRETS, namespace, "second"))
     events = list(
         cluster.watch(
             SECRETS,
@@ -143,9 +146,9 @@ def test_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
 
 def test_field_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
     """Fields select the events of a watch as they select a list."""
-    first = cluster.create(PODS, namespace, pod())
+    first = cluster.create(Ref(PODS, namespace), pod())
     running = {"status": {"phase": "Running"}}
-    cluster.patch(PODS, namespace, "pod", running, kind=MERGE, subresource="status")
+    cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), running, kind=MERGE)
     events = cluster.watch(
         PODS,
         namespace,
@@ -160,8 +163,8 @@ def test_field_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
 @pytest.mark.parametrize("version", ["", "0"])
 def test_watches_from_no_version(cluster: Cluster, namespace: str, version: str) -> None:
     """Without a version a watch begins with all that is there."""
-    cluster.create(SECRETS, namespace, secret("a"))
-    cluster.create(SECRETS, namespace, secret("b"))
+    cluster.create(Ref(SECRETS, namespace), secret("a"))
+    cluster.create(Ref(SECRETS, namespace), secret("b"))
     events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
 
     assert sorted(told(events)) == [(EventType.ADDED, "a"), (EventType.ADDED, "b")]
@@ -170,7 +173,7 @@ def test_watches_from_no_version(cluster: Cluster, namespace: str, version: str)
 @pytest.mark.usefixtures("customs")
 def test_a_version_too_old(cluster: Cluster, namespace: str) -> None:
     """Changes that are no longer known cannot be told: the watcher must list again."""
-    cluster.create(VPAS, namespace, vpa())
+    cluster.create(Ref(VPAS, namespace), vpa())
 
     with pytest.raises(Gone) as refused:
         list(cluster.watch(VPAS, namespace, resource_version="1", timeout_seconds=2))

@@ -16,6 +16,7 @@ from app.ports import (
     VALIDATING_WEBHOOKS,
     Cluster,
     Json,
+    Ref,
     Resource,
 )
 from tests.contract.building import add, container, pod, secret, workload
@@ -63,7 +64,7 @@ class Registrar:
         """Register webhooks and wait until they are in force, all at once."""
         probed = self.webhook("/probe", objectSelector={"matchLabels": PROBE})
         body = {"metadata": {"generateName": "contract-"}, "webhooks": [*webhooks, probed]}
-        created = self.cluster.create(resource, "", body)
+        created = self.cluster.create(Ref(resource), body)
         self.made.append((resource, created["metadata"]["name"]))
         before = len(self.reviewer.asked("/probe"))
 
@@ -76,12 +77,12 @@ class Registrar:
     def create(self, name: str = "first", *, dry_run: bool = False, **metadata: object) -> Json:
         """Create a secret."""
         body = secret(name, **metadata)
-        return self.cluster.create(SECRETS, self.namespace, body, dry_run=dry_run)
+        return self.cluster.create(Ref(SECRETS, self.namespace), body, dry_run=dry_run)
 
     def dismiss(self) -> None:
         """Take all configurations away."""
         for resource, name in self.made:
-            self.cluster.delete(resource, "", name)
+            self.cluster.delete(Ref(resource, "", name))
 
 
 @pytest.fixture
@@ -115,7 +116,9 @@ def test_a_webhook_is_told_what_is_tried(registrar: Registrar) -> None:
 def test_generated_names_come_later(registrar: Registrar) -> None:
     """A webhook that changes is asked before the name is made, and gets none."""
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook())
-    registrar.cluster.create(SECRETS, registrar.namespace, {"metadata": {"generateName": "some-"}})
+    registrar.cluster.create(
+        Ref(SECRETS, registrar.namespace), {"metadata": {"generateName": "some-"}}
+    )
     (request,) = registrar.reviewer.asked("/case")
 
     assert not request.get("name")
@@ -145,7 +148,7 @@ def test_changes_show_the_old_object(registrar: Registrar) -> None:
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
     registrar.create()
     registrar.cluster.patch(
-        SECRETS, registrar.namespace, "first", [add("/metadata/labels", {"new": "label"})]
+        Ref(SECRETS, registrar.namespace, "first"), [add("/metadata/labels", {"new": "label"})]
     )
     (request,) = registrar.reviewer.asked("/case")
 
@@ -159,7 +162,7 @@ def test_deletions_show_only_the_old_object(registrar: Registrar) -> None:
     rule = RULE | {"operations": ["DELETE"]}
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
     registrar.create()
-    registrar.cluster.delete(SECRETS, registrar.namespace, "first")
+    registrar.cluster.delete(Ref(SECRETS, registrar.namespace, "first"))
     (request,) = registrar.reviewer.asked("/case")
 
     assert (request["operation"], request["object"]) == ("DELETE", None)
@@ -209,7 +212,7 @@ def test_refusals(
     assert refused.value.status == code
     assert 'admission webhook "case.contract.example.com"' in refused.value.message
     with pytest.raises(NotFound):
-        registrar.cluster.get(SECRETS, registrar.namespace, "first")
+        registrar.cluster.get(Ref(SECRETS, registrar.namespace, "first"))
 
 
 def wrong_uid(_request: Json) -> Json:
@@ -377,7 +380,7 @@ def test_bad_match_conditions(registrar: Registrar) -> None:
     }
 
     with pytest.raises(Invalid, match=r"webhooks\[0\].matchConditions\[0\].expression"):
-        registrar.cluster.create(VALIDATING_WEBHOOKS, "", body)
+        registrar.cluster.create(Ref(VALIDATING_WEBHOOKS), body)
 
 
 def test_pods_of_controllers_are_asked_about(registrar: Registrar) -> None:
@@ -386,7 +389,7 @@ def test_pods_of_controllers_are_asked_about(registrar: Registrar) -> None:
     registrar.reviewer.answers["/case"] = patch(add("/metadata/labels/patched", "yes"))
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook(rules=[rule]))
     registrar.cluster.create(
-        DEPLOYMENTS, registrar.namespace, workload(replicas=2, template=idle())
+        Ref(DEPLOYMENTS, registrar.namespace), workload(replicas=2, template=idle())
     )
     pods = Pods(registrar.cluster, registrar.namespace, registrar.eventually).await_count(2)
 
@@ -407,13 +410,15 @@ def test_subresources_are_asked_about(
 ) -> None:
     """A rule may name subresources, and the request says which one it is about."""
     cluster, namespace = registrar.cluster, registrar.namespace
-    cluster.create(PODS, namespace, pod("pod", container(resources={"requests": {"cpu": "1"}})))
+    cluster.create(
+        Ref(PODS, namespace), pod("pod", container(resources={"requests": {"cpu": "1"}}))
+    )
     rule = RULE | {"operations": ["UPDATE"], "resources": resources}
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
     cpu = add("/spec/containers/0/resources/requests/cpu", "2")
-    cluster.patch(PODS, namespace, "pod", [cpu], subresource="resize")
+    cluster.patch(Ref(PODS, namespace, "pod", subresource="resize"), [cpu])
     phase = add("/status/phase", "Running")
-    cluster.patch(PODS, namespace, "pod", [phase], subresource="status")
+    cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), [phase])
     asked = [request["subResource"] for request in registrar.reviewer.asked("/case")]
 
     assert asked == subresources
@@ -450,7 +455,7 @@ def test_defaults_of_a_configuration(registrar: Registrar) -> None:
         del webhook[key]
     registrar.reviewer.answers["/case"] = lambda _request: {"allowed": True}
     body = {"metadata": {"generateName": "contract-"}, "webhooks": [webhook]}
-    created = registrar.cluster.create(MUTATING_WEBHOOKS, "", body)
+    created = registrar.cluster.create(Ref(MUTATING_WEBHOOKS), body)
     registrar.made.append((MUTATING_WEBHOOKS, created["metadata"]["name"]))
     (found,) = created["webhooks"]
 

@@ -19,7 +19,7 @@ from app.manifests import crd
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
-from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Resource
+from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
@@ -235,7 +235,7 @@ class Stage:
 
     def status(self, name: str = "web", namespace: str = "default") -> Json:
         """Return the status of a VPA."""
-        found: Json = self.sandbox.cluster.get(VPAS, namespace, name).get("status", {})
+        found: Json = self.sandbox.cluster.get(Ref(VPAS, namespace, name)).get("status", {})
         return found
 
     def recommended(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
@@ -260,7 +260,7 @@ class Stage:
 
     def leader(self) -> str:
         """Return who holds the Lease."""
-        found = self.sandbox.cluster.get(LEASES, _ELECTION.namespace, _ELECTION.name)
+        found = self.sandbox.cluster.get(Ref(LEASES, _ELECTION.namespace, _ELECTION.name))
         return str(found["spec"]["holderIdentity"])
 
 
@@ -300,7 +300,7 @@ def evict(stage: Stage, pod: Json, memory: str, container: str = "app") -> None:
         "offending_containers_usage": memory,
         "starved_resource": "memory",
     }
-    stage.sandbox.cluster.create(EVENTS, metadata["namespace"], {
+    stage.sandbox.cluster.create(Ref(EVENTS, metadata["namespace"]), {
         "metadata": {"generateName": "evicted-", "annotations": blame},
         "reason": "Evicted", "message": "The node was low on memory.", "type": "Warning",
         "involvedObject": involved,

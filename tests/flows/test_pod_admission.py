@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION
-from app.ports import DEPLOYMENTS, PatchKind
+from app.ports import DEPLOYMENTS, PatchKind, Ref
 from tests.flows.whole import MINUTE, NAMESPACE, Whole, vpa, whole, workload
 
 LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
@@ -13,7 +13,7 @@ def scale(cluster: Whole, replicas: int) -> None:
     """Let a Deployment have so many pods."""
     body = {"spec": {"replicas": replicas}}
     cluster.world.sandbox.cluster.patch(
-        DEPLOYMENTS, NAMESPACE, "web", body, kind=PatchKind.MERGE, subresource="scale"
+        Ref(DEPLOYMENTS, NAMESPACE, "web", subresource="scale"), body, kind=PatchKind.MERGE
     )
     cluster.run(5)
 

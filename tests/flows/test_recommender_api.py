@@ -19,7 +19,7 @@ import pytest
 from app.manifests import crd
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS
+from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
@@ -235,7 +235,7 @@ def test_a_standby_answers() -> None:
     sandbox = cluster()
     with running(sandbox, "--leader-elect=true") as leader:
         leader.minutes(2)
-        holder = sandbox.cluster.get(LEASES, "kube-system", "vpa-recommender-lease")
+        holder = sandbox.cluster.get(Ref(LEASES, "kube-system", "vpa-recommender-lease"))
         with running(sandbox, "--leader-elect=true") as standby:
             standby.minutes(1)
             assert told(standby.answer("/v1/recommendations")) == stands(sandbox)
@@ -340,7 +340,7 @@ def pages() -> tuple[str, str, str]:
         found.minutes(12)
         late = found.get("/metrics").text
         for item in more:
-            sandbox.cluster.delete(VPAS, "default", item["metadata"]["name"])
+            sandbox.cluster.delete(Ref(VPAS, "default", item["metadata"]["name"]))
         found.minutes(2)
         return early, late, found.get("/metrics").text
 

@@ -24,6 +24,7 @@ from app.ports import (
     Json,
     Page,
     PatchKind,
+    Ref,
     Resource,
 )
 from app.sandbox.clock import SteppedClock
@@ -122,10 +123,10 @@ class Crowd:
             stage.apply(*objects(number), lone_pod(number))
             running = {"status": {"phase": "Running"}}
             cluster.patch(
-                PODS, namespace, name, running, kind=PatchKind.MERGE, subresource="status"
+                Ref(PODS, namespace, name, subresource="status"), running, kind=PatchKind.MERGE
             )
             for one in CONTAINERS:
-                cluster.create(CHECKPOINTS, namespace, history(number, one, dice, now_ns))
+                cluster.create(Ref(CHECKPOINTS, namespace), history(number, one, dice, now_ns))
         self.cluster = Metered(cluster, stage.clock)
         self.replica = stage.begin(cluster=cast("Cluster", self.cluster))
         stage.run(65)

@@ -14,7 +14,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import CHECKPOINTS, VPAS, Json
+from app.ports import CHECKPOINTS, VPAS, Json, Ref
 from tests import make
 from tests.faults import Fault
 from tests.flows.recommending import Stage, vpa
@@ -130,7 +130,7 @@ def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> 
     stage.run(305)
     broken = orphan("web-app", owner="web")
     broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
-    stage.sandbox.cluster.create(CHECKPOINTS, "default", broken)
+    stage.sandbox.cluster.create(Ref(CHECKPOINTS, "default"), broken)
     stage.begin()
     stage.run(305)
     stage.replica.stop()
@@ -156,10 +156,10 @@ def test_garbage_lowers_no_recommendation(status: Json) -> None:
     status_then = {"recommendation": {"containerRecommendations": stood}}
     patch = [{"op": "add", "path": "/status", "value": status_then}]
     for name in ("web", "shop"):
-        stage.sandbox.cluster.patch(VPAS, "default", name, patch, subresource="status")
+        stage.sandbox.cluster.patch(Ref(VPAS, "default", name, subresource="status"), patch)
     broken = orphan("web-app", owner="web")
     broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
-    stage.sandbox.cluster.create(CHECKPOINTS, "default", broken)
+    stage.sandbox.cluster.create(Ref(CHECKPOINTS, "default"), broken)
     stage.begin()
     stage.run(305)
 
@@ -170,7 +170,9 @@ def test_garbage_lowers_no_recommendation(status: Json) -> None:
 def test_garbage_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     """However often checkpoints are read, what cannot be used is told of when it changes."""
     stage = Stage()
-    stage.sandbox.cluster.create(CHECKPOINTS, "default", orphan() | {"status": {"version": "v2"}})
+    stage.sandbox.cluster.create(
+        Ref(CHECKPOINTS, "default"), orphan() | {"status": {"version": "v2"}}
+    )
     for name in ("web", "shop"):
         stage.apply(*workload(name))
         stage.run(65)
@@ -187,7 +189,7 @@ def test_a_vpa_that_goes_in_the_middle_of_a_round() -> None:
     def delete(call: Call) -> None:
         if (call.verb, call.name) == ("patch", "web"):
             stage.replica.watched.before = lambda _call: None
-            stage.sandbox.cluster.delete(VPAS, "default", "web")
+            stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
 
     stage.replica.watched.before = delete
     stage.run(125)

@@ -10,7 +10,7 @@ import pytest
 from app.adapters.prometheus import PrometheusConnection
 from app.adapters.prometheus import PrometheusServer as Client
 from app.core.recommendation.model import Model
-from app.ports import PODS, Json
+from app.ports import PODS, Json, Ref
 from tests.flows.recommending import Replica, Stage, evict, vpa
 from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
 from tests.sandbox.worlds import container, deployment, snapshot_of
@@ -153,7 +153,7 @@ def test_what_stands_waits_for_the_past() -> None:
         assert cores(stage) > 1.1
         assert stage.amount("memory").units == before
 
-        pod = stage.sandbox.cluster.get(PODS, "default", pods(stage)[0])
+        pod = stage.sandbox.cluster.get(Ref(PODS, "default", pods(stage)[0]))
         evict(stage, pod, "2Gi")
         stage.run(2)
         assert stage.amount("memory").units > 2400 * MI

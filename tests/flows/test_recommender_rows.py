@@ -12,7 +12,7 @@ import pytest
 
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, PODS, Json, PatchKind
+from app.ports import CHECKPOINTS, PODS, Json, PatchKind, Ref
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault
 from tests.flows.recommending import Stage, vpa
@@ -223,7 +223,7 @@ IN_PLACE = {"updateMode": "InPlaceOrRecreate"}
 def label(sandbox: Sandbox, name: str, role: str) -> None:
     """Give a pod a role."""
     body = {"metadata": {"labels": {"role": role}}}
-    sandbox.cluster.patch(PODS, "default", name, body, kind=PatchKind.MERGE)
+    sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
 
 
 def test_sx_24() -> None:
@@ -245,11 +245,11 @@ def test_sx_24() -> None:
     run(200)
     wanted, learned = stage.amount("cpu", name="leader"), stage.amount("cpu", name="follower")
     uids = acting.uids()
-    acting.sandbox.cluster.delete(PODS, "default", leader)
+    acting.sandbox.cluster.delete(Ref(PODS, "default", leader))
     label(acting.sandbox, follower, "leader")
     run(100)
 
-    found = acting.sandbox.cluster.get(PODS, "default", follower)
+    found = acting.sandbox.cluster.get(Ref(PODS, "default", follower))
     assert wanted > learned
     assert found["metadata"]["uid"] in uids
     assert Quantity.parse(found["spec"]["containers"][0]["resources"]["requests"]["cpu"]) == wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.quantity import Quantity
-from app.ports import DEPLOYMENTS, VPAS
+from app.ports import DEPLOYMENTS, VPAS, Ref
 from tests.flows.recommending import Stage, evict, vpa
 from tests.sandbox.worlds import container, deployment
 
@@ -120,7 +120,7 @@ def test_a_target_that_goes_and_comes() -> None:
     stage = staged()
     stage.run(130)
     before = stage.recommended()
-    stage.sandbox.cluster.delete(DEPLOYMENTS, "default", "web")
+    stage.sandbox.cluster.delete(Ref(DEPLOYMENTS, "default", "web"))
     stage.run(61)
     gone = stage.conditions()["ConfigUnsupported"]["message"]
     assert "Deployment" in gone
@@ -138,9 +138,9 @@ def test_a_vpa_that_changes() -> None:
     stage = staged()
     stage.run(70)
     policy = {"containerName": "app", "minAllowed": {"cpu": "2"}}
-    found = stage.sandbox.cluster.get(VPAS, "default", "web")
+    found = stage.sandbox.cluster.get(Ref(VPAS, "default", "web"))
     found["spec"] = vpa(policies=[policy])["spec"]
-    stage.sandbox.cluster.replace(VPAS, "default", "web", found)
+    stage.sandbox.cluster.replace(Ref(VPAS, "default", "web"), found)
     stage.run(61)
 
     assert stage.amount("cpu") == Quantity.parse("2")

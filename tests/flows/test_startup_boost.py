@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.model.pods import BOOST_ANNOTATION
-from app.ports import PODS
+from app.ports import PODS, Ref
 from tests.flows.whole import MINUTE, NAMESPACE, Json, Whole, vpa, whole, workload
 
 BOOST = {"cpu": {"type": "Factor", "factor": 4, "duration": "30s"}}
@@ -57,7 +57,7 @@ def test_the_next_pod_is_boosted_too() -> None:
     with whole(*slow_start()) as cluster:
         cluster.run(5 * MINUTE)
         former = cluster.pods()[0]["metadata"]["name"]
-        cluster.world.sandbox.cluster.delete(PODS, NAMESPACE, former)
+        cluster.world.sandbox.cluster.delete(Ref(PODS, NAMESPACE, former))
         cluster.run(15)
         target = cluster.target("web")["cpu"]
 

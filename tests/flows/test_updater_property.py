@@ -26,7 +26,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, PatchKind
+from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, PatchKind, Ref
 from app.ports import WORKLOADS as OWNERS
 from app.sandbox.objects import is_ready
 from tests.faults import Fault
@@ -93,7 +93,7 @@ class Judge:
             meanwhile, self.meanwhile = self.meanwhile, lambda: None
             self.current = call.name
             meanwhile()
-            found = self.stage.sandbox.cluster.get(PODS, "default", call.name)
+            found = self.stage.sandbox.cluster.get(Ref(PODS, "default", call.name))
             (self.unready.discard if is_ready(found) else self.unready.add)(call.name)
         if call.verb == "evict":
             self._uid = found["metadata"]["uid"]
@@ -207,7 +207,7 @@ def kill(stage: Stage, judge: Judge, number: int) -> None:
         return
     name = found[number % len(found)]["metadata"]["name"]
     judge.down_by_others.add(name.partition("-")[0])
-    stage.sandbox.cluster.delete(PODS, "default", name)
+    stage.sandbox.cluster.delete(Ref(PODS, "default", name))
     stage.run(20)
     judge.down_by_others.clear()
 
@@ -222,7 +222,7 @@ def kill_meanwhile(stage: Stage, judge: Judge, number: int) -> None:
         judge.excused.add(owner)
         others = [pod["metadata"]["name"] for pod in stage.pods(f"app={owner}")]
         for name in sorted(set(others) - {judge.current})[: 1 + number % 2]:
-            stage.sandbox.cluster.delete(PODS, "default", name)
+            stage.sandbox.cluster.delete(Ref(PODS, "default", name))
         stage.run_watch()
 
     judge.meanwhile = delete
@@ -246,7 +246,7 @@ def vpa_goes(stage: Stage, judge: Judge, number: int) -> None:
     name = sorted(SIZES)[number % 3]
 
     def delete() -> None:
-        stage.sandbox.cluster.delete(VPAS, "default", name)
+        stage.sandbox.cluster.delete(Ref(VPAS, "default", name))
         stage.run_watch()
 
     judge.meanwhile = delete
@@ -292,7 +292,9 @@ def guard(stage: Stage, judge: Judge, number: int) -> None:
 def unguard(stage: Stage) -> None:
     """Let all PodDisruptionBudgets go."""
     for item in stage.sandbox.cluster.list(POD_DISRUPTION_BUDGETS, "default").items:
-        stage.sandbox.cluster.delete(POD_DISRUPTION_BUDGETS, "default", item["metadata"]["name"])
+        stage.sandbox.cluster.delete(
+            Ref(POD_DISRUPTION_BUDGETS, "default", item["metadata"]["name"])
+        )
 
 
 @step
@@ -302,7 +304,7 @@ def rollout(stage: Stage, judge: Judge, number: int) -> None:
     judge.down_by_others.add(name)
     body = {"spec": {"template": {"metadata": {"annotations": {"version": str(number)}}}}}
     (deployments,) = (found for found in OWNERS if found.kind == "Deployment")
-    stage.sandbox.cluster.patch(deployments, "default", name, body, kind=PatchKind.MERGE)
+    stage.sandbox.cluster.patch(Ref(deployments, "default", name), body, kind=PatchKind.MERGE)
     stage.run(90)
     judge.down_by_others.discard(name)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import PODS, VPAS, PatchKind
+from app.ports import PODS, VPAS, PatchKind, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Stage, budget, vpa
@@ -182,7 +182,7 @@ def test_act_01() -> None:
     stage = staged(mode="InPlaceOrRecreate")
     stage.recommend("200m/- = =")
     assert not evicts(stage, 180)
-    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
     stage.run(60)
     assert stage.requests() == ["200m"] * 3
 
@@ -245,7 +245,7 @@ def test_modes_that_wait(mode: str, resized: int) -> None:
     stage = staged(mode=mode)
     stage.recommend("200m/- = =")
     assert not evicts(stage, 180)
-    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
     stage.run(60)
     assert stage.requests().count("200m") == resized
 
@@ -347,14 +347,14 @@ def test_upscale_only(requests: Mapping[str, str], evicted: bool) -> None:
     stage = staged(mode="UpscaleOnly", containers=(app(requests=requests),))
     stage.recommend("200m/200Mi = =")
     assert evicts(stage, 180) is evicted
-    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
     stage.run(60)
     assert "200m" in stage.requests()
 
 
 def set_spec(stage: Stage, spec: Json) -> None:
     """Change a VPA."""
-    stage.sandbox.cluster.patch(VPAS, "default", "web", {"spec": spec}, kind=PatchKind.MERGE)
+    stage.sandbox.cluster.patch(Ref(VPAS, "default", "web"), {"spec": spec}, kind=PatchKind.MERGE)
 
 
 def test_sx_03() -> None:
@@ -563,7 +563,7 @@ def shared(stage: Stage) -> None:
 def relabel(stage: Stage, name: str, role: str) -> None:
     """Give a pod another role."""
     body = {"metadata": {"labels": {"role": role}}}
-    stage.sandbox.cluster.patch(PODS, "default", name, body, kind=PatchKind.MERGE)
+    stage.sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
 
 
 def test_sx_24() -> None:
@@ -587,7 +587,7 @@ def test_sx_24_by_eviction() -> None:
     shared(stage)
     for role in ("leader", "follower"):
         body = {"spec": {"updatePolicy": {"updateMode": "Recreate"}}}
-        stage.sandbox.cluster.patch(VPAS, "default", role, body, kind=PatchKind.MERGE)
+        stage.sandbox.cluster.patch(Ref(VPAS, "default", role), body, kind=PatchKind.MERGE)
     for _ in range(40):
         if not stage.pods("role=leader"):
             relabel(stage, stage.pods()[-1]["metadata"]["name"], "leader")

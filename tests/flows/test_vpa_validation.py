@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import ClusterError
-from app.ports import VPAS, Json, PatchKind
+from app.ports import VPAS, Json, PatchKind, Ref
 from tests.flows.whole import NAMESPACE, Whole, vpa, whole
 
 WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes", startupBoost={"cpu": {}})
@@ -47,7 +47,9 @@ def test_a_change_is_checked_as_well() -> None:
     with whole(vpa()) as cluster:
         body = {"spec": {"updatePolicy": {"minReplicas": 0}}}
         with pytest.raises(ClusterError, match=r"spec\.updatePolicy\.minReplicas"):
-            cluster.world.sandbox.cluster.patch(VPAS, NAMESPACE, "web", body, kind=PatchKind.MERGE)
+            cluster.world.sandbox.cluster.patch(
+                Ref(VPAS, NAMESPACE, "web"), body, kind=PatchKind.MERGE
+            )
 
-        found = cluster.world.sandbox.cluster.get(VPAS, NAMESPACE, "web")
+        found = cluster.world.sandbox.cluster.get(Ref(VPAS, NAMESPACE, "web"))
         assert found["spec"]["updatePolicy"] == {"updateMode": "Recreate"}

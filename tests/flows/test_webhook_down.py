@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.ports import PODS
+from app.ports import PODS, Ref
 from app.wiring.certification import Certification, in_cluster
 from app.wiring.clock import SystemClock
 from app.wiring.embedded_webhook import EmbeddedWebhook
@@ -50,7 +50,7 @@ def test_pods_are_created_all_the_same() -> None:
         cluster.run(5 * MINUTE)
         go_down(cluster)
         former = cluster.pods()[0]["metadata"]["name"]
-        cluster.world.sandbox.cluster.delete(PODS, NAMESPACE, former)
+        cluster.world.sandbox.cluster.delete(Ref(PODS, NAMESPACE, former))
         cluster.run(MINUTE)
 
         assert [pod["metadata"]["name"] for pod in cluster.pods()] != [former]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from app.ports import PODS, VPAS, PatchKind
+from app.ports import PODS, VPAS, PatchKind, Ref
 from app.sandbox.load import ANNOTATION
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
@@ -72,7 +72,7 @@ class Whole:
 
     def target(self, vpa: str) -> Mapping[str, str]:
         """Return what a VPA recommends for its first container."""
-        found = self.world.sandbox.cluster.get(VPAS, NAMESPACE, vpa)
+        found = self.world.sandbox.cluster.get(Ref(VPAS, NAMESPACE, vpa))
         target: Mapping[str, str] = found["status"]["recommendation"]["containerRecommendations"][
             0
         ]["target"]
@@ -94,7 +94,7 @@ class Whole:
     def label(self, pod: str, **labels: str) -> None:
         """Give a pod labels."""
         body = {"metadata": {"labels": labels}}
-        self.world.sandbox.cluster.patch(PODS, NAMESPACE, pod, body, kind=PatchKind.MERGE)
+        self.world.sandbox.cluster.patch(Ref(PODS, NAMESPACE, pod), body, kind=PatchKind.MERGE)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.ports import DAEMON_SETS, NODES, PODS, Json, PatchKind
+from app.ports import DAEMON_SETS, NODES, PODS, Json, PatchKind, Ref
 from app.sandbox.garbage import ENDED_PODS_KEPT
 from app.sandbox.nodes import NodeSize
 from app.sandbox.objects import is_ready
@@ -36,15 +36,17 @@ def test_a_daemon_is_on_every_node() -> None:
     world.run(daemon_set())
     assert places(world) == ["node-1", "node-2"]
     cluster = world.sandbox.cluster
-    cluster.create(NODES, "", NodeSize("node-3").item())
+    cluster.create(Ref(NODES), NodeSize("node-3").item())
     world.step(2)
     assert places(world) == ["node-1", "node-2", "node-3"]
 
-    status = cluster.get(DAEMON_SETS, "default", "daemon")["status"]
+    status = cluster.get(Ref(DAEMON_SETS, "default", "daemon"))["status"]
     assert (status["desiredNumberScheduled"], status["numberAvailable"]) == (3, 3)
-    cluster.delete(NODES, "", "node-3")
+    cluster.delete(Ref(NODES, "", "node-3"))
     world.step(2)
-    assert cluster.get(DAEMON_SETS, "default", "daemon")["status"]["desiredNumberScheduled"] == 2
+    assert (
+        cluster.get(Ref(DAEMON_SETS, "default", "daemon"))["status"]["desiredNumberScheduled"] == 2
+    )
 
 
 def test_daemons_are_replaced_one_by_one() -> None:
@@ -52,7 +54,7 @@ def test_daemons_are_replaced_one_by_one() -> None:
     world = World()
     world.run(daemon_set())
     image = {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "app:2"}
-    world.sandbox.cluster.patch(DAEMON_SETS, "default", "daemon", [image])
+    world.sandbox.cluster.patch(Ref(DAEMON_SETS, "default", "daemon"), [image])
     least = 2
     for _ in range(200):
         world.step(0.1)
@@ -73,7 +75,7 @@ def test_ended_pods_are_forgotten() -> None:
     failed = {"status": {"phase": "Failed"}}
     for name in names:
         world.sandbox.cluster.patch(
-            PODS, "default", name, failed, kind=PatchKind.MERGE, subresource="status"
+            Ref(PODS, "default", name, subresource="status"), failed, kind=PatchKind.MERGE
         )
     world.step(1)
 

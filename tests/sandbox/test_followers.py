@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.ports import PODS, Delta, PatchKind
+from app.ports import PODS, Delta, PatchKind, Ref
 from tests.sandbox.worlds import World, pod
 
 
@@ -52,7 +52,7 @@ def test_an_object_that_fits_no_more_is_gone() -> None:
     heard = followed(world, "status.phase!=Succeeded")
     status = {"status": {"phase": "Succeeded"}}
     world.sandbox.cluster.patch(
-        PODS, "default", "one", status, kind=PatchKind.MERGE, subresource="status"
+        Ref(PODS, "default", "one", subresource="status"), status, kind=PatchKind.MERGE
     )
     world.step(0.1)
 

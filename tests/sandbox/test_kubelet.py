@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import NotFound
-from app.ports import JOBS, PODS
+from app.ports import JOBS, PODS, Ref
 from app.sandbox.nodes import NodeSize
 from tests.sandbox.worlds import World, container, deployment, pod
 
@@ -188,7 +188,7 @@ def test_a_job_is_done() -> None:
         },
     }
     world.run(job, seconds=30)
-    status = world.sandbox.cluster.get(JOBS, "default", "work")["status"]
+    status = world.sandbox.cluster.get(Ref(JOBS, "default", "work"))["status"]
 
     assert status["succeeded"] == 3
     assert {found["type"] for found in status["conditions"]} == {"Complete"}
@@ -198,7 +198,7 @@ def test_a_deleted_pod_takes_its_time() -> None:
     """It runs on until its programs have ended, and says how they did."""
     world = World()
     world.run(pod())
-    world.sandbox.cluster.delete(PODS, "default", "pod")
+    world.sandbox.cluster.delete(Ref(PODS, "default", "pod"))
     world.step(0.5)
     assert "running" in world.status()["state"]
     assert world.pod()["metadata"]["deletionGracePeriodSeconds"] == 30

@@ -6,7 +6,7 @@ import pytest
 
 from app.model.errors import Invalid, NotFound
 from app.model.quantity import Quantity
-from app.ports import POD_METRICS, Json
+from app.ports import POD_METRICS, Json, Ref
 from tests.sandbox.worlds import World, container, pod
 
 QUIET = "cpu: constant 250m, memory: constant 64Mi, noise: 0"
@@ -24,7 +24,7 @@ def test_two_readings_make_a_sample() -> None:
     world.run(pod(load=QUIET), seconds=20)
     assert samples(world) == {}
     world.step(12)
-    item = world.sandbox.cluster.get(POD_METRICS, "default", "pod")
+    item = world.sandbox.cluster.get(Ref(POD_METRICS, "default", "pod"))
 
     assert samples(world) == {"app": {"cpu": "250m", "memory": "64Mi"}}
     assert (item["timestamp"], item["window"]) == ("2026-01-05T10:00:30Z", "15.000s")
@@ -98,7 +98,7 @@ def test_pods_that_are_gone_are_not_listed() -> None:
 
     assert not samples(world)
     with pytest.raises(NotFound):
-        world.sandbox.cluster.get(POD_METRICS, "default", "pod")
+        world.sandbox.cluster.get(Ref(POD_METRICS, "default", "pod"))
 
 
 def test_bad_selectors_are_refused() -> None:

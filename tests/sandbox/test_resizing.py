@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.ports import PODS, Json
+from app.ports import PODS, Json, Ref
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.nodes import NodeSize
 from tests.sandbox.worlds import World, container, pod
@@ -67,7 +67,7 @@ def test_memory_below_what_is_used() -> None:
     second = world.conditions()[IN_PROGRESS]
     status = world.status()
     role = {"op": "replace", "path": "/metadata/labels/role", "value": "small"}
-    world.sandbox.cluster.patch(PODS, "default", "pod", [role])
+    world.sandbox.cluster.patch(Ref(PODS, "default", "pod"), [role])
     world.step(20)
 
     assert "reason" not in first
@@ -174,7 +174,7 @@ def test_room_that_becomes_free_is_taken_at_once(how: str) -> None:
     world.resize("second", cpu="2500m")
     world.step(1)
     if how == "deleted":
-        world.sandbox.cluster.delete(PODS, "default", "first")
+        world.sandbox.cluster.delete(Ref(PODS, "default", "first"))
         world.step(1.5)
     else:
         world.resize("first", cpu="1")

@@ -19,6 +19,7 @@ from app.ports import (
     VPAS,
     Json,
     PatchKind,
+    Ref,
 )
 from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import is_ready
@@ -64,9 +65,9 @@ def test_apply_again() -> None:
     """What is there is replaced, and stays what it is."""
     sandbox = Sandbox(SteppedClock())
     sandbox.apply(deployment("web"))
-    before = sandbox.cluster.get(DEPLOYMENTS, "default", "web")
+    before = sandbox.cluster.get(Ref(DEPLOYMENTS, "default", "web"))
     assert sandbox.apply(deployment("web", replicas=4)) == []
-    after = sandbox.cluster.get(DEPLOYMENTS, "default", "web")
+    after = sandbox.cluster.get(Ref(DEPLOYMENTS, "default", "web"))
 
     assert after["spec"]["replicas"] == 4
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -154,7 +155,7 @@ def test_a_pod_may_be_patched_while_all_runs() -> None:
     world.run(pod())
     for number in range(10):
         patch = {"metadata": {"labels": {f"l-{number}": "x"}}}
-        world.sandbox.cluster.patch(PODS, "default", "pod", patch, kind=PatchKind.MERGE)
+        world.sandbox.cluster.patch(Ref(PODS, "default", "pod"), patch, kind=PatchKind.MERGE)
         world.resize(cpu=f"{110 + number}m")
         world.step(0.03)
     world.step(1)
@@ -167,16 +168,16 @@ def test_writes_of_many_threads_are_not_lost() -> None:
     """Whoever names the version read is told when another was faster, and tries again."""
     sandbox = Sandbox(SteppedClock())
     cluster = sandbox.cluster
-    cluster.create(SECRETS, "default", {"metadata": {"name": "count"}, "data": {"n": "0"}})
+    cluster.create(Ref(SECRETS, "default"), {"metadata": {"name": "count"}, "data": {"n": "0"}})
     conflicts: list[int] = []
 
     def count_up() -> None:
         done = 0
         while done < 50:
-            found = cluster.get(SECRETS, "default", "count")
+            found = cluster.get(Ref(SECRETS, "default", "count"))
             found["data"]["n"] = str(int(found["data"]["n"]) + 1)
             try:
-                cluster.replace(SECRETS, "default", "count", found)
+                cluster.replace(Ref(SECRETS, "default", "count"), found)
                 done += 1
             except Conflict:
                 conflicts.append(1)
@@ -187,7 +188,7 @@ def test_writes_of_many_threads_are_not_lost() -> None:
     for thread in threads:
         thread.join()
 
-    assert cluster.get(SECRETS, "default", "count")["data"]["n"] == "200"
+    assert cluster.get(Ref(SECRETS, "default", "count"))["data"]["n"] == "200"
 
 
 def test_a_snapshot_for_decisions() -> None:

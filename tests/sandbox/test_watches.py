@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from app.model.errors import ClusterError, Gone, Unavailable
-from app.ports import SECRETS, Json
+from app.ports import SECRETS, Json, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.waiting import eventually
@@ -48,7 +48,7 @@ def test_all_readers_are_told_everything() -> None:
     readers = [Reader(sandbox) for _ in range(3)]
     names = [f"s-{number}" for number in range(20)]
     for name in names:
-        sandbox.cluster.create(SECRETS, "default", secret(name))
+        sandbox.cluster.create(Ref(SECRETS, "default"), secret(name))
     eventually(lambda: all(len(reader.names) >= len(names) for reader in readers))
     sandbox.close()
     for reader in readers:
@@ -73,7 +73,7 @@ def test_a_closed_cluster_cuts_watches() -> None:
     """An open watch breaks like a connection, and a new one is refused."""
     sandbox = Sandbox(SteppedClock())
     reader = Reader(sandbox)
-    sandbox.cluster.create(SECRETS, "default", secret("first"))
+    sandbox.cluster.create(Ref(SECRETS, "default"), secret("first"))
     assert eventually(lambda: bool(reader.names))
     sandbox.cluster.close()
     reader.join()
@@ -88,9 +88,9 @@ def test_a_compaction_is_told() -> None:
     sandbox = Sandbox(SteppedClock())
     cluster = sandbox.cluster
     for number in range(3):
-        cluster.create(SECRETS, "default", secret(f"s-{number}"))
+        cluster.create(Ref(SECRETS, "default"), secret(f"s-{number}"))
     page = cluster.list(SECRETS, limit=1)
-    cluster.create(SECRETS, "default", secret("later"))
+    cluster.create(Ref(SECRETS, "default"), secret("later"))
     sandbox.store.compact()
 
     with pytest.raises(Gone, match="too old resource version"):

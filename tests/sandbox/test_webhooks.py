@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Unavailable
-from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Resource
+from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Ref, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
@@ -36,13 +36,13 @@ def registered(webhook_client: WebhookClient, client: Json, resource: str = "sec
         "admissionReviewVersions": ["v1"],
     }
     body = {"metadata": {"name": "it"}, "webhooks": [webhook]}
-    sandbox.cluster.create(MUTATING_WEBHOOKS, "", body)
+    sandbox.cluster.create(Ref(MUTATING_WEBHOOKS), body)
     return sandbox
 
 
 def make(sandbox: Sandbox, name: str, resource: Resource = SECRETS) -> Json:
     """Create an object."""
-    return sandbox.cluster.create(resource, "default", {"metadata": {"name": name}})
+    return sandbox.cluster.create(Ref(resource, "default"), {"metadata": {"name": name}})
 
 
 def service_client(reviewer: Reviewer) -> Json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.model.errors import BadObject
 from app.model.objects import replacement
 from app.model.snapshot import Replacement, Snapshot
-from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json
+from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.load import ANNOTATION
@@ -87,7 +87,7 @@ class World:
 
     def pod(self, name: str = "pod") -> Json:
         """Return a pod as it is now."""
-        return self.sandbox.cluster.get(PODS, "default", name)
+        return self.sandbox.cluster.get(Ref(PODS, "default", name))
 
     def status(self, name: str = "pod", index: int = 0) -> Json:
         """Return the status of one of its containers."""
@@ -112,7 +112,7 @@ class World:
             path = f"{root}/{side}/{resource}"
             operations.append({"op": "add", "path": path, "value": amount})
         cluster = self.sandbox.cluster
-        cluster.patch(PODS, "default", name, operations, subresource="resize")
+        cluster.patch(Ref(PODS, "default", name, subresource="resize"), operations)
 
     def reasons(self) -> list[str]:
         """Return the reasons of all events, in order."""

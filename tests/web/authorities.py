@@ -7,7 +7,7 @@ from typing import cast
 
 from app.adapters.access_review import ACCESS_REVIEWS, TOKEN_REVIEWS
 from app.model.errors import ClusterError, Invalid
-from app.ports import Cluster, Json, Resource
+from app.ports import Cluster, Json, Ref
 
 
 class Authorities:
@@ -31,10 +31,11 @@ class Authorities:
         """Let a user or group do something; without a namespace everywhere."""
         self.grants.add((subject, verb, namespace, name))
 
-    def create(self, resource: Resource, namespace: str, body: Json, **more: object) -> Json:
+    def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Answer a review."""
+        resource = ref.resource
         if resource not in (TOKEN_REVIEWS, ACCESS_REVIEWS):
-            return self._cluster.create(resource, namespace, body, **more)  # type: ignore[arg-type]  # as they came
+            return self._cluster.create(ref, body, dry_run=dry_run)
         if (body["apiVersion"], body["kind"]) != (resource.api_version, resource.kind):
             raise Invalid(f"a {body['kind']} is no {resource.kind}", status=400)
         if self.error is not None:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from app.ports import VPAS, PatchKind
+from app.ports import VPAS, PatchKind, Ref
 from app.web.problems import MEDIA_TYPE, Problem
 from app.web.recommendations_shapes import Container, Page, PodAnswer, Recommendation
 from tests.sandbox.worlds import snapshot_of
@@ -86,7 +86,7 @@ def test_a_newer_status_of_others_is_told(desk: Desk) -> None:
     status = desk.status()
     status["recommendation"]["containerRecommendations"][0]["target"]["cpu"] = "7"
     desk.sandbox.cluster.patch(
-        VPAS, "default", "web", {"status": status}, kind=PatchKind.MERGE, subresource="status"
+        Ref(VPAS, "default", "web", subresource="status"), {"status": status}, kind=PatchKind.MERGE
     )
     found = desk.answer(WEB)["containers"][0]
     assert found["target"]["cpu"] == "7"

@@ -23,6 +23,7 @@ from app.ports import (
     VPAS,
     WORKLOADS,
     PatchKind,
+    Ref,
 )
 from app.wiring.clock import SystemClock
 from app.wiring.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
@@ -96,7 +97,7 @@ def unwritten(server: ApiServer, told: Told, act: object) -> object:
     """Act upon a cluster that is not written, and return what that answers."""
 
     def tell(unsent: UnsentWrite) -> None:
-        told.append((unsent.verb, unsent.resource.kind, f"{unsent.namespace}/{unsent.name}"))
+        told.append((unsent.verb, unsent.ref.resource.kind, f"{unsent.ref.namespace}/{unsent.ref.name}"))
 
     assert callable(act)
     with connected(server) as cluster:
@@ -110,17 +111,23 @@ OPERATION = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
 @pytest.mark.parametrize(
     ("act", "verb"),
     [
-        pytest.param(lambda to: to.create(VPAS, "default", BODY), "create", id="create"),
-        pytest.param(lambda to: to.replace(VPAS, "default", "web", BODY), "replace", id="replace"),
-        pytest.param(lambda to: to.patch(VPAS, "default", "web", [OPERATION]), "patch", id="patch"),
+        pytest.param(lambda to: to.create(Ref(VPAS, "default"), BODY), "create", id="create"),
+        pytest.param(
+            lambda to: to.replace(Ref(VPAS, "default", "web"), BODY), "replace", id="replace"
+        ),
+        pytest.param(
+            lambda to: to.patch(Ref(VPAS, "default", "web"), [OPERATION]), "patch", id="patch"
+        ),
         pytest.param(
             lambda to: to.patch(
-                VPAS, "default", "web", {"status": {}}, kind=PatchKind.MERGE, subresource="status"
+                Ref(VPAS, "default", "web", subresource="status"),
+                {"status": {}},
+                kind=PatchKind.MERGE,
             ),
             "patch status",
             id="merge a status",
         ),
-        pytest.param(lambda to: to.delete(VPAS, "default", "web"), "delete", id="delete"),
+        pytest.param(lambda to: to.delete(Ref(VPAS, "default", "web")), "delete", id="delete"),
         pytest.param(lambda to: to.evict("default", "web"), "evict", id="evict"),
     ],
 )
@@ -138,7 +145,9 @@ def test_a_patch_is_answered_as_if_it_was_done(told: Told) -> None:
     """Whoever writes goes on with the object that would be there."""
     with serving(VPAS) as server:
         server.store(VPAS, make.vpa_json())
-        found = unwritten(server, told, lambda to: to.patch(VPAS, "default", "web", [OPERATION]))
+        found = unwritten(
+            server, told, lambda to: to.patch(Ref(VPAS, "default", "web"), [OPERATION])
+        )
 
     assert isinstance(found, dict)
     assert found["metadata"]["labels"] == {"a": "b"}

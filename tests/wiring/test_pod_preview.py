@@ -19,6 +19,7 @@ from app.ports import (
     Cluster,
     Page,
     PatchKind,
+    Ref,
     Resource,
 )
 from app.wiring.pod_preview import PodPreviewer
@@ -53,7 +54,7 @@ def told(desk: Desk, query: str = "") -> Json:
 
 def change(desk: Desk, resource: Resource, name: str, body: Json) -> None:
     """Change an object."""
-    desk.sandbox.cluster.patch(resource, "default", name, body, kind=PatchKind.MERGE)
+    desk.sandbox.cluster.patch(Ref(resource, "default", name), body, kind=PatchKind.MERGE)
 
 
 def test_a_pod_is_sized(desk: Desk) -> None:
@@ -79,9 +80,7 @@ def test_the_template_counts(desk: Desk) -> None:
     resources = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "300m"}}
     containers = [{"name": "app", "image": "app", "resources": resources}]
     desk.sandbox.cluster.patch(
-        DEPLOYMENTS,
-        "default",
-        "web",
+        Ref(DEPLOYMENTS, "default", "web"),
         [{"op": "replace", "path": "/spec/template/spec/containers", "value": containers}],
     )
     (container,) = told(desk)["containers"]
@@ -174,7 +173,7 @@ def test_pending_pods_are_told(desk: Desk) -> None:
         )
     )
     desk.sandbox.advance(5)
-    pod = desk.sandbox.cluster.get(PODS, "default", "huge")
+    pod = desk.sandbox.cluster.get(Ref(PODS, "default", "huge"))
     assert pod["status"]["phase"] == "Pending"
     assert desk.ask("/v1/namespaces/default/pods/huge").status_code == 200
 
@@ -283,7 +282,7 @@ def test_the_next_pod_gets_it(spec: Json, limits: Json | None, recommendation: s
     (before,) = stage.pods()
     name = before["metadata"]["name"]
     (told,) = preview("default", name, snapshot_of(stage.sandbox)).containers
-    cluster.delete(PODS, "default", name)
+    cluster.delete(Ref(PODS, "default", name))
     stage.run(5)
 
     (after,) = stage.pods()

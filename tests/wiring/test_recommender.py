@@ -12,7 +12,7 @@ from app.core.recommendation.rules import Extras
 from app.core.recommendation.upstream.tuning import as_upstream
 from app.manifests import crd
 from app.model.errors import BadSetting
-from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Resource
+from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
@@ -89,7 +89,7 @@ def test_an_elected_process_hands_over(tmp_path: Path) -> None:
         cluster = connect(str(path), "", 50, 100)
 
         def holder() -> str:
-            found = cluster.get(LEASES, "kube-system", "vpa-recommender-lease")
+            found = cluster.get(Ref(LEASES, "kube-system", "vpa-recommender-lease"))
             return str(found["spec"]["holderIdentity"])
 
         process.start()
@@ -114,10 +114,10 @@ class Timed(Reached):
         """Return the same with less time."""
         return Timed(self._whole, self._noted, seconds)
 
-    def _get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Json:
-        if resource == LEASES:
+    def _get(self, ref: Ref) -> Json:
+        if ref.resource == LEASES:
             self._noted.append(self._seconds)
-        return self._whole.get(resource, namespace, name, subresource)
+        return self._whole.get(ref)
 
 
 class Hurried(SimulatedRuntime):

@@ -12,7 +12,7 @@ from app.adapters.mirror import Transition, WatchedResource
 from app.model.errors import BadObject, Unavailable
 from app.model.pods import read_pod
 from app.model.snapshot import Collection
-from app.ports import EVENTS, PODS
+from app.ports import EVENTS, PODS, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.wiring.stage import SimulatedRuntime
@@ -115,7 +115,7 @@ def test_what_goes_is_told() -> None:
     sandbox, place = stage()
     sandbox.apply(pod("one"))
     held, told = mirrored(place, sandbox)
-    sandbox.cluster.delete(PODS, "default", "one")
+    sandbox.cluster.delete(Ref(PODS, "default", "one"))
     sandbox.advance(60)
 
     assert held() == set()

@@ -10,7 +10,7 @@ import pytest
 
 from app.adapters.mirror import WatchedResource, WatchState
 from app.manifests import crd
-from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Resource
+from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
@@ -61,7 +61,7 @@ def sandbox() -> Sandbox:
     found.advance(60)
     status = {"recommendation": {"containerRecommendations": [recommended("200m/200Mi = =")]}}
     found.cluster.patch(
-        VPAS, "default", "web", {"status": status}, kind=PatchKind.MERGE, subresource="status"
+        Ref(VPAS, "default", "web", subresource="status"), {"status": status}, kind=PatchKind.MERGE
     )
     return found
 

@@ -23,7 +23,7 @@ from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
-from app.ports import VPAS, Cluster, PatchKind
+from app.ports import VPAS, Cluster, PatchKind, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.nodes import USUAL_NODES, NodeSize
@@ -38,7 +38,7 @@ from app.wiring.updater_team import Surroundings, Team, team
 from app.workers.boosts import Change
 from tests.cluster.numbers import total
 from tests.core.updating.scenes import recommended
-from tests.faults import Faults
+from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import snapshot_of
 from tests.workers.set_clock import SetClock
@@ -96,7 +96,8 @@ class Watched:
         @wraps(method)
         def call(*args: object, **kwargs: object) -> object:
             arguments = signature(method).bind(*args, **kwargs).arguments
-            made = Call(verb, str(arguments.get("name", "")), arguments.get("subresource", ""))
+            ref = ref_of(verb, arguments)
+            made = Call(verb, ref.name, ref.subresource)
             self.calls.append(made)
             self.before(made)
             answer = method(*args, **kwargs)
@@ -264,7 +265,9 @@ class Stage:
             recommendations.append(recommended(words, container or "app"))
         status = {"recommendation": {"containerRecommendations": recommendations}}
         self.sandbox.cluster.patch(
-            VPAS, "default", name, {"status": status}, kind=PatchKind.MERGE, subresource="status"
+            Ref(VPAS, "default", name, subresource="status"),
+            {"status": status},
+            kind=PatchKind.MERGE,
         )
 
     # --- questions

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.ports import NODES, PODS, VPAS, PatchKind
+from app.ports import NODES, PODS, VPAS, PatchKind, Ref
 from app.sandbox.objects import is_ready
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call, Stage, vpa
@@ -36,7 +36,7 @@ def staged(*flags: str, replicas: int = 4, seconds: int = 30, **resize: str) -> 
 
 def change(stage: Stage, spec: Json) -> None:
     """Change the VPA."""
-    stage.sandbox.cluster.patch(VPAS, "default", "web", {"spec": spec}, kind=PatchKind.MERGE)
+    stage.sandbox.cluster.patch(Ref(VPAS, "default", "web"), {"spec": spec}, kind=PatchKind.MERGE)
 
 
 def test_all_that_are_due_end_at_once() -> None:
@@ -70,8 +70,8 @@ def test_a_missing_pod_holds_back_restarts_alone(policy: str, ended: int) -> Non
     stage = staged("--eviction-tolerance=0.1", cpu=policy)
     for node in ("node-1", "node-2"):
         body = {"spec": {"unschedulable": True}}
-        stage.sandbox.cluster.patch(NODES, "", node, body, kind=PatchKind.MERGE)
-    stage.sandbox.cluster.delete(PODS, "default", stage.pods()[0]["metadata"]["name"])
+        stage.sandbox.cluster.patch(Ref(NODES, "", node), body, kind=PatchKind.MERGE)
+    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
     stage.run(100)
     assert stage.requests().count("100m") == ended
 
@@ -101,8 +101,8 @@ def test_a_vpa_that_lost_its_boost() -> None:
 def test_a_vpa_that_comes_late() -> None:
     """Boosted pods without a VPA wait for one, however long."""
     stage = staged(seconds=10)
-    found = stage.sandbox.cluster.get(VPAS, "default", "web")
-    stage.sandbox.cluster.delete(VPAS, "default", "web")
+    found = stage.sandbox.cluster.get(Ref(VPAS, "default", "web"))
+    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     stage.run(600)
     assert stage.requests() == ["300m"] * 4
     stage.apply({key: found[key] for key in ("apiVersion", "kind", "spec")}

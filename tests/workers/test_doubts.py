@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.model.errors import Unavailable
-from app.ports import PODS, PatchKind
+from app.ports import PODS, PatchKind, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import LEASE, Call, Stage, vpa
@@ -122,7 +122,7 @@ def test_ends_of_boosts_do_not_wait_for_doubts() -> None:
     stage.clock.advance(20)
     body = {"metadata": {"annotations": {"vpaCpuStartupBoost/app": "{}"}}}
     stage.sandbox.cluster.patch(
-        PODS, "default", stage.pods()[0]["metadata"]["name"], body, kind=PatchKind.MERGE
+        Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]), body, kind=PatchKind.MERGE
     )
     stage.run_watch()
     assert stage.team.boosts is not None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.ports import LEASES, Json
+from app.ports import LEASES, Json, Ref
 from app.workers.election import Campaign, Election, ElectionRules, Standing, Unopposed
 from app.workers.leases import lease
 from tests.cluster_in_memory import ClusterInMemory, outage
@@ -36,13 +36,13 @@ class Scene:
 
     def spec(self) -> Json:
         """The Lease's spec."""
-        found = self.cluster.get(LEASES, RULES.namespace, RULES.name)["spec"]
+        found = self.cluster.get(Ref(LEASES, RULES.namespace, RULES.name))["spec"]
         assert isinstance(found, dict)
         return found
 
     def put(self, spec: Json) -> None:
         """Write the Lease as another program does."""
-        self.cluster.create(LEASES, RULES.namespace, lease(RULES.namespace, RULES.name, spec))
+        self.cluster.create(Ref(LEASES, RULES.namespace), lease(RULES.namespace, RULES.name, spec))
 
 
 def test_first_leader() -> None:
@@ -150,10 +150,8 @@ def test_last_deeds_of_one_who_was_followed() -> None:
     assert not one.may_finish()
     scene.step(one)
     assert one.may_finish()
-    scene.cluster.replace(
-        LEASES, RULES.namespace, RULES.name,
-        {**scene.cluster.get(LEASES, RULES.namespace, RULES.name), "spec": {"holderIdentity": ""}},
-    )  # fmt: skip
+    lease = Ref(LEASES, RULES.namespace, RULES.name)
+    scene.cluster.replace(lease, {**scene.cluster.get(lease), "spec": {"holderIdentity": ""}})
     scene.step(two)
     scene.step(one)
     assert not one.may_finish()

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.model.errors import ClusterError, Conflict, Refused, TooMany, Unavailable
-from app.ports import LEASES, Json
+from app.ports import LEASES, Json, Ref
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import START, SteppedClock
@@ -51,7 +51,7 @@ def test_next_beats() -> None:
     scene = Scene()
     found: Json = {"holderIdentity": "pod-0", "leaseDurationSeconds": 7, "strategy": "x"}
     lease = {"metadata": {"name": RULES.name}, "spec": found}
-    scene.cluster.create(LEASES, RULES.namespace, lease)
+    scene.cluster.create(Ref(LEASES, RULES.namespace), lease)
     scene.clock.wait(12.345678)
     scene.tick()
     assert scene.spec() == {
@@ -106,7 +106,9 @@ def test_lease_deleted_meanwhile() -> None:
     """A Lease that vanishes between reading and writing is made again."""
     scene = Scene()
     scene.clock.wait(scene.tick())
-    scene.cluster.before_write = lambda: scene.cluster.delete(LEASES, RULES.namespace, RULES.name)
+    scene.cluster.before_write = lambda: scene.cluster.delete(
+        Ref(LEASES, RULES.namespace, RULES.name)
+    )
     scene.tick()
     assert scene.spec() is not None
 

@@ -14,7 +14,7 @@ from app.core.recommendation.rules import RecommenderRules
 from app.manifests import crd
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Resource
+from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.telemetry.recommender import RecommenderMetrics
@@ -71,7 +71,7 @@ class Scene:
 
     def status(self) -> Json:
         """Return the status of the VPA."""
-        found: Json = self.sandbox.cluster.get(VPAS, "default", "web").get("status", {})
+        found: Json = self.sandbox.cluster.get(Ref(VPAS, "default", "web")).get("status", {})
         return found
 
     def recommended(self) -> list[Any]:
@@ -150,13 +150,11 @@ class SlowToTake:
     def __getattr__(self, verb: str) -> object:
         return getattr(self._cluster, verb)
 
-    def patch(
-        self, resource: Resource, namespace: str, name: str, body: Json, *, subresource: str = ""
-    ) -> Json:
+    def patch(self, ref: Ref, body: Json) -> Json:
         """Take it, late."""
-        if subresource:
+        if ref.subresource:
             self._sandbox.advance(61)
-        return self._cluster.patch(resource, namespace, name, body, subresource=subresource)
+        return self._cluster.patch(ref, body)
 
 
 def test_usage_is_read_while_writes_go_on(scene: Scene) -> None:
@@ -173,10 +171,10 @@ def test_what_did_not_change_is_not_written(scene: Scene) -> None:
     """Rounds that bring nothing new leave the object at its version."""
     scene.rounds(3)
     scene.fail(Unavailable("down"), "list", POD_METRICS)
-    before = scene.sandbox.cluster.get(VPAS, "default", "web")["metadata"]["resourceVersion"]
+    before = scene.sandbox.cluster.get(Ref(VPAS, "default", "web"))["metadata"]["resourceVersion"]
     scene.rounds(3)
 
-    after = scene.sandbox.cluster.get(VPAS, "default", "web")["metadata"]["resourceVersion"]
+    after = scene.sandbox.cluster.get(Ref(VPAS, "default", "web"))["metadata"]["resourceVersion"]
     assert after == before
 
 
@@ -230,7 +228,7 @@ def test_history_survives_a_restart(scene: Scene) -> None:
     scene.rounds(1, fresh)
     fresh.flush(scene.sandbox.clock.now(), 5, lambda: True)
 
-    stored = scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app")["status"]
+    stored = scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))["status"]
     assert stored["totalSamplesCount"] == 4
 
 

@@ -12,7 +12,7 @@ import pytest
 from app.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
-from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Resource
+from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
 from app.workers.registrar import Registrar
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import SteppedClock
@@ -59,13 +59,13 @@ class Scene:
 
     def live(self, resource: Resource = MUTATING_WEBHOOKS) -> Json:
         """A configuration as it is."""
-        return self.cluster.get(resource, "", NAME)
+        return self.cluster.get(Ref(resource, "", NAME))
 
     def change(self, change: Callable[[Json], object]) -> None:
         """Let somebody else change the configuration for pods."""
         found = self.live()
         change(found)
-        self.cluster.replace(MUTATING_WEBHOOKS, "", NAME, found)
+        self.cluster.replace(Ref(MUTATING_WEBHOOKS, "", NAME), found)
 
     def events(self) -> list[str]:
         """What the events say."""
@@ -92,7 +92,7 @@ def test_takeover_from_upstream() -> None:
             {"name": "other.example.com"},
         ],
     }
-    before = scene.cluster.create(MUTATING_WEBHOOKS, "", theirs)
+    before = scene.cluster.create(Ref(MUTATING_WEBHOOKS), theirs)
     assert scene.tick() == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     after = scene.live()
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -150,7 +150,7 @@ def test_deletion() -> None:
     """A configuration that somebody deletes is made again, which is drift as well."""
     scene = Scene()
     scene.tick()
-    scene.cluster.delete(VALIDATING_WEBHOOKS, "", NAME)
+    scene.cluster.delete(Ref(VALIDATING_WEBHOOKS, "", NAME))
     assert scene.tick() == ("ValidatingWebhookConfiguration",)
     (event,) = scene.cluster.list(EVENTS, "default").items
     assert event["involvedObject"]["uid"] == scene.live(VALIDATING_WEBHOOKS)["metadata"]["uid"]
@@ -206,7 +206,7 @@ def test_deleted_between_reading_and_writing() -> None:
     scene = Scene()
     scene.tick()
     scene.registrar.bundle = TWO
-    scene.cluster.before_write = lambda: scene.cluster.delete(MUTATING_WEBHOOKS, "", NAME)
+    scene.cluster.before_write = lambda: scene.cluster.delete(Ref(MUTATING_WEBHOOKS, "", NAME))
     assert len(scene.tick()) == 2
     assert scene.registrar.bundles() == (TWO, TWO)
 

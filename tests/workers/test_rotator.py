@@ -17,7 +17,7 @@ from app.core.rotation import Issuing, RotationRules
 from app.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
 from app.model.errors import ClusterError
-from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
 from app.workers.registrar import Registrar
 from app.workers.rotator import RingStore, Rotator
 from tests.adapters.issuing import issued
@@ -150,7 +150,7 @@ def test_takeover_from_upstream(scene: Scene) -> None:
     theirs = CertificateSet(ca.pem, pair.pem, pair.key_pem())
     scene.store.write(scene.store.read(), KeyRing(theirs))
     upstream = documents(Registration(), ca.pem)[0][1]
-    scene.cluster.create(MUTATING_WEBHOOKS, "", upstream)
+    scene.cluster.create(Ref(MUTATING_WEBHOOKS), upstream)
     scene.run(2 * 3600)
     assert scene.ring() == KeyRing(theirs)
     assert scene.registrar.bundles() == (joined([ca.pem]),) * 2
@@ -171,10 +171,10 @@ def test_lost_secret(registered: bool) -> None:
     scene = Scene()
     scene.run(10)
     old = scene.current()
-    scene.cluster.delete(SECRETS, "kube-system", "vpa-tls-certs")
+    scene.cluster.delete(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
     if not registered:
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-            scene.cluster.delete(resource, "", "vpa-webhook-config")
+            scene.cluster.delete(Ref(resource, "", "vpa-webhook-config"))
     scene.run(20)
     assert (scene.ring().current is None) == registered
     if registered:
@@ -187,9 +187,10 @@ def test_lost_secret(registered: bool) -> None:
 def trust(scene: Scene, bundle: str, which: slice = slice(1)) -> None:
     """Let somebody else change what the configuration for pods trusts, or also the other."""
     for resource, fresh in documents(Registration(), bundle)[which]:
-        live = scene.cluster.get(resource, "", "vpa-webhook-config")
+        live = scene.cluster.get(Ref(resource, "", "vpa-webhook-config"))
         scene.cluster.replace(
-            resource, "", "vpa-webhook-config", {**live, **fresh} | {"metadata": live["metadata"]}
+            Ref(resource, "", "vpa-webhook-config"),
+            {**live, **fresh} | {"metadata": live["metadata"]},
         )
 
 

@@ -10,7 +10,7 @@ from app.core.updating.decisions import Action, Decision, Reason
 from app.manifests import crd
 from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from app.model.vpa import Vpa
-from app.ports import VPAS, PatchKind
+from app.ports import VPAS, PatchKind, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.workers.summaries import ANNOTATION, Summaries
@@ -51,7 +51,9 @@ class Scene:
 
     def version(self) -> str:
         """The version of one of them; every write makes it another."""
-        return str(self.sandbox.cluster.get(VPAS, "default", "web")["metadata"]["resourceVersion"])
+        return str(
+            self.sandbox.cluster.get(Ref(VPAS, "default", "web"))["metadata"]["resourceVersion"]
+        )
 
     def fail(self, error: ClusterError, times: int = 1) -> None:
         """Let the next writes fail."""
@@ -96,11 +98,11 @@ def test_it_is_written_once_though_the_watch_lags() -> None:
 
     assert written(Reason.TOO_YOUNG)
     body = {"metadata": {"annotations": {ANNOTATION: "by somebody else"}}}
-    scene.sandbox.cluster.patch(VPAS, "default", "web", body, kind=PatchKind.MERGE)
+    scene.sandbox.cluster.patch(Ref(VPAS, "default", "web"), body, kind=PatchKind.MERGE)
     assert not written(Reason.TOO_YOUNG)
     assert written(Reason.PDB_BLOCKED)
     assert written(Reason.TOO_YOUNG)
-    scene.sandbox.cluster.patch(VPAS, "default", "web", body, kind=PatchKind.MERGE)
+    scene.sandbox.cluster.patch(Ref(VPAS, "default", "web"), body, kind=PatchKind.MERGE)
     scene.sandbox.advance(121)
     scene.tick()
     assert written(Reason.TOO_YOUNG)
@@ -180,7 +182,7 @@ def test_another_vpa_of_the_same_name_is_left_alone() -> None:
     """The words belong to the VPA that was looked at."""
     scene = Scene()
     scene.offer(("web", Reason.TOO_YOUNG))
-    scene.sandbox.cluster.delete(VPAS, "default", "web")
+    scene.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     scene.sandbox.apply(vpa("web"))
     scene.tick()
     assert scene.text() is None

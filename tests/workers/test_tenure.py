@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from app.ports import CHECKPOINTS, VPAS
+from app.ports import CHECKPOINTS, VPAS, Ref
 from app.workers.recommender import Recommender
 from app.workers.tenure import Tenure, Terms
 from tests.sandbox.worlds import deployment
@@ -48,7 +48,7 @@ class Office:
 
     def samples(self) -> int:
         """Return how many samples are stored."""
-        found = self.scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app")
+        found = self.scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))
         count: int = found["status"]["totalSamplesCount"]
         return count
 
@@ -105,7 +105,7 @@ def test_an_end_in_the_middle_of_a_round(office: Office) -> None:
     cluster = scene.sandbox.cluster
     scene.watched.before = lambda call: office.tenure.hurry() if call.verb == "list" else None
     office.tenure.tick(scene.sandbox.clock.now())
-    assert "recommendation" not in cluster.get(VPAS, "default", "late").get("status", {})
+    assert "recommendation" not in cluster.get(Ref(VPAS, "default", "late")).get("status", {})
 
     office.tenure.close(scene.sandbox.clock.now())
     assert scene.checkpoints() == ["late-app", "web-app"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.ports import VPAS, PatchKind
+from app.ports import VPAS, PatchKind, Ref
 from app.workers.summaries import ANNOTATION
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call, Stage, budget, vpa
@@ -31,7 +31,9 @@ def staged(*flags: str, replicas: int = 4, mode: str = "Recreate") -> Stage:
 
 def annotation(stage: Stage, name: str = "web") -> str | None:
     """Return what stands on a VPA."""
-    found = stage.sandbox.cluster.get(VPAS, "default", name)["metadata"].get("annotations") or {}
+    found = (
+        stage.sandbox.cluster.get(Ref(VPAS, "default", name))["metadata"].get("annotations") or {}
+    )
     text: str | None = found.get(ANNOTATION)
     return text
 
@@ -237,10 +239,10 @@ def test_each_namespace_has_its_rate() -> None:
         item["metadata"]["namespace"] = "other"
     stage.apply(*other)
     stage.run(20)
-    status = stage.sandbox.cluster.get(VPAS, "default", "web")["status"]
+    status = stage.sandbox.cluster.get(Ref(VPAS, "default", "web"))["status"]
     body = {"status": status}
     stage.sandbox.cluster.patch(
-        VPAS, "other", "web", body, kind=PatchKind.MERGE, subresource="status"
+        Ref(VPAS, "other", "web", subresource="status"), body, kind=PatchKind.MERGE
     )
     stage.run(120)
     assert stage.asked.count("evict") == 2
@@ -288,10 +290,10 @@ def test_namespaces_do_not_wait_for_one_another() -> None:
     stage.apply(*other)
     stage.run(20)
     stage.leads = True
-    status = stage.sandbox.cluster.get(VPAS, "default", "near")["status"]
+    status = stage.sandbox.cluster.get(Ref(VPAS, "default", "near"))["status"]
     body = {"status": status}
     stage.sandbox.cluster.patch(
-        VPAS, "other", "web", body, kind=PatchKind.MERGE, subresource="status"
+        Ref(VPAS, "other", "web", subresource="status"), body, kind=PatchKind.MERGE
     )
     assert moments(stage) == {"far": [0, 25], "near": [0, 25], "web": [0, 25]}
 
@@ -388,7 +390,7 @@ def test_numbers_of_gone_vpas_go() -> None:
     stage = staged("--prove=off")
     stage.run(61)
     assert stage.metric("evicted_pods_total", vpa_name="web") == 2
-    stage.sandbox.cluster.delete(VPAS, "default", "web")
+    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     stage.run(61)
     assert stage.metric("evicted_pods_total", vpa_name="web") == 0
     assert stage.metric("controlled_pods_total") == 0

@@ -16,7 +16,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import PODS, VPAS
+from app.ports import PODS, VPAS, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.workers.stage import Call, Stage, budget, vpa
@@ -185,7 +185,7 @@ def test_a_pod_of_the_same_name() -> None:
     def recreate(call: Call) -> None:
         if call.verb == "evict" and len(seen(stage)) == 1:
             for name in {"web-0", "web-1", "web-2", "web-3"} - set(seen(stage)):
-                stage.sandbox.cluster.delete(PODS, "default", name)
+                stage.sandbox.cluster.delete(Ref(PODS, "default", name))
             stage.sandbox.advance(20)
             stage.run_watch()
 
@@ -201,7 +201,7 @@ def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
     stage.watch_lags = True
     uids = stage.uids()
     for name in ("web-0", "web-1", "web-2", "web-3"):
-        stage.sandbox.cluster.delete(PODS, "default", name)
+        stage.sandbox.cluster.delete(Ref(PODS, "default", name))
     stage.sandbox.advance(30)
     fresh = stage.uids()
     stage.round()
@@ -227,7 +227,7 @@ def test_a_vpa_that_goes_between_plan_and_call() -> None:
 
     def delete(call: Call) -> None:
         if call.verb == "evict":
-            stage.sandbox.cluster.delete(VPAS, "default", "web")
+            stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
             stage.run_watch()
 
     stage.asked.after = delete
@@ -300,7 +300,7 @@ def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
         if call.verb == "evict" and len(seen(stage)) == 1:
             standing = [pod["metadata"]["name"] for pod in stage.pods()]
             for name in standing[-2:]:
-                stage.sandbox.cluster.delete(PODS, "default", name)
+                stage.sandbox.cluster.delete(Ref(PODS, "default", name))
             if is_seen:
                 stage.run_watch()
 
@@ -478,7 +478,7 @@ def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
     def go(call: Call) -> None:
         if call.subresource == "resize":
             stage.asked.before = lambda _call: None
-            stage.sandbox.cluster.delete(PODS, "default", call.name)
+            stage.sandbox.cluster.delete(Ref(PODS, "default", call.name))
             stage.sandbox.advance(60)
 
     stage.asked.before = go

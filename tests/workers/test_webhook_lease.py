@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
-from app.ports import LEASES
+from app.ports import LEASES, Ref
 from app.telemetry.updater import LeaseTrouble
 from app.workers.leases import lease, micro_time
 from app.workers.webhook_lease import LeaseRules, WebhookLease
@@ -25,7 +25,7 @@ def looked(
     clock = SteppedClock()
     cluster = ClusterInMemory(lambda: START - timedelta(seconds=created))
     spec = {} if renewed is None else {"renewTime": micro_time(START - timedelta(seconds=renewed))}
-    cluster.create(LEASES, "kube-system", lease("kube-system", "webhook", spec))
+    cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", spec))
     cluster.failures = list(failures)
     return WebhookLease(cluster, rules, clock).look(START).trouble
 
@@ -73,7 +73,7 @@ def test_a_lease_that_nobody_can_read() -> None:
     """A time that is none is no sign of life."""
     cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
     body = lease("kube-system", "webhook", {"renewTime": "soon"})
-    cluster.create(LEASES, "kube-system", body)
+    cluster.create(Ref(LEASES, "kube-system"), body)
     assert WebhookLease(cluster, RULES, clock).look(START).trouble is LeaseTrouble.INVALID
 
 
@@ -82,10 +82,10 @@ def test_a_look_is_believed_for_some_seconds() -> None:
     clock = SetClock(SteppedClock())
     created: datetime = START
     cluster = ClusterInMemory(lambda: created)
-    cluster.create(LEASES, "kube-system", lease("kube-system", "webhook", {}))
+    cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", {}))
     found = WebhookLease(cluster, RULES, clock)
     assert found.is_fresh()
-    cluster.delete(LEASES, "kube-system", "webhook")
+    cluster.delete(Ref(LEASES, "kube-system", "webhook"))
     clock.wait(9)
     assert found.is_fresh()
     clock.ahead = timedelta(days=-1)
@@ -99,14 +99,14 @@ def test_a_beat_from_a_clock_ahead() -> None:
     cluster = ClusterInMemory(lambda: START)
     ahead = START + timedelta(days=1)
     body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead)})
-    cluster.create(LEASES, "kube-system", body)
+    cluster.create(Ref(LEASES, "kube-system"), body)
     found = WebhookLease(cluster, RULES, clock)
     seen = []
     for _ in range(3):
         seen.append(found.look(clock.now()).is_healthy)
         clock.wait(6)
     assert seen == [True, True, False]
-    cluster.delete(LEASES, "kube-system", "webhook")
+    cluster.delete(Ref(LEASES, "kube-system", "webhook"))
     body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead + timedelta(seconds=20))})
-    cluster.create(LEASES, "kube-system", body)
+    cluster.create(Ref(LEASES, "kube-system"), body)
     assert found.look(clock.now()).is_healthy

@@ -10,7 +10,7 @@ import pytest
 from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, VPAS, Json
+from app.ports import CHECKPOINTS, VPAS, Json, Ref
 from app.workers.recommender import Recommender, RoundRules
 from app.workers.upstream.variant import UPSTREAM
 from app.workers.variants import OURS, Variant
@@ -64,7 +64,7 @@ def statuses(scene: Scene) -> list[str]:
 
 def memory(scene: Scene, name: str) -> Quantity:
     """Return how much memory a VPA recommends."""
-    status = scene.sandbox.cluster.get(VPAS, "default", name)["status"]
+    status = scene.sandbox.cluster.get(Ref(VPAS, "default", name))["status"]
     (found,) = status["recommendation"]["containerRecommendations"]
     return Quantity.parse(found["target"]["memory"])
 
@@ -175,7 +175,7 @@ def test_some_checkpoints_are_written_in_any_case(variant: Variant) -> None:
     both = (container("app"), container("log"))
     for number in range(5):
         scene.apply(deployment(f"d-{number}", *both, load=LOAD), vpa(f"d-{number}"))
-    scene.sandbox.cluster.delete(VPAS, "default", "web")
+    scene.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     scene.sandbox.advance(60)
     rules = variant.tuned(RecommenderRules())
     rounds = RoundRules(rules, variant, threads=2, checkpoint_seconds=0)
@@ -224,7 +224,7 @@ def test_what_others_noted_on_a_checkpoint_stays(annotations: Json) -> None:
     scene.apply(stored({"backup": "daily"}, annotations))
     scene.rounds(2)
 
-    found = scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app")
+    found = scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))
     ours = {"vpa.plumbline/open-windows", "vpa.plumbline/oom-kills"}
     assert found["metadata"]["annotations"].keys() == annotations.keys() | ours
     assert annotations.items() <= found["metadata"]["annotations"].items()
@@ -240,13 +240,13 @@ def test_the_checkpoint_of_another_container_stays(
     """What appeared under our name later is not touched; a line says whose it is not."""
     scene = Scene()
     scene.recommender.tick(scene.sandbox.clock.now())
-    scene.sandbox.cluster.delete(CHECKPOINTS, "default", "web-app")
+    scene.sandbox.cluster.delete(Ref(CHECKPOINTS, "default", "web-app"))
     scene.apply(stored({}, annotations, "other"))
-    before = scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app")
+    before = scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))
     scene.sandbox.advance(3600)
     scene.rounds(1)
 
-    assert scene.sandbox.cluster.get(CHECKPOINTS, "default", "web-app") == before
+    assert scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app")) == before
     assert count(scene, "failed", "checkpoint") == 1
     sentence = (
         "checkpoint default/web-app cannot be written for container app of VPA web: "

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.model.errors import ClusterError
-from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind
+from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind, Ref
 from app.wiring.place import Runtime
 from app.workers.loop import Loop
 
@@ -71,12 +71,12 @@ class ShopStory:
 
     def _label(self, pod: Json, role: str) -> None:
         body = {"metadata": {"labels": {"role": role}}}
-        self._cluster.patch(PODS, NAMESPACE, _name(pod), body, kind=PatchKind.MERGE)
+        self._cluster.patch(Ref(PODS, NAMESPACE, _name(pod)), body, kind=PatchKind.MERGE)
 
     def _roll_out(self, now: datetime) -> None:
         marks = {"shop/shipped-at": f"{now:%H:%M}"}
         body = {"spec": {"template": {"metadata": {"annotations": marks}}}}
-        self._cluster.patch(DEPLOYMENTS, NAMESPACE, "checkout", body, kind=PatchKind.MERGE)
+        self._cluster.patch(Ref(DEPLOYMENTS, NAMESPACE, "checkout"), body, kind=PatchKind.MERGE)
         self._tell("checkout", "a new version is rolled out")
 
 
