@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock
 
-from app.adapters.mirror import Source, Standing, Transition
+from app.adapters.mirror import Transition, WatchedResource, WatchState
 from app.model import patches
 from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import Vpa, read_vpa
-from app.ports import CHECKPOINTS, PODS, Cluster, Json, PatchKind, Resource
+from app.ports import CHECKPOINTS, PODS, Cluster, Json, PatchKind, Ref
 from app.settings.shared import ClusterAccess
 from app.wiring.place import Connection, LiveRuntime, Mirrored
 
@@ -93,7 +93,7 @@ class DraftedMirror:
         """Wait until all has ended; tell whether it has."""
         return self._mirror.join(seconds)
 
-    def standings(self, now: datetime, /) -> Sequence[Standing]:
+    def standings(self, now: datetime, /) -> Sequence[WatchState]:
         """Tell of each resource how well it is known."""
         return self._mirror.standings(now)
 
@@ -103,9 +103,7 @@ class UnsentWrite:
     """A write that was not sent."""
 
     verb: str
-    resource: Resource
-    namespace: str
-    name: str
+    ref: Ref
     item: Json | None = None  # as it would be, where it would be
 
 
@@ -128,62 +126,45 @@ class ReadOnlyCluster:
         """End all watches and close all that is open."""
         self._cluster.close()
 
-    def create(
-        self,
-        resource: Resource,
-        namespace: str,
-        body: Json,
-        *,
-        name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> Json:
+    def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Report a creation; return the object that was handed in."""
         del dry_run  # not even that is sent
         metadata = body.get("metadata") or {}
-        verb, named = f"create {subresource}".strip(), name or str(metadata.get("name", ""))
-        self._report(UnsentWrite(verb, resource, namespace, named, body))
+        named = ref._replace(name=ref.name or str(metadata.get("name", "")))
+        self._report(UnsentWrite(f"create {ref.subresource}".strip(), named, body))
         return body
 
-    def replace(self, resource: Resource, namespace: str, name: str, body: Json) -> Json:
+    def replace(self, ref: Ref, body: Json) -> Json:
         """Report a replacement; return what was handed in."""
-        self._report(UnsentWrite("replace", resource, namespace, name, body))
+        self._report(UnsentWrite("replace", ref, body))
         return body
 
     def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: object,
-        *,
-        kind: PatchKind = PatchKind.JSON,
-        subresource: str = "",
-        dry_run: bool = False,
+        self, ref: Ref, body: object, *, kind: PatchKind = PatchKind.JSON, dry_run: bool = False
     ) -> Json:
         """Report a change; return the object as it would be."""
         del dry_run
-        verb = f"patch {subresource}".strip()
-        if resource == CHECKPOINTS:  # written all the time, and the answer is not used
-            self._report(UnsentWrite(verb, resource, namespace, name))
+        verb = f"patch {ref.subresource}".strip()
+        if ref.resource == CHECKPOINTS:  # written all the time, and the answer is not used
+            self._report(UnsentWrite(verb, ref))
             return {}
-        found = self._cluster.get(resource, namespace, name)
+        stored = self._cluster.get(ref._replace(subresource=""))
         if kind is PatchKind.JSON:
-            changed = patches.apply(found, body if isinstance(body, list) else [])
+            changed = patches.apply(stored, body if isinstance(body, list) else [])
         else:
-            changed = patches.merge(found, body if isinstance(body, dict) else {})
-        self._report(UnsentWrite(verb, resource, namespace, name, changed))
+            changed = patches.merge(stored, body if isinstance(body, dict) else {})
+        self._report(UnsentWrite(verb, ref, changed))
         return changed
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str = "") -> None:
+    def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Report a deletion."""
         del uid
-        self._report(UnsentWrite("delete", resource, namespace, name))
+        self._report(UnsentWrite("delete", ref))
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Report an eviction."""
         del uid, dry_run
-        self._report(UnsentWrite("evict", PODS, namespace, name))
+        self._report(UnsentWrite("evict", Ref(PODS, namespace, name)))
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Ask for what is no resource; only reading is let through."""
@@ -204,6 +185,6 @@ class DryRunRuntime(LiveRuntime):
         """Connect to the API server; what would be written is reported."""
         return ReadOnlyCluster(super().connect(reach), self._report)
 
-    def mirror(self, cluster: Cluster, sources: Iterable[Source], /) -> Mirrored:
+    def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch, and see what was not sent as well."""
         return DraftedMirror(super().mirror(cluster, sources), self._drafts)

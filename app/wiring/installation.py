@@ -355,7 +355,7 @@ def _access(cluster: KubeCluster, asked: _Question) -> AccountRight:
         "kind": reviews.kind,
         "spec": {**asked.who, "resourceAttributes": attributes},
     }
-    status = cluster.create(reviews, "", body).get("status") or {}
+    status = cluster.create(Ref(reviews), body).get("status") or {}
     subresource = attributes.get("subresource")
     what = attributes["resource"] + (f"/{subresource}" if subresource else "")
     what += f" of {attributes['group']}" if attributes["group"] else ""

@@ -25,7 +25,7 @@ from app.model.patches import apply
 from app.model.pods import Container, read_pod
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.workloads import LookupResult, read_workload
-from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners
+from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
 from app.web.recommendations import ContainerPreview, PodPreview
 
 _PAGE: Final = 500
@@ -50,7 +50,7 @@ class PodPreviewer:
             ClusterError: it cannot be read.
             BadObject: it cannot be understood.
         """
-        running = self._cluster.get(PODS, namespace, name)
+        running = self._cluster.get(Ref(PODS, namespace, name))
         limits = combined_limits(self._limit_ranges(namespace))
         view = replace(snapshot.of(namespace), limits=limits)
         template = self._template(self._judged(running, view)) or _unboosted(running)
@@ -87,7 +87,7 @@ class PodPreviewer:
             return ()
         resource = next(one for one in WORKLOADS if one.kind == owner.key.kind)
         try:
-            item = self._cluster.get(resource, owner.namespace, owner.key.name)
+            item = self._cluster.get(Ref(resource, owner.namespace, owner.key.name))
         except NotFound:  # it went a moment ago
             return ()
         return read_workload(item, kind=resource.kind, api_version=resource.api_version).template

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.core.recommendation.checkpoints import Checkpoint, own_annotations, patch_of, to_json
 from app.model.errors import Conflict, Invalid, NotFound
 from app.model.fields import object_at
-from app.ports import CHECKPOINTS, Cluster, Json, PatchKind
+from app.ports import CHECKPOINTS, Cluster, Json, PatchKind, Ref
 
 
 def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
@@ -14,16 +14,16 @@ def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
     Raises:
         ClusterError: it was not written.
     """
-    item, place = to_json(one), (CHECKPOINTS, one.namespace, one.name)
+    item, ref = to_json(one), Ref(CHECKPOINTS, one.namespace, one.name)
     body = patch_of(item)
     try:
-        cluster.patch(*place, body)
+        cluster.patch(ref, body)
     except NotFound:
-        cluster.create(CHECKPOINTS, one.namespace, item)
+        cluster.create(Ref(CHECKPOINTS, one.namespace), item)
     except Invalid:
         if not _annotated(cluster, one, item):
             raise
-        cluster.patch(*place, body)
+        cluster.patch(ref, body)
 
 
 def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
@@ -32,8 +32,8 @@ def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
     Raises:
         Conflict: it belongs to another container.
     """
-    place, field = (CHECKPOINTS, one.namespace), f"metadata.name={one.name}"
-    for stored in cluster.list(*place, field_selector=field).items:
+    field = f"metadata.name={one.name}"
+    for stored in cluster.list(CHECKPOINTS, one.namespace, field_selector=field).items:
         metadata = object_at(stored, "metadata", "")
         if stored.get("spec") != item["spec"]:
             whose = f"container {one.container} of VPA {one.vpa}"
@@ -41,6 +41,7 @@ def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
             raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
         if not metadata.get("annotations"):
             ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
-            cluster.patch(*place, one.name, {"metadata": ours}, kind=PatchKind.MERGE)
+            ref = Ref(CHECKPOINTS, one.namespace, one.name)
+            cluster.patch(ref, {"metadata": ours}, kind=PatchKind.MERGE)
             return True
     return False

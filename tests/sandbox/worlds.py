@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.model.errors import BadObject
-from app.model.objects import replacement
-from app.model.snapshot import Replacement, Snapshot
+from app.model.snapshot import Replacement, Snapshot, replacement
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime

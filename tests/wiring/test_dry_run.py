@@ -97,7 +97,9 @@ def unwritten(server: ApiServer, told: Told, act: object) -> object:
     """Act upon a cluster that is not written, and return what that answers."""
 
     def tell(unsent: UnsentWrite) -> None:
-        told.append((unsent.verb, unsent.ref.resource.kind, f"{unsent.ref.namespace}/{unsent.ref.name}"))
+        told.append(
+            (unsent.verb, unsent.ref.resource.kind, f"{unsent.ref.namespace}/{unsent.ref.name}")
+        )
 
     assert callable(act)
     with connected(server) as cluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.model.errors import NotFound
-from app.ports import CHECKPOINTS, Cluster
+from app.ports import CHECKPOINTS, Cluster, Ref
 
 
 def put_status(cluster: Cluster, one: Checkpoint) -> None:
@@ -16,6 +16,6 @@ def put_status(cluster: Cluster, one: Checkpoint) -> None:
     item = to_json(one)
     body = [{"op": "replace", "path": "/status", "value": item["status"]}]
     try:
-        cluster.patch(CHECKPOINTS, one.namespace, one.name, body)
+        cluster.patch(Ref(CHECKPOINTS, one.namespace, one.name), body)
     except NotFound:
-        cluster.create(CHECKPOINTS, one.namespace, item)
+        cluster.create(Ref(CHECKPOINTS, one.namespace), item)
