@@ -39,9 +39,9 @@ generate: $(STAMP) ## write docs/flags.md and docs/metrics.md, copy manifests to
 	@$(BIN)/python -c 'from app.settings.pages import flags_page; print(flags_page(), end="")' >docs/flags.md
 	@$(BIN)/python -c 'from app.telemetry.page import page; print(page(), end="")' >docs/metrics.md
 	@for name in crd admission recommender updater; do cp app/manifests/$$name.yaml deploy/base/$$name; done
-	@cp app/manifests/trials.yaml deploy/components/prove-by-trial
-	@cp app/manifests/external-metrics.yaml deploy/components/external-metrics/rights.yaml
-	@cp app/manifests/crd.yaml deploy/monitoring/fleet.json deploy/monitoring/workload.json deploy/chart/files
+	@cp app/kube/manifests/trials.yaml deploy/components/prove-by-trial
+	@cp app/kube/manifests/external-metrics.yaml deploy/components/external-metrics/rights.yaml
+	@cp app/kube/manifests/crd.yaml deploy/monitoring/fleet.json deploy/monitoring/workload.json deploy/chart/files
 
 cluster: $(STAMP) ## build the cluster that acceptance tests start; needs Go
 	@$(BIN)/python -m tests.cluster build

@@ -23,7 +23,7 @@ from app.cli import VERBS, main
 from app.cli.verbs import PLUGIN, show
 from app.output import Output, Report, Text, line
 from tests import make
-from tests.adapters.connecting import kubeconfig, write
+from tests.kube.connecting import kubeconfig, write
 from tests.logging_state import kept
 
 Json = dict[str, Any]

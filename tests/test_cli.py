@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from app.cli import VERBS
-from app.manifests import documents
+from app.kube.manifests import documents
 from tests import make
 from tests.make import Json
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Final, cast
 
-from app.adapters.files import STDIN
+from app.kube.files import STDIN
 from app.model.errors import BadObject, BadSetting
 
 _GZIP: Final = b"\x1f\x8b"

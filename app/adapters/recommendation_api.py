@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from app.adapters.kube_errors import translate
+from app.kube.errors import translate
 from app.model.errors import BadSetting, Unavailable
 from app.ports import Json
 

@@ -221,7 +221,7 @@ def replay(words: Arguments, environment: Environment) -> int:
 
 def manifests(words: Arguments, environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
-    from app.manifests import documents
+    from app.kube.manifests import documents
 
     settings = _settings(ManifestsSettings, "manifests", words, environment)
     if settings is None:
@@ -245,7 +245,7 @@ def completion(words: Arguments, environment: Environment) -> int:
         return 0
     if len(settings.shells) != 1 or settings.shells[0] not in tuple(Shell):
         raise BadSetting(f"usage: {program_name()} completion {'|'.join(Shell)}")
-    from app.manifests import documents
+    from app.kube.manifests import documents
 
     known: Mapping[str, Iterable[str]]
     known = {"manifests": documents.NAMES, "completion": Shell, "explain": ("pod/", "vpa/")}

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from app.adapters.mirror import Transition
 from app.core.recommendation.oom import kills
 from app.core.recommendation.usage import read_metrics
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.unboost import boosted_containers
+from app.kube.mirror import Transition
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, text_at
 from app.model.pods import UPDATES_ANNOTATION, Pod

@@ -20,8 +20,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from app.adapters.certificates import judge
-from app.adapters.kube import connect
 from app.adapters.logs import start_logging
+from app.kube.client import connect
 from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting
 from app.settings.admission import AdmissionSettings

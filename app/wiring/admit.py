@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import orjson
 
-from app.adapters.files import Document, Unreadable, documents
 from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
+from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
 from app.model.review import AdmissionRequest, read_review

@@ -16,7 +16,7 @@ from app.adapters.certificate_files import CertificateFiles, CertificatePaths, m
 from app.adapters.certificates import Authority, serving_names
 from app.adapters.secret_store import SecretStore
 from app.core.rotation import Issuing, RotationRules
-from app.manifests import webhooks
+from app.kube.manifests import webhooks
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster
 from app.settings.admission import AdmissionSettings

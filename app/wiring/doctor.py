@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from app.adapters.kube import connect
-from app.adapters.kube_transport import Deadlines
 from app.core.checkup.checkup import checkup
 from app.core.checkup.facts import Finding, Level
+from app.kube.client import connect
+from app.kube.transport import Deadlines
 from app.output import Json, Line, Piece, Report, Text, Tone
 from app.ports import Clock
 from app.settings.commands import DoctorSettings

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock
 
-from app.adapters.mirror import Transition, WatchedResource, WatchState
+from app.kube.mirror import Transition, WatchedResource, WatchState
 from app.model import patches
 from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot

@@ -15,7 +15,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from app.adapters.kube import connect
 from app.core.admission.explain import explain
 from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import LookupNeeded, MatchReason
@@ -27,6 +26,7 @@ from app.core.reporting.outlook import UpcomingDecision, outlook, upcoming_json
 from app.core.reporting.recreated import created_again, creation_request
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
+from app.kube.client import connect
 from app.model.errors import BadSetting
 from app.model.pods import Pod
 from app.model.selectors import Selector

@@ -13,13 +13,13 @@ from datetime import datetime
 from itertools import chain
 from typing import Final, TypeVar
 
-from app.adapters.files import Document, Unreadable, documents
-from app.adapters.kube import KubeCluster, connect
-from app.adapters.kube_access import Origin
-from app.adapters.kube_context import usual_namespace
-from app.adapters.owners import LiveOwners
-from app.adapters.recorded import RecordedCluster, RecordedProblem
 from app.core.reporting.answers import vpa_object
+from app.kube.client import KubeCluster, connect
+from app.kube.connection import Origin
+from app.kube.context import usual_namespace
+from app.kube.files import Document, Unreadable, documents
+from app.kube.owners import LiveOwners
+from app.kube.recorded import RecordedCluster, RecordedProblem
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from app.adapters.certificates import called_name, judge
-from app.adapters.kube import KubeCluster
 from app.adapters.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
 from app.core.checkup.components import ADMISSION, command_line, flag, ours
@@ -29,9 +28,11 @@ from app.core.checkup.facts import (
 )
 from app.core.checkup.registrations import hooks, is_looked_at, trial_namespace
 from app.core.reporting.members import FoundByNamespace, members
-from app.manifests import crd
-from app.manifests.needs import needed
-from app.manifests.rights import OPTIONS, RIGHTS, Reach, Right
+from app.kube.client import KubeCluster
+from app.kube.leases import lease
+from app.kube.manifests import crd
+from app.kube.manifests.needs import needed
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
@@ -59,7 +60,6 @@ from app.wiring.gathering import (
     gather_objects,
     list_objects,
 )
-from app.workers.leases import lease
 from app.workers.webhook_lease import LeaseRules
 
 _PAGE: Final = 500

@@ -11,12 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from app.adapters.files import Document, Unreadable, documents
-from app.adapters.mirror import WatchedResource
-from app.adapters.recorded import RecordedCluster
 from app.core.admission.mutate import PodRules
 from app.core.admission.overlap import Disjointness
 from app.core.admission.validate import ValidationRules
+from app.kube.files import Document, Unreadable, documents
+from app.kube.mirror import WatchedResource
+from app.kube.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from app.adapters.kube import connect
-from app.adapters.mirror import Mirror, Transition, WatchedResource, WatchState
-from app.adapters.owners import LiveOwners
-from app.adapters.reflector import Reflector
+from app.kube.client import connect
+from app.kube.mirror import Mirror, Transition, WatchedResource, WatchState
+from app.kube.owners import LiveOwners
+from app.kube.reflector import Reflector
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Resource, Sink
 from app.settings.shared import ClusterAccess

@@ -15,8 +15,8 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from app.adapters.access_review import AccessReviews
 from app.core.recommendation.rules import RecommenderRules
+from app.kube.access_review import AccessReviews
 from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
 from app.model.snapshot import Snapshot

@@ -9,11 +9,11 @@ from itertools import chain
 from typing import Final
 
 from app.adapters.recommendation_api import RecommenderAccess, answers
-from app.adapters.recorded import RecordedCluster
 from app.core.reporting.answers import answered_histories
 from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons
 from app.core.reporting.history import histories
 from app.core.reporting.members import FoundByNamespace, Members, members
+from app.kube.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
 from app.model.quantity import Quantity

@@ -15,10 +15,10 @@ from typing import Final
 
 import orjson
 
-from app.adapters.files import STDIN, Document, Unreadable, documents
 from app.adapters.lines import lines
-from app.adapters.recorded import RecordedCluster
 from app.core.recommendation.moments import nanoseconds, span
+from app.kube.files import STDIN, Document, Unreadable, documents
+from app.kube.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
 from app.model.text import amount

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from app.adapters.mirror import Listener, Reader, SnapshotFold, WatchedResource, WatchState
-from app.adapters.owners import REFRESH_SECONDS, LiveOwners
+from app.kube.mirror import Listener, Reader, SnapshotFold, WatchedResource, WatchState
+from app.kube.owners import REFRESH_SECONDS, LiveOwners
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
 from app.sandbox.clock import SteppedClock

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from app.adapters.mirror import Transition, WatchedResource
 from app.core.updating.rules import UpdateRules
+from app.kube.mirror import Transition, WatchedResource
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot

@@ -17,9 +17,9 @@ from time import monotonic
 from prometheus_client import CollectorRegistry
 
 from app.adapters.allocator import give_back
-from app.adapters.kube import KubeCluster, connect
 from app.adapters.logs import start_logging, teller
 from app.adapters.tls import ServerTls
+from app.kube.client import KubeCluster, connect
 from app.model.certificates import CertificateSet
 from app.settings.admission import AdmissionSettings
 from app.settings.shared import ClusterAccess

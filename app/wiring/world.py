@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
-from app.adapters.files import Document, documents
-from app.manifests import crd
+from app.kube.files import Document, documents
+from app.kube.manifests import crd
 from app.model import quantity
 from app.model.errors import BadObject, BadSetting
 from app.model.kinds import BUILT_IN_KINDS

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import ClusterError, NotFound
 from app.ports import LEASES, Clock, Cluster, Json, Ref
-from app.workers.leases import lease, lease_spec, micro_time
 
 log = logging.getLogger(__name__)
 

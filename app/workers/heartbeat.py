@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import Conflict, NotFound, TooMany, Unavailable
 from app.ports import LEASES, Clock, Cluster, Json, Ref
-from app.workers.leases import lease, lease_spec, micro_time
 
 log = logging.getLogger(__name__)
 

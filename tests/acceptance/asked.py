@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from app.manifests.rights import Reach, Right
+from app.kube.manifests.rights import Reach, Right
 from tests.acceptance.rights import NAMESPACE
 
 

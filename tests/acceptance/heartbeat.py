@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from app.kube.leases import lease, micro_time
 from app.ports import LEASES
 from app.wiring.clock import SystemClock
-from app.workers.leases import lease, micro_time
 from tests.acceptance.webhook import HEARTBEAT
 from tests.cluster.api import Api
 

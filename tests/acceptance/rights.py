@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from app.manifests.documents import PROCESSES, objects
+from app.kube.manifests.documents import PROCESSES, objects
 from tests.cluster.api import Api, Json
 
 NAMESPACE: Final = "kube-system"

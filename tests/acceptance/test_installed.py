@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.adapters.certificates import issue
-from app.manifests.webhooks import CONFIGURATION_NAME
+from app.kube.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import (
     CHECKPOINTS,
     DEPLOYMENTS,
@@ -39,7 +39,7 @@ from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kus
 from tests.cluster.api import SERVICE_ACCOUNTS, Json
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
-from tests.manifests.monitored import (
+from tests.kube.manifests.monitored import (
     ALERTS,
     FLEET,
     SERIES,

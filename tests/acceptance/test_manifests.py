@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.manifests import documents
+from app.kube.manifests import documents
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.acceptance.definitions import install
 from tests.acceptance.space import Space

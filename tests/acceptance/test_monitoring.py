@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app.ports import Json
-from tests.manifests.monitored import ALERTS, DEPLOY, FLEET, RULES, WORKLOAD, panels
+from tests.kube.manifests.monitored import ALERTS, DEPLOY, FLEET, RULES, WORKLOAD, panels
 
 PROMTOOL = shutil.which("promtool")
 MINUTES = 120

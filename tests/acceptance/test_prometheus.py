@@ -26,9 +26,9 @@ from app.core.recommendation.upstream.reading_once import ReadingOnce
 from app.model.errors import Invalid, Unavailable
 from app.wiring.clock import SystemClock
 from app.workers.remembering import Remembering
-from tests.adapters.issuing import issued
 from tests.cluster.programs import Program, free_port
 from tests.core.recommendation.scene import Scene
+from tests.kube.issuing import issued
 
 MI = 2**20
 HOURS = 48

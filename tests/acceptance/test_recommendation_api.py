@@ -16,9 +16,9 @@ from typing import Final
 import httpx
 import pytest
 
-from app.adapters.access_review import AccessReviews
-from app.adapters.kube import connect
-from app.adapters.kube_access import Origin
+from app.kube.access_review import AccessReviews
+from app.kube.client import connect
+from app.kube.connection import Origin
 from app.ports import NAMESPACES, VPAS
 from app.web.access import Guard
 from app.web.problems import Refusal

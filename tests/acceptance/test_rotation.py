@@ -15,15 +15,15 @@ from functools import partial
 import pytest
 
 from app.adapters.certificates import Authority, issue, serving_names
-from app.adapters.kube import connect
-from app.adapters.kube_access import Origin
 from app.adapters.secret_store import SecretStore
 from app.core.rotation import RotationRules
-from app.manifests.webhooks import Registration, documents
+from app.kube.client import connect
+from app.kube.connection import Origin
+from app.kube.leases import lease, micro_time
+from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, fingerprints
 from app.ports import SECRETS
 from app.wiring.clock import SystemClock
-from app.workers.leases import lease, micro_time
 from app.workers.registrar import Registrar
 from app.workers.rotator import Rotator
 from tests.acceptance.cluster import Cluster, reached_as

@@ -18,7 +18,7 @@ from app.adapters.certificates import (
     serving_names,
 )
 from app.model.certificates import CertificateSet, fingerprint
-from tests.adapters.issuing import issued
+from tests.kube.issuing import issued
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NAMES = serving_names("vpa-webhook", "kube-system", "https://vpa.example.com:8443")

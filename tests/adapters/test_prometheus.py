@@ -21,7 +21,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from tests.adapters.issuing import issued
+from tests.kube.issuing import issued
 from tests.prometheus_server import PrometheusServer as Server
 from tests.prometheus_server import Reply, matrix, prometheus
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.adapters.recommendation_api import RECOMMENDER, RecommenderAccess, answers
 from app.model.errors import BadSetting, ClusterError, Refused, Unavailable
-from tests.adapters.recommender_server import RecommenderServer, answer_json, recommending
+from tests.kube.recommender_server import RecommenderServer, answer_json, recommending
 
 NAMES = ["a", "b", "c", "d", "e"]
 

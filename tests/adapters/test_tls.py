@@ -13,7 +13,7 @@ from app.adapters.certificates import issue
 from app.adapters.tls import ServerTls, cipher_names, server_context
 from app.model.certificates import CertificateSet
 from app.model.errors import BadObject, BadSetting
-from tests.adapters.issuing import issued
+from tests.kube.issuing import issued
 
 NOW = datetime(2020, 1, 1, tzinfo=UTC)
 ONE, TWO = (issue(("localhost",), NOW, 20_000) for _ in range(2))  # good by any real clock

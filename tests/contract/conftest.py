@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import pytest
 
-from app.adapters.kube import connect
-from app.manifests import crd
+from app.kube.client import connect
+from app.kube.manifests import crd
 from app.model.errors import Conflict
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,

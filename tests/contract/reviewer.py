@@ -15,7 +15,7 @@ from threading import Event, Thread
 import orjson
 
 from app.ports import Json
-from tests.adapters.issuing import issued
+from tests.kube.issuing import issued
 
 Answer = Callable[[Json], Json | bytes | int]
 

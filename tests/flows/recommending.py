@@ -15,7 +15,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement

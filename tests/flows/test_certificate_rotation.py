@@ -23,7 +23,7 @@ from app.adapters.certificates import Authority
 from app.adapters.secret_store import SecretStore
 from app.adapters.tls import ServerTls
 from app.core.rotation import RotationRules
-from app.manifests.webhooks import Registration, documents
+from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, Material
 from app.workers.election import Election, ElectionRules
 from app.workers.registrar import Registrar

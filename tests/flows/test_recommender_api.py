@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref

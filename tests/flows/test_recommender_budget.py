@@ -13,7 +13,7 @@ import pytest
 
 from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram, to_json
 from app.core.recommendation.moments import DAY, MINUTE, nanoseconds
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.quantity import Quantity
 from app.ports import (
     CHECKPOINTS,

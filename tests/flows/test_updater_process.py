@@ -28,10 +28,10 @@ from app.ports import (
     WORKLOADS,
 )
 from tests import make
-from tests.adapters.api_server import ApiServer, serving
-from tests.adapters.connecting import kubeconfig, write
 from tests.cluster.numbers import total
 from tests.core.updating.scenes import container, recommended, running, several
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import kubeconfig, write
 from tests.waiting import eventually
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.manifests.webhooks import Registration, documents
+from app.kube.manifests.webhooks import Registration, documents
 from app.ports import Json
 from app.sandbox.cel import CelError, NotUnderstood, compile_cel
 

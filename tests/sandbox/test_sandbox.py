@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import ClusterError, Conflict, TooMany
 from app.ports import (
     DEPLOYMENTS,

@@ -14,10 +14,10 @@ from typing import Any
 
 import orjson
 
-from app.adapters.files import Document
-from app.adapters.recorded import RecordedCluster
 from app.core.recommendation.moments import nanoseconds
 from app.core.recommendation.rules import RecommenderRules
+from app.kube.files import Document
+from app.kube.recorded import RecordedCluster
 from app.simulator.changes import read_change
 from app.simulator.cluster import Cluster
 from app.simulator.history import History, read_history

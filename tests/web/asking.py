@@ -9,8 +9,8 @@ from typing import Any, cast
 import httpx
 from fastapi import FastAPI
 
-from app.adapters.access_review import AccessReviews
 from app.core.recommendation.rules import RecommenderRules
+from app.kube.access_review import AccessReviews
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from app.adapters.access_review import ACCESS_REVIEWS, TOKEN_REVIEWS
+from app.kube.access_review import ACCESS_REVIEWS, TOKEN_REVIEWS
 from app.model.errors import ClusterError, Invalid
 from app.ports import Cluster, Json, Ref
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.adapters.files import Document, Unreadable
+from app.kube.files import Document, Unreadable
 from app.model.review import read_review
 from app.output import Table
 from app.settings.command_line import parse

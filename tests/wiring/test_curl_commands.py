@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.fields import as_object
 from app.model.pods import read_pod
 from app.model.review import read_review

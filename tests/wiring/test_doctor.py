@@ -12,7 +12,7 @@ import pytest
 
 from app.adapters.certificates import issue, serving_names
 from app.core.checkup.facts import Check, Finding, Level
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import ClusterError
 from app.output import Output, Report, shown
 from app.ports import (
@@ -36,9 +36,9 @@ from app.settings.command_line import parse
 from app.settings.commands import DoctorSettings
 from app.wiring.doctor import doctor_report, findings_report
 from tests import make
-from tests.adapters.api_server import ApiServer, serving
-from tests.adapters.connecting import kubeconfig, write
 from tests.core.checkup.healthy import configuration, deployment, hook, lease, scope
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock
 
 Json = dict[str, Any]

@@ -28,9 +28,9 @@ from app.ports import (
 from app.wiring.clock import SystemClock
 from app.wiring.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from tests import make
-from tests.adapters.api_server import ApiServer, serving
-from tests.adapters.connecting import connected, kubeconfig, write
 from tests.flows.test_admission_process import free_port
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import connected, kubeconfig, write
 from tests.make import Json
 
 ROOT = Path(__file__).parents[2]

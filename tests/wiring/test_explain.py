@@ -18,9 +18,9 @@ from app.settings.command_line import parse
 from app.settings.commands import ExplainSettings
 from app.wiring.explain import explain_report
 from tests import make
-from tests.adapters.api_server import ApiServer, serving
-from tests.adapters.connecting import kubeconfig, write
 from tests.core.updating.scenes import container, recommended, running, several
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock
 
 Json = dict[str, Any]

@@ -11,10 +11,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.adapters.files import Document, Unreadable
-from app.adapters.kube import connect
-from app.adapters.kube_access import Origin
 from app.core.admission.overlap import Disjointness
+from app.kube.client import connect
+from app.kube.connection import Origin
+from app.kube.files import Document, Unreadable
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
 from app.model.kinds import owner_key
@@ -33,8 +33,8 @@ from app.wiring.knowledge import (
 )
 from app.wiring.place import LiveRuntime
 from tests import make
-from tests.adapters.api_server import ApiServer, serving
-from tests.adapters.connecting import connected, kubeconfig, write
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import connected, kubeconfig, write
 from tests.waiting import eventually
 
 

@@ -17,9 +17,9 @@ from app.settings.command_line import parse
 from app.settings.commands import RecommendationsSettings
 from app.wiring.recommendations import recommendations_report
 from tests import make
-from tests.adapters.api_server import ApiServer, serving
-from tests.adapters.connecting import kubeconfig, write
-from tests.adapters.recommender_server import answer_json, recommending
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import kubeconfig, write
+from tests.kube.recommender_server import answer_json, recommending
 from tests.stepped_clock import SteppedClock
 
 Json = dict[str, Any]

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.adapters.kube import connect
 from app.core.recommendation.rules import Extras
 from app.core.recommendation.upstream.tuning import as_upstream
-from app.manifests import crd
+from app.kube.client import connect
+from app.kube.manifests import crd
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.sandbox.clock import SteppedClock
@@ -24,9 +24,9 @@ from app.wiring.recommender import Process, round_rules
 from app.wiring.stage import Reached, SimulatedRuntime
 from app.workers.upstream.variant import UPSTREAM
 from app.workers.variants import OURS
-from tests.adapters.api_server import serving
-from tests.adapters.connecting import kubeconfig, write
 from tests.flows.test_admission_process import free_port
+from tests.kube.api_server import serving
+from tests.kube.connecting import kubeconfig, write
 from tests.waiting import eventually
 
 

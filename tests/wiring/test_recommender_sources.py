@@ -23,10 +23,10 @@ from app.wiring.recommender import Process, round_rules
 from app.wiring.recommender_sources import past_reading, past_rules, usage_source
 from app.workers.external_usage import ExternalUsage
 from app.workers.usage_source import PodMetrics
-from tests.adapters.api_server import serving
-from tests.adapters.connecting import kubeconfig, write
 from tests.cluster_in_memory import ClusterInMemory
 from tests.flows.test_admission_process import free_port
+from tests.kube.api_server import serving
+from tests.kube.connecting import kubeconfig, write
 from tests.prometheus_server import Reply, prometheus
 from tests.stepped_clock import SteppedClock
 from tests.waiting import eventually

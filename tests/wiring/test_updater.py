@@ -8,8 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from app.adapters.mirror import WatchedResource, WatchState
-from app.manifests import crd
+from app.kube.manifests import crd
+from app.kube.mirror import WatchedResource, WatchState
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox

@@ -18,7 +18,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from app.core.admission.mutate import PodRules
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.core.recommendation.rules import RecommenderRules
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.manifests.webhooks import Registration, documents
+from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
 from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource

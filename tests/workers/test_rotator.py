@@ -14,14 +14,14 @@ from app.adapters.certificate_files import CertificateFiles, CertificatePaths
 from app.adapters.certificates import Authority, issue
 from app.adapters.secret_store import SecretStore
 from app.core.rotation import Issuing, RotationRules
-from app.manifests.webhooks import Registration, documents
+from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
 from app.model.errors import ClusterError
 from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
 from app.workers.registrar import Registrar
 from app.workers.rotator import RingStore, Rotator
-from tests.adapters.issuing import issued
 from tests.cluster_in_memory import ClusterInMemory
+from tests.kube.issuing import issued
 from tests.stepped_clock import START, SteppedClock
 
 CALLED = "vpa-webhook.kube-system.svc"

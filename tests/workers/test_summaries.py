@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.updating.decisions import Action, Decision, Reason
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from app.model.vpa import Vpa
 from app.ports import VPAS, PatchKind, Ref

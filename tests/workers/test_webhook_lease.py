@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from app.kube.leases import lease, micro_time
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import LEASES, Ref
 from app.telemetry.updater import LeaseTrouble
-from app.workers.leases import lease, micro_time
 from app.workers.webhook_lease import LeaseRules, WebhookLease
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import START, SteppedClock

@@ -1,5 +1,5 @@
 {{- /*
-The webhook configurations of app/manifests/admission.yaml, with the values that a user may set.
+The webhook configurations of app/kube/manifests/admission.yaml, with the values that a user may set.
 */ -}}
 {{- define "plumbline.registration" -}}
 ---

@@ -1,6 +1,6 @@
 {{- /*
 The rules of each process's roles, those that depend on a flag under the value that sets it.
-app/manifests/rights.py says what each is for; a test compares them.
+app/kube/manifests/rights.py says what each is for; a test compares them.
 */ -}}
 {{- define "plumbline.rules.admission-controller.ClusterRole" -}}
 - apiGroups:

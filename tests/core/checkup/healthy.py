@@ -18,7 +18,7 @@ from app.core.checkup.facts import (
     TrialResult,
     Unasked,
 )
-from app.manifests import crd
+from app.kube.manifests import crd
 from app.model.certificates import Generation, fingerprints
 from tests import make
 

@@ -8,7 +8,7 @@ from app.core.reporting.answers import answered_histories, vpa_object
 from app.model.errors import BadObject
 from app.model.vpa import read_vpa
 from tests import make
-from tests.adapters.recommender_server import answer_json
+from tests.kube.recommender_server import answer_json
 
 
 def test_an_answer_is_its_vpa() -> None:

@@ -1,0 +1,239 @@
+"""Objects and reviews from files, folders and pipes.
+
+Strategy: a file says by its looks what it is: one JSON value, JSON lines, JSON values one after
+the other, or YAML documents; any of them may be packed by gzip. JSON is tried first, for it is
+fast. Lists are opened, each object keeps where it stands, and whatever cannot be read is
+reported beside what can.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from app.kube.json_lists import JsonList, find_list
+from app.kube.yaml_documents import yaml_documents
+from app.model.errors import BadObject, BadSetting
+
+STDIN: Final = "-"
+_LINES: Final = (".jsonl", ".ndjson")
+_SUFFIXES: Final = (".yaml", ".yml", ".json", *_LINES)
+_PACKED: Final = ".gz"
+_GZIP: Final = b"\x1f\x8b"
+_MOST_BYTES: Final = 2**31  # unpacked
+_LARGE_BYTES: Final = 2**20  # of a list that is not read as a whole
+
+_JSON: Final = re.compile(rb"\s*(?:\{\s*[\"}]|\[\s*[\[{\"])")
+_JSON_LINE: Final = re.compile(rb"^\{.*\}[ \t\r]*$", re.MULTILINE)
+_YAML_LINE: Final = re.compile(rb"^---", re.MULTILINE)
+# No string of JSON can hold the end of a line, so this is always between two values.
+_NEXT_JSON: Final = re.compile(rb"(?<=[}\]])[ \t\r]*\n\s*(?=[{\[])")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object and where it stands."""
+
+    place: str  # file and line, for messages
+    item: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A place in a file that holds no object."""
+
+    place: str
+    message: str
+
+
+Found = Iterator[Document | Unreadable]
+
+
+def documents(path: str) -> Found:
+    """Yield all objects of a file, or of the files in a folder; lists are opened.
+
+    Raises:
+        BadSetting: there is no such file, or it may not be read.
+    """
+    try:
+        if path != STDIN and Path(path).is_dir():
+            yield from _of_folder(Path(path))
+        else:
+            yield from _of_file(path)
+    except OSError as error:
+        raise BadSetting(f"{path}: {error.strerror or error}") from None
+
+
+def _of_folder(folder: Path) -> Found:
+    for path in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if is_hidden or not path.name.removesuffix(_PACKED).endswith(_SUFFIXES):
+            continue
+        try:
+            if path.is_file():
+                yield from _of_file(str(path))
+        except OSError as error:
+            yield Unreadable(str(path), error.strerror or str(error))
+
+
+def _of_file(path: str) -> Found:
+    packed = _stdin() if path == STDIN else Path(path).read_bytes()
+    shown = "stdin" if path == STDIN else path
+    try:
+        body = _utf8(_unpacked(packed))
+    except BadObject as error:
+        yield Unreadable(shown, str(error))
+        return
+    is_misnamed = path.endswith(_PACKED) and not packed.startswith(_GZIP)
+    del packed
+    large = find_list(body) if len(body) > _LARGE_BYTES else None
+    if large is not None and _said(large.envelope) is not None:
+        yield from _of_list(large, f"{shown}:1")
+        return
+    is_lines = path.removesuffix(_PACKED).endswith(_LINES)
+    for line, value in _values(body, is_lines=is_lines):
+        for found in _opened(value, f"{shown}:{line}"):
+            if is_misnamed and isinstance(found, Unreadable):
+                yield Unreadable(found.place, f"is no gzip, and {found.message}")
+            else:
+                yield found
+
+
+def _of_list(found: JsonList, place: str) -> Found:
+    said = _said(found.envelope) or {}
+    for index, (begin, piece) in enumerate(found.pieces()):
+        value = _json(piece)
+        if isinstance(value, BadObject):  # seldom, so that only now lines are counted
+            value = _json(piece, found.text.count(b"\n", 0, begin) + 1)
+        yield from _opened(
+            said | value if isinstance(value, dict) else value, f"{place}.items[{index}]"
+        )
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise BadSetting("standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def _unpacked(body: bytes) -> bytes:
+    if not body.startswith(_GZIP):
+        return body
+    try:
+        found = gzip.GzipFile(fileobj=BytesIO(body)).read(_MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadObject("", f"damaged gzip: {error}") from None
+    if len(found) > _MOST_BYTES:
+        raise BadObject("", f"larger than {_MOST_BYTES >> 30} GiB when unpacked")
+    return found
+
+
+def _utf8(body: bytes) -> bytes:
+    """Return the bytes without a mark of their order; some shells write UTF-16 with one."""
+    if not body.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return body.removeprefix(BOM_UTF8)
+    try:
+        return body.decode("utf-16").encode()
+    except UnicodeError as error:
+        raise BadObject("", f"no UTF-16: {error}") from None
+
+
+def _values(body: bytes, *, is_lines: bool) -> Iterator[tuple[int, object]]:
+    """Yield each value with its line; one that cannot be read as `BadObject`."""
+    if not is_lines:
+        try:
+            yield 1, orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            return
+    if is_lines or _is_json_lines(body):
+        found: Iterable[bytes] = (piece.removesuffix(b"\n") for piece in BytesIO(body))
+    elif _JSON.match(body) and not _YAML_LINE.search(body):
+        found = _NEXT_JSON.split(body)
+    else:
+        yield from yaml_documents(body)
+        return
+    line = 1
+    for piece in found:
+        if piece and not piece.isspace():
+            yield line, _json(piece, line)
+        line += piece.count(b"\n") + 1
+
+
+def _is_json_lines(body: bytes) -> bool:
+    """Whether an object stands on a line of its own, which YAML without `---` cannot hold."""
+    found = _JSON_LINE.search(body)
+    if found is None or _YAML_LINE.search(body):
+        return False
+    return not isinstance(_json(found[0], 1), BadObject)
+
+
+def _json(piece: bytes, line: int = 1) -> object:
+    try:
+        return orjson.loads(piece)
+    except orjson.JSONDecodeError as error:
+        at = f"line {line + error.lineno - 1}, column {error.colno}"
+        return BadObject("", f"no JSON: {error.msg} ({at})")
+
+
+def _opened(value: object, place: str) -> Found:
+    """Yield the object that a value is, or those of the list that it is.
+
+    A list is emptied on the way, so that what has been used makes room for what is kept of it.
+    """
+    waiting = [(value, place)]
+    del value
+    while waiting:
+        item, at = waiting.pop()
+        if isinstance(item, dict):
+            entries = _entries(item)
+            if entries is None:
+                yield Document(at, item)
+            else:
+                waiting += _backwards(entries, f"{at}.items")
+        elif isinstance(item, list) and item:
+            waiting += _backwards(item, at)
+        elif isinstance(item, BadObject):
+            yield Unreadable(at, str(item))
+        else:
+            yield Unreadable(at, "holds no object")
+
+
+def _backwards(items: list[Any], at: str) -> list[tuple[Any, str]]:
+    found = [(entry, f"{at}[{index}]") for index, entry in enumerate(items)][::-1]
+    items.clear()
+    return found
+
+
+def _entries(item: dict[str, Any]) -> list[Any] | None:
+    """Return what a List holds, None for an object that is no list."""
+    said = _said(item)
+    if said is None:
+        return None
+    items: list[Any] = item["items"]
+    for index, entry in enumerate(items if said else ()):
+        if isinstance(entry, dict):
+            items[index] = said | entry
+    return items
+
+
+def _said(item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a list says of its items, None for an object that is no list."""
+    kind, items = item.get("kind"), item.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+        return None
+    if kind == "List":
+        return {}
+    # Items of a typed list do not repeat what the list says.
+    return {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}

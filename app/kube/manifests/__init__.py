@@ -1,0 +1,1 @@
+"""What is applied to a cluster, as files, and how they are read."""

@@ -1,0 +1,35 @@
+"""What `plumbline manifests` prints: the YAML files beside this module.
+
+Strategy: each can be applied as it is. deploy/ holds copies for kustomize, which reads nothing
+outside of its own folder; a test compares them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from app.kube.manifests import crd
+from app.kube.manifests.rights import OPTIONS
+from app.ports import Json
+
+PROCESSES: Final = ("admission", "recommender", "updater")
+_INSTALLED: Final = ("crd", *PROCESSES)
+_ALL: Final = "all"
+NAMES: Final = (*_INSTALLED, *OPTIONS, _ALL)
+
+
+def text(name: str) -> str:
+    """Return the text of a document; `all` is what installs all three processes."""
+    if name == _ALL:
+        return "".join(map(text, _INSTALLED))
+    if name == "crd":
+        return crd.text()
+    return Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def objects(name: str) -> list[Json]:
+    """Return the objects of a document."""
+    return list(yaml.load_all(text(name), Loader=yaml.CSafeLoader))

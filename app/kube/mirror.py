@@ -1,0 +1,300 @@
+"""The cluster as a snapshot that is always whole.
+
+Strategy: a reflector per resource, each in a thread of its own, reads objects into compact
+values. One more thread gathers what they bring, at most every few milliseconds, and swaps in the
+next snapshot; only then are listeners told. A list counts from its last page on, so that a
+snapshot never shows half a list.
+
+An object that cannot be read is left out, also when it could be read before: to act on what it
+no longer says would be worse than not to act. It is logged once a version, and comes back with
+the first version that can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Condition, Thread
+from typing import Any, NamedTuple
+
+from app.kube.list_watch import Key, metadata_of
+from app.kube.reflector import Reflector
+from app.model.errors import BadObject
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.ports import Clock, Cluster, Delta, Json, Resource
+
+log = logging.getLogger(__name__)
+
+SWAP_SECONDS = 0.02  # at least between two swaps
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedResource:
+    """A resource to keep, and how its objects become values of the snapshot."""
+
+    resource: Resource
+    collection: Collection
+    read: Callable[[Json], object | None]  # None: of no interest; raises BadObject
+    key: Callable[[str], Hashable] = str  # of the snapshot, made from the name
+    namespace: str = ""
+    field_selector: str = ""
+
+
+class Transition(NamedTuple):
+    """A value before and after; None where there was or is none."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """How well one resource is known."""
+
+    resource: Resource
+    synced: bool  # a whole list is in the snapshot
+    missing: bool  # the server does not serve it
+    stale_seconds: float
+    problem: str
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all that is served of it was read."""
+        return self.synced or self.missing
+
+    @property
+    def unread(self) -> str:
+        """That it is not read yet, and why; empty if it is."""
+        why = f": {self.problem}" if self.problem else ""
+        return "" if self.is_read else f"{self.resource.plural} are not read yet{why}"
+
+
+Listener = Callable[[Sequence[Transition]], None]
+
+
+class Value(NamedTuple):
+    """What was read of an object, None if it went or cannot be read."""
+
+    namespace: str
+    name: str
+    value: Any
+
+
+class Reader:
+    """Reads the objects of a source, and tells of those that cannot be."""
+
+    def __init__(self, source: WatchedResource) -> None:
+        self.source = source
+        self._left_out: dict[Key, str] = {}  # the version that was told of
+
+    def values(self, changes: Iterable[Delta]) -> list[Value]:
+        """Return what changes say."""
+        return [Value(*change[:2], self._value(change)) for change in changes]
+
+    def _value(self, change: Delta) -> object | None:
+        key, item = change[:2], change.object
+        if item is None:
+            self._left_out.pop(key, None)
+            return None
+        try:
+            value = self.source.read(item)
+        except BadObject as error:
+            self._leave_out(key, item, str(error))
+        except Exception as error:
+            log.exception("unexpected error while an object was read")
+            self._leave_out(key, item, repr(error))
+        else:
+            self._left_out.pop(key, None)
+            return value
+        return None
+
+    def _leave_out(self, key: Key, item: Json, reason: str) -> None:
+        metadata = metadata_of(item)
+        version = f"{metadata.get('uid')}/{metadata.get('resourceVersion')}"
+        if self._left_out.get(key) == version:
+            return
+        self._left_out[key] = version
+        kind, name = self.source.resource.kind, "/".join(filter(None, key))
+        log.warning("object left out", extra={"kind": kind, "object": name, "reason": reason})
+
+
+class SnapshotFold:
+    """Folds what was read into snapshots, and tells listeners what that changed."""
+
+    def __init__(self) -> None:
+        self.snapshot = Snapshot()
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call a function with the changes of each fold, in order; it must be quick."""
+        self._listeners.append(listener)
+
+    def take(self, batches: Iterable[tuple[WatchedResource, Iterable[Value]]]) -> list[Transition]:
+        """Make the next snapshot; return what it changes, which is still to be told."""
+        places: dict[tuple[Collection, str, Hashable], Any] = {}
+        transitions = []
+        for source, values in batches:
+            for namespace, name, value in values:
+                place = (source.collection, namespace, source.key(name))
+                before = places[place] if place in places else self.snapshot.value(*place)
+                if before != value:
+                    places[place] = value
+                    found = Transition(source.resource, namespace, name, before, value)
+                    transitions.append(found)
+        if places:
+            changes = (Replacement(*place, value) for place, value in places.items())
+            self.snapshot = self.snapshot.changed(changes)
+        return transitions
+
+    def tell(self, transitions: Sequence[Transition]) -> None:
+        """Tell the listeners of changes; one that fails does not stop the others."""
+        for listener in self._listeners if transitions else ():
+            try:
+                listener(transitions)
+            except Exception:
+                log.exception("a listener failed")
+
+
+class Mirror:
+    """Holds the newest snapshot of some resources."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        sources: Iterable[WatchedResource],
+        *,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._shelves = [_Shelf(source, cluster, clock, jitter, self._put) for source in sources]
+        self._fold = SnapshotFold()
+        self._pending: list[tuple[_Shelf, list[Value]]] = []
+        self._changed = Condition()
+        self._stopping = False
+        self._threads: list[Thread] = []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state; what is held keeps its moment."""
+        return self._fold.snapshot
+
+    @property
+    def synced(self) -> bool:
+        """Whether every resource that is served is in the snapshot as a whole."""
+        return all(shelf.is_synced or shelf.reflector.missing for shelf in self._shelves)
+
+    def listen(self, listener: Listener) -> None:
+        """Call a function after each swap with what it changed, in order; it must be quick."""
+        self._fold.listen(listener)
+
+    def start(self) -> None:
+        """Begin to read."""
+        runs: list[tuple[str, Callable[[], None]]] = [("mirror", self._run)]
+        runs += [(shelf.source.resource.plural, shelf.reflector.run) for shelf in self._shelves]
+        self._threads = [Thread(target=run, name=name, daemon=True) for name, run in runs]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End all threads; those that wait for the server end when the cluster is closed."""
+        for shelf in self._shelves:
+            shelf.reflector.stop()
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the threads to end; tell whether all did."""
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0.0))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until something holds that follows from a swap; tell whether it does."""
+        with self._changed:
+            return self._changed.wait_for(condition, seconds)
+
+    def standings(self, now: datetime) -> tuple[WatchState, ...]:
+        """Tell of each resource how well it is known."""
+        return tuple(shelf.standing(now) for shelf in self._shelves)
+
+    def _put(self, shelf: _Shelf, values: list[Value]) -> None:
+        with self._changed:
+            self._pending.append((shelf, values))
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        swapped_at = float("-inf")
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+            left = swapped_at + SWAP_SECONDS - time.monotonic()
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, max(left, 0.0))
+                if self._stopping:
+                    return
+                pending, self._pending = self._pending, []
+            self._swap(pending)
+            swapped_at = time.monotonic()
+
+    def _swap(self, pending: list[tuple[_Shelf, list[Value]]]) -> None:
+        transitions = self._fold.take((shelf.source, values) for shelf, values in pending)
+        with self._changed:
+            for shelf, _ in pending:
+                shelf.is_in_snapshot = True
+            self._changed.notify_all()
+        self._fold.tell(transitions)
+
+
+class _Shelf:
+    """One resource: its reflector, and what was read of it."""
+
+    def __init__(
+        self,
+        source: WatchedResource,
+        cluster: Cluster,
+        clock: Clock,
+        jitter: Callable[[], float],
+        put: Callable[[_Shelf, list[Value]], None],
+    ) -> None:
+        self.source = source
+        self.is_in_snapshot = False
+        self.reflector = Reflector(
+            cluster,
+            source.resource,
+            source.namespace,
+            source.field_selector,
+            clock,
+            self._take,
+            jitter=jitter,
+        )
+        self._reader = Reader(source)
+        self._put = put
+        self._held: list[Value] = []
+
+    @property
+    def is_synced(self) -> bool:
+        return self.is_in_snapshot and self.reflector.synced
+
+    def standing(self, now: datetime) -> WatchState:
+        reflector = self.reflector
+        return WatchState(
+            resource=self.source.resource,
+            synced=self.is_synced,
+            missing=reflector.missing,
+            stale_seconds=reflector.stale_seconds(now),
+            problem=reflector.problem,
+        )
+
+    def _take(self, changes: Sequence[Delta], whole: bool) -> None:
+        self._held += self._reader.values(changes)
+        if whole:
+            held, self._held = self._held, []
+            self._put(self, held)

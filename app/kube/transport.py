@@ -1,0 +1,254 @@
+"""Sends requests to an API server and reads its answers as JSON.
+
+Strategy: every call has deadlines, and every failure becomes an error of `app.model.errors`.
+A watch is a stream of lines that also ends when it was silent for long: the connection may be
+dead, or the server has nothing to tell, not even a bookmark; who asks anew learns which. Only a
+GET whose kept-alive connection turns out closed is sent a second time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from urllib.parse import urlencode
+
+import orjson
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+)
+
+from app.kube.connection import ApiAccess, Session
+from app.kube.errors import refusal
+from app.model.errors import Unavailable
+from app.model.token_bucket import TokenBucket
+from app.ports import Json
+
+_READ_BYTES = 1 << 16
+_UNAUTHORIZED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request; `body` is JSON already."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long to wait; none of them counts the time spent in the pacing queue."""
+
+    connect_seconds: float = 3.0
+    read_seconds: float = 10.0  # between two pieces of an answer
+    call_seconds: float = 30.0  # for an answer as a whole
+    # Of a watch. Servers send a bookmark every minute, but for some kinds none at all before
+    # the first change since they were started.
+    silence_seconds: float = 90.0
+
+    def at_once(self) -> Deadlines:
+        """Return the deadlines of an answer that is made as a whole before its first piece."""
+        return replace(self, read_seconds=max(self.read_seconds, self.call_seconds))
+
+    def within(self, seconds: float) -> Deadlines:
+        """Return deadlines of which none is later than so many seconds."""
+        return Deadlines(
+            min(self.connect_seconds, seconds),
+            min(self.read_seconds, seconds),
+            min(self.call_seconds, seconds),
+            self.silence_seconds,
+        )
+
+
+class Transport:
+    """The way to one API server; safe to use from many threads."""
+
+    def __init__(self, access: ApiAccess, bucket: TokenBucket, user_agent: str) -> None:
+        self._access = access
+        self._bucket = bucket
+        self._user_agent = user_agent
+        self._lock = Lock()
+        self._streams: dict[BaseHTTPResponse, bool] = {}  # whether a thread waits for it now
+        self._closed = False
+
+    def call(self, call: Call, deadlines: Deadlines) -> Json:
+        """Send a request and return its answer."""
+        timeout = Timeout(connect=deadlines.connect_seconds, read=deadlines.read_seconds)
+        response = self._send(call, timeout, {"Accept-Encoding": "gzip"})
+        with _closing(call, response):
+            until = time.monotonic() + deadlines.call_seconds
+            body = _read(call, response, until)
+        return parse(call, body)
+
+    def lines(self, call: Call, deadlines: Deadlines, seconds: float) -> Iterator[bytes]:
+        """Send a request; once it is accepted, yield the answer for at most so many seconds."""
+        silence = min(deadlines.silence_seconds, seconds)
+        timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
+        response = self._send(call, timeout, {})
+        self._keep(call, response)  # also if nobody ever asks for a line, or for the next one
+        return self._lines(call, response, seconds)
+
+    def _lines(self, call: Call, response: BaseHTTPResponse, seconds: float) -> Iterator[bytes]:
+        until = time.monotonic() + seconds
+        with _closing(call, response), self._kept(response):
+            rest = b""
+            while piece := self._heard(call, response):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from lines
+                if time.monotonic() >= until:
+                    return
+        if rest.strip():
+            raise Unavailable(f"{call}: the stream ended within a line")
+
+    def _heard(self, call: Call, response: BaseHTTPResponse) -> bytes:
+        """Return what comes next; nothing at the end, and after a long silence."""
+        self._keep(call, response, is_awaited=True)
+        try:
+            return response.read1(_READ_BYTES)
+        except ReadTimeoutError:
+            return b""
+        finally:
+            self._keep(call, response)
+
+    def _keep(self, call: Call, response: BaseHTTPResponse, *, is_awaited: bool = False) -> None:
+        with self._lock:
+            if not self._closed:
+                self._streams[response] = is_awaited
+                return
+        response.close()
+        raise Unavailable(f"{call}: the connection is closed on our side")
+
+    @contextmanager
+    def _kept(self, response: BaseHTTPResponse) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._streams.pop(response, None)
+
+    def _wait_for_turn(self) -> None:
+        """Take a token, and wait if it is one that is still owed: no call is turned away."""
+        now = time.monotonic()
+        with self._lock:
+            wait_seconds = self._bucket.wait_for_one(now)
+            self._bucket = self._bucket.less_one(now)
+        if wait_seconds > 0:
+            time.sleep(wait_seconds)
+
+    def _send(self, call: Call, timeout: Timeout, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        self._wait_for_turn()
+        session = self._access.session()
+        response = self._open(session, call, timeout, headers)
+        if response.status == _UNAUTHORIZED and self._access.renew(session.generation):
+            response.close()
+            response = self._open(self._access.session(), call, timeout, headers)
+        if response.status >= 300:
+            with _closing(call, response):
+                body = _read(call, response, time.monotonic() + (timeout.read_timeout or 0))
+            retry_after = response.headers.get("Retry-After", "")
+            raise refusal(str(call), response.status, body, retry_after)
+        return response
+
+    def _open(
+        self, session: Session, call: Call, timeout: Timeout, headers: Mapping[str, str]
+    ) -> BaseHTTPResponse:
+        url = session.host + call.path
+        if call.query:
+            url += "?" + urlencode(call.query)
+        sent = {"Accept": "application/json", "User-Agent": self._user_agent, **headers}
+        if session.authorization:
+            sent["Authorization"] = session.authorization
+        if call.body is not None:
+            sent["Content-Type"] = call.content_type
+
+        def send() -> BaseHTTPResponse:
+            return session.pool.request(
+                call.method,
+                url,
+                body=call.body,
+                headers=sent,
+                timeout=timeout,
+                preload_content=False,
+                redirect=False,
+                retries=False,
+            )
+
+        with _translated(call):
+            try:
+                return send()
+            except ProtocolError:
+                if call.method != "GET":
+                    raise
+                return send()
+            except (OSError, ValueError) as error:  # e.g. a token that fits no header
+                raise Unavailable(f"{call}: cannot be sent: {error}") from error
+
+    def close(self) -> None:
+        """End all streams and close all connections; later streams are refused."""
+        with self._lock:
+            self._closed = True
+            for response, is_awaited in self._streams.items():
+                _end(response, is_awaited=is_awaited)
+        self._access.close()
+
+
+def _end(response: BaseHTTPResponse, *, is_awaited: bool) -> None:
+    """End a stream; the thread that waits for it closes it itself."""
+    with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
+        (response.shutdown if is_awaited else response.close)()
+
+
+def parse(call: Call, body: bytes) -> Json:
+    """Read the JSON object of an answer or line."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Unavailable(f"{call}: the answer is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Unavailable(f"{call}: the answer is no JSON object")
+    return found
+
+
+def _read(call: Call, response: BaseHTTPResponse, until: float) -> bytes:
+    pieces = []
+    while piece := response.read1(_READ_BYTES, decode_content=True):
+        pieces.append(piece)
+        if time.monotonic() >= until:
+            raise Unavailable(f"{call}: the answer took too long")
+    return b"".join(pieces)
+
+
+@contextmanager
+def _closing(call: Call, response: BaseHTTPResponse) -> Iterator[None]:
+    """Close the connection, unless a whole answer was read and it is back in the pool already."""
+    try:
+        with _translated(call):
+            yield
+    finally:
+        response.close()
+
+
+@contextmanager
+def _translated(call: Call) -> Iterator[None]:
+    try:
+        yield
+    except NewConnectionError as error:  # to urllib3 a kind of ConnectTimeoutError
+        raise Unavailable(f"{call}: no connection: {error}") from error
+    except (ConnectTimeoutError, ReadTimeoutError) as error:
+        raise Unavailable(f"{call}: no answer in time") from error
+    except HTTPError as error:
+        raise Unavailable(f"{call}: no connection: {error}") from error

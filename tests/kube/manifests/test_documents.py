@@ -1,0 +1,221 @@
+"""What is applied to a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
+from app.ports import Json
+from app.settings.admission import AdmissionSettings
+from app.settings.command_line import parse
+from app.settings.recommender import RecommenderSettings
+from app.settings.updater import UpdaterSettings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SETTINGS: Mapping[str, type[Any]] = {
+    "admission": AdmissionSettings,
+    "recommender": RecommenderSettings,
+    "updater": UpdaterSettings,
+}
+COPIES = {
+    **{name: f"base/{name}/{name}.yaml" for name in PROCESSES},
+    "trials": "components/prove-by-trial/trials.yaml",
+    "external-metrics": "components/external-metrics/rights.yaml",
+}
+
+
+def one(name: str, kind: str, title: str = "") -> Json:
+    """Return the only object of a kind, or the one of this name."""
+    (found,) = [
+        item
+        for item in objects(name)
+        if item["kind"] == kind and title in ("", item["metadata"]["name"])
+    ]
+    return found
+
+
+def pod(name: str) -> Json:
+    """Return the template of a process's pods."""
+    found: Json = one(name, "Deployment")["spec"]["template"]
+    return found
+
+
+def ports(name: str) -> dict[str, int]:
+    """Return the ports of a process by their names."""
+    (container,) = pod(name)["spec"]["containers"]
+    return {port["name"]: port["containerPort"] for port in container["ports"]}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies(name: str) -> None:
+    """What kustomize applies is what the command prints."""
+    copy = (DEPLOY / COPIES[name]).read_bytes()
+
+    assert sha256(copy).digest() == sha256(text(name).encode()).digest(), "run 'make generate'"
+
+
+def test_everything() -> None:
+    """`all` is the definitions and the three processes."""
+    assert text("all") == "".join(map(text, ("crd", *PROCESSES)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_are_documents(name: str) -> None:
+    """Every text holds Kubernetes objects, no two of the same name, and tells what prints it."""
+    found = [
+        (
+            item["apiVersion"],
+            item["kind"],
+            item["metadata"].get("namespace"),
+            item["metadata"]["name"],
+        )
+        for item in objects(name)
+    ]
+    assert found
+    assert len(set(found)) == len(found)
+    assert name == "all" or text(name).startswith(f"# What `plumbline manifests {name}` prints")
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_images_have_the_version(name: str) -> None:
+    """The manifests run the image of the version that they belong to."""
+    (container,) = pod(name)["spec"]["containers"]
+    assert container["image"] == f"plumbline:{version('plumbline')}"
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_flags_are_read_by_the_process(name: str) -> None:
+    """A process understands the flags of its manifest, and serves where its probes ask."""
+    (container,) = pod(name)["spec"]["containers"]
+    verb, *flags = container["args"]
+    given = [flag.replace("$(NAMESPACE)", "autoscaling") for flag in flags]
+    settings = parse(SETTINGS[verb], given, {"NAMESPACE": "autoscaling"})
+
+    served = settings.serving if isinstance(settings, AdmissionSettings) else settings.loop
+    wanted = {"prometheus": served.address.port}
+    if isinstance(settings, AdmissionSettings):
+        wanted["https"] = settings.serving.port
+        assert settings.heartbeat.lease_namespace == "autoscaling"
+    else:
+        assert settings.election.is_on
+        assert settings.election.resource_namespace == "autoscaling"
+    if isinstance(settings, UpdaterSettings):
+        assert settings.admission.lease_namespace == "autoscaling"
+    assert verb == name
+    assert ports(name) == wanted
+    assert {
+        container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")
+    } == {"prometheus"}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_pods_meet_the_restricted_standard(name: str) -> None:
+    """No privileges, an account without a name, and nothing writable but a folder in memory.
+
+    The root file system is read-only, and processes share their numbers in that folder.
+    """
+    found = pod(name)["spec"]
+    (container,) = found["containers"]
+
+    assert found["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65534,
+        "runAsGroup": 65534,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [volume["emptyDir"]["medium"] for volume in found["volumes"]] == ["Memory"]
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_pods_may_end_in_peace(name: str) -> None:
+    """A round, the last checkpoints and open requests are finished first.
+
+    The budget counts pods that are down: one by minAvailable would keep the node of a single
+    replica from being drained for ever.
+    """
+    assert pod(name)["spec"]["terminationGracePeriodSeconds"] == 45
+    assert one(name, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_what_belongs_together_finds_each_other(name: str) -> None:
+    """Services, budgets and spread select the pods; bindings name the account that these use."""
+    labels, account = pod(name)["metadata"]["labels"], pod(name)["spec"]["serviceAccountName"]
+    (spread,) = pod(name)["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+    assert one(name, "ServiceAccount")["metadata"]["name"] == account
+    for item in objects(name):
+        match item["kind"]:
+            case "Deployment":
+                assert item["spec"]["selector"]["matchLabels"].items() <= labels.items()
+            case "Service":
+                assert item["spec"]["selector"].items() <= labels.items()
+                assert item["spec"]["ports"][0]["targetPort"] in ports(name)
+            case "PodDisruptionBudget":
+                assert item["spec"]["selector"]["matchLabels"].items() <= labels.items()
+            case "ClusterRoleBinding" | "RoleBinding":
+                assert [subject["name"] for subject in item["subjects"]] == [account]
+                role = one(name, item["kind"].removesuffix("Binding"))
+                assert item["roleRef"]["name"] == role["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("trials", "updater"), ("external-metrics", "recommender")]
+)
+def test_options_are_for_their_process(option: str, name: str) -> None:
+    """A right that a flag needs is bound to the account of the process with this flag."""
+    binding = one(option, "ClusterRoleBinding")
+
+    assert binding["roleRef"]["name"] == one(option, "ClusterRole")["metadata"]["name"]
+    assert [subject["name"] for subject in binding["subjects"]] == [
+        one(name, "ServiceAccount")["metadata"]["name"]
+    ]
+
+
+def test_labels() -> None:
+    """All but the definitions carries the labels by which it is found, and its process's name."""
+    for name in (*PROCESSES, "trials", "external-metrics"):
+        labels = [item["metadata"]["labels"] for item in objects(name)]
+        assert all(each == labels[0] for each in labels)
+        assert labels[0]["app.kubernetes.io/name"] == "plumbline"
+        assert labels[0]["app.kubernetes.io/part-of"] == "vertical-pod-autoscaler"
+
+
+def test_webhooks_carry_no_authority_yet() -> None:
+    """The configurations carry no CA: the webhook writes its own, and applying again keeps it.
+
+    They are among the manifests so that they go when the rest goes.
+    """
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (hook,) = one("admission", kind)["webhooks"]
+        assert set(hook["clientConfig"]) == {"service"}
+        assert one("admission", "Service", hook["clientConfig"]["service"]["name"])
+
+
+def test_monitors_find_the_processes() -> None:
+    """The Prometheus operator scrapes each process by the Service of its metrics."""
+    monitors = list(yaml.safe_load_all((DEPLOY / "monitoring/service-monitors.yaml").read_text()))
+
+    assert len(monitors) == len(PROCESSES)
+    for name, monitor in zip(PROCESSES, monitors, strict=True):
+        service = one(name, "Service", f"{monitor['metadata']['name']}-metrics")
+        selected = monitor["spec"]["selector"]["matchLabels"]
+        pages = [endpoint["path"] for endpoint in monitor["spec"]["endpoints"]]
+        assert selected.items() <= service["metadata"]["labels"].items()
+        assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} == {
+            service["spec"]["ports"][0]["name"]
+        }
+        assert pages == ["/metrics", "/metrics/recommendations"][: len(pages)]
+        assert ("/metrics/recommendations" in pages) == (name == "recommender")

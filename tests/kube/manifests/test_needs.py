@@ -1,0 +1,95 @@
+"""Which rights a command line asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.kube.manifests.documents import PROCESSES, objects
+from app.kube.manifests.needs import needed
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Right
+
+
+def about(rights: tuple[Right, ...], resource: str) -> list[tuple[str, ...]]:
+    """Return the names of the rights on a resource."""
+    return [right.names for right in rights if resource in right.resources]
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_manifests_need_what_they_grant(process: str) -> None:
+    """With the flags of the manifests every right of the table is needed, and no other."""
+    (deployment,) = (item for item in objects(process) if item["kind"] == "Deployment")
+    component = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert needed(component, container["args"]) == RIGHTS[component]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        pytest.param((), [], id="nothing"),
+        pytest.param(("--prove=canary",), [], id="another value"),
+        pytest.param(("--prove=dry-run", "--v=4"), ["trials"], id="trials"),
+        pytest.param(("--use-external-metrics",), ["external-metrics"], id="a switch"),
+        pytest.param(("--use-external-metrics=true",), ["external-metrics"], id="a switch, set"),
+        pytest.param(("--use-external-metrics=false",), [], id="a switch, off"),
+        pytest.param(("--use-external-metrics=1",), ["external-metrics"], id="a switch, by number"),
+        pytest.param(
+            ("--use-external-metrics", "--use-external-metrics=f"), [], id="the last one counts"
+        ),
+        pytest.param(("--prove", "dry-run"), ["trials"], id="two words"),
+        pytest.param(("-prove=dry-run",), ["trials"], id="one dash"),
+        pytest.param(("--use_external_metrics",), ["external-metrics"], id="other dashes"),
+    ],
+)
+def test_options(words: tuple[str, ...], names: list[str]) -> None:
+    """A command line tells which rights its process needs beside."""
+    found = [
+        name for name, option in OPTIONS.items() if option.right in needed(option.component, words)
+    ]
+    assert found == names
+
+
+@pytest.mark.parametrize("component", ["recommender", "updater"])
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        pytest.param((), 0, id="alone"),
+        pytest.param(("--leader-elect=false",), 0, id="switched off"),
+        pytest.param(("--leader-elect",), 2, id="bare"),
+        pytest.param(("--leader-elect", "--leader-elect-retry-period=1s"), 2, id="more behind it"),
+    ],
+)
+def test_only_who_elects_holds_a_lease(component: str, words: tuple[str, ...], count: int) -> None:
+    """Without an election nobody makes or renews a Lease."""
+    others = 1 if component == "updater" else 0  # it reads the webhook's
+    assert len(about(needed(component, words), "leases")) == count + others
+
+
+def test_objects_of_another_name() -> None:
+    """A right is on the object that a flag names."""
+    words = ("--webhook-config-name=blue", "--status-lease-name", "green")
+    found = needed("admission-controller", words)
+
+    assert ("blue",) in about(found, "mutatingwebhookconfigurations")
+    assert ("green",) in about(found, "leases")
+
+
+@pytest.mark.parametrize("word", ["false", "0", "F"])
+def test_registration_by_others(word: str) -> None:
+    """Who does not register has no right on any webhook configuration, nor to tell of changes."""
+    found = needed("admission-controller", (f"--register-webhook={word}",))
+
+    assert about(found, "mutatingwebhookconfigurations") == about(found, "events") == []
+    assert about(found, "secrets")
+    assert (
+        needed("admission-controller", ("--register-webhook=1",)) == RIGHTS["admission-controller"]
+    )
+
+
+def test_certificates_of_others() -> None:
+    """Who is given certificates has no Secret of its own; registration is still by one replica."""
+    found = needed("admission-controller", ("--tls-cert-dir=/etc/tls-certs",))
+
+    assert about(found, "secrets") == []
+    assert ("vpa-admission-controller-rotation",) in about(found, "leases")

@@ -1,0 +1,130 @@
+"""Durations, quantities and the rules of a boost are those of the webhook."""
+
+from datetime import timedelta
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.admission.check_policies import Allowance, boost_findings
+from app.model.durations import parse_duration
+from app.model.errors import BadObject
+from app.model.vpa import BoostType, read_vpa
+from app.ports import Json
+from app.sandbox.cel import compile_cel
+from tests.kube.manifests.definitions import CPU_BOOST
+from tests.kube.manifests.structural import problems
+
+DURATION = CPU_BOOST["properties"]["duration"]
+QUANTITY = CPU_BOOST["properties"]["quantity"]
+PARTS = [
+    "0",
+    "1",
+    "25",
+    ".",
+    "+",
+    "-",
+    "ns",
+    "us",
+    "\u00b5s",
+    "\u03bcs",
+    "ms",
+    "s",
+    "m",
+    "h",
+    "d",
+    " ",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        pytest.param("0", True, id="nothing needs no unit"),
+        pytest.param("+0", True, id="nothing with a sign"),
+        pytest.param("0s", True, id="no seconds"),
+        pytest.param("10s", True, id="seconds"),
+        pytest.param("+10s", True, id="a plus sign"),
+        pytest.param("1m30s", True, id="a sum"),
+        pytest.param("1h1m1s1ms1us1\u00b5s1\u03bcs1ns", True, id="every unit and spelling"),
+        pytest.param("30s1m30s", True, id="any order, any number of times"),
+        pytest.param("1.5h", True, id="a fraction"),
+        pytest.param(".5s", True, id="a fraction without a whole"),
+        pytest.param("1.s", True, id="a point without a fraction"),
+        pytest.param("007s", True, id="leading zeros"),
+        pytest.param("", False, id="empty"),
+        pytest.param("10", False, id="a number without a unit"),
+        pytest.param("00", False, id="only one bare zero"),
+        pytest.param("0.0", False, id="a bare fraction"),
+        pytest.param("s", False, id="a unit without a number"),
+        pytest.param(".s", False, id="a point without a number"),
+        pytest.param("1.5.5s", False, id="two points"),
+        pytest.param("-1s", False, id="negative"),
+        pytest.param("-0s", False, id="a minus sign in any case"),
+        pytest.param("1m-1s", False, id="a sign in the middle"),
+        pytest.param("++1s", False, id="two signs"),
+        pytest.param("1d", False, id="days"),
+        pytest.param("10S", False, id="a unit in capitals"),
+        pytest.param("1e3s", False, id="an exponent"),
+        pytest.param("10 s", False, id="a blank inside"),
+        pytest.param(" 10s", False, id="a blank before"),
+        pytest.param("10s ", False, id="a blank after"),
+        pytest.param("1m 30s", False, id="a blank between"),
+        pytest.param("abc", False, id="a word"),
+    ],
+)
+def test_duration(text: str, accepted: bool) -> None:
+    """Durations have the form Go reads, without a minus sign."""
+    assert (not problems(DURATION, text)) == accepted
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
+def test_duration_as_the_webhook_reads_it(text: str) -> None:
+    """The schema and the webhook agree on every duration that is not absurdly long."""
+    try:
+        readable = parse_duration(text) >= timedelta(0) and not text.startswith("-")
+    except BadObject:
+        readable = False
+
+    assert (not problems(DURATION, text)) == readable
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        pytest.param("100m", True, id="millis"),
+        pytest.param("187500u", True, id="micros"),
+        pytest.param("1.5", True, id="a fraction"),
+        pytest.param(".5Gi", True, id="a bare fraction"),
+        pytest.param("1e3", True, id="an exponent"),
+        pytest.param("-1", True, id="a negative number, which is left to the webhook"),
+        pytest.param("", False, id="nothing"),
+        pytest.param("1 Gi", False, id="a blank"),
+        pytest.param("1mi", False, id="a suffix that is none"),
+        pytest.param("not-a-number", False, id="words"),
+    ],
+)
+def test_quantity(text: str, accepted: bool) -> None:
+    """The quantity pattern takes what Kubernetes takes."""
+    assert (not problems(QUANTITY, text)) == accepted
+
+
+def boosts() -> list[Json]:
+    """Return a boost for each choice of the fields that the rules tell apart."""
+    fields = ({"factor": 2}, {"quantity": "1"}, {"duration": "1s"}, {"durationSeconds": 1})
+    return [
+        {"type": kind.value} | {key: value for part in parts for key, value in part.items()}
+        for kind in BoostType
+        for parts in product(*(({}, field) for field in fields))
+    ]
+
+
+@pytest.mark.parametrize("cpu", boosts(), ids=lambda cpu: " ".join(map(str, cpu.values())))
+def test_rules_as_the_webhook_has_them(cpu: Json) -> None:
+    """The rules in CEL refuse exactly those boosts that the webhook refuses."""
+    rules = [compile_cel(each["rule"]) for each in CPU_BOOST["x-kubernetes-validations"]]
+    vpa = read_vpa({"spec": {"startupBoost": {"cpu": cpu}}})
+    refused = list(boost_findings(vpa.startup_boost, "spec", Allowance(startup_boost=True)))
+
+    assert all(rule({"self": cpu}) for rule in rules) == (not refused)

@@ -1,0 +1,318 @@
+"""Every way to say where the cluster is and who we are."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from app.kube.client import connect
+from app.kube.connection import ApiAccess, Origin, load
+from app.model.errors import BadSetting, Refused, Unavailable
+from app.ports import PODS, Json
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import kubeconfig, write
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `ca.crt` and `tls.key` of a server on loopback."""
+    folder = tmp_path_factory.mktemp("certificate")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(LONG_AGO)
+        .not_valid_after(LONG_AGO + timedelta(days=36500))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "ca.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    (folder / "tls.key").write_bytes(secret)
+    return folder
+
+
+@pytest.fixture
+def server(certificate: Path) -> Iterator[ApiServer]:
+    """A server behind TLS that wants the token `sesame`."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate / "ca.crt", certificate / "tls.key")
+    with serving(PODS, tls=tls) as found:
+        found.token = "sesame"
+        yield found
+
+
+def answers(origin: Origin) -> bool:
+    """Connect and tell whether the cluster lets us in."""
+    cluster = connect(origin=origin)
+    try:
+        return cluster.list(PODS).items == []
+    finally:
+        cluster.close()
+
+
+def authorization(user: Json, folder: Path) -> str:
+    """Return what is sent for a user of a kubeconfig."""
+    path = write(folder / "config", kubeconfig("http://127.0.0.1:1", user=user))
+    return ApiAccess(Origin(path)).session().authorization
+
+
+def plugin(folder: Path, script: str) -> Json:
+    """Return a user whose credentials a program prints."""
+    program = folder / "plugin"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": str(program), "interactiveMode": "Never"}}
+
+
+def printing(token: str, expires: str = "") -> str:
+    """Return the shell lines that print credentials; the shell expands the token."""
+    ends = f', "expirationTimestamp": "{expires}"' if expires else ""
+    head = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"'
+    status = f'{head}, "status": {{"token": "{token}"{ends}}}}}'
+    return f"cat <<END\n{status}\nEND"
+
+
+def test_kubeconfig(server: ApiServer, certificate: Path, tmp_path: Path) -> None:
+    """Server, authority and token come from the file given."""
+    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
+
+    assert answers(Origin(write(tmp_path / "config", config)))
+
+
+def test_service_account(server: ApiServer, certificate: Path, tmp_path: Path) -> None:
+    """In a pod nothing need be given."""
+    (tmp_path / "token").write_text("sesame")
+    (tmp_path / "ca.crt").write_bytes((certificate / "ca.crt").read_bytes())
+    environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
+    server.token = ""
+
+    assert answers(Origin(environ=environ, service_account=tmp_path))
+    assert server.requests[-1].headers["authorization"] == "bearer sesame"
+
+
+def test_unknown_authority(server: ApiServer, tmp_path: Path) -> None:
+    """A server that cannot be trusted is no server."""
+    path = write(tmp_path / "config", kubeconfig(server.url, user={"token": "sesame"}))
+
+    with pytest.raises(Unavailable, match=r"(?i)certificate"):
+        answers(Origin(path))
+
+
+def test_a_new_token_in_the_file(server: ApiServer, certificate: Path, tmp_path: Path) -> None:
+    """A token that the server no longer takes is looked for again, and the call succeeds."""
+    (tmp_path / "token").write_text("old\n")
+    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    config = kubeconfig(server.url, user={"tokenFile": "token"}, cluster=trust)
+    cluster = connect(origin=Origin(write(tmp_path / "config", config)))
+    (tmp_path / "token").write_text("sesame\n")
+
+    try:
+        assert cluster.list(PODS).items == []
+    finally:
+        cluster.close()
+
+
+def test_expired_plugin_token(tmp_path: Path) -> None:
+    """A plugin is asked again when what it said has expired."""
+    (tmp_path / "secret").write_text("first")
+    user = plugin(tmp_path, printing(f"$(cat {tmp_path}/secret)", "2020-01-01T00:00:00Z"))
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user=user))
+    access = ApiAccess(Origin(path))
+    (tmp_path / "secret").write_text("second")
+
+    assert access.session().authorization == "Bearer second"
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        pytest.param({}, "", id="nobody"),
+        pytest.param({"token": "abc"}, "Bearer abc", id="token"),
+        pytest.param({"username": "me", "password": "pw"}, "Basic bWU6cHc=", id="password"),
+    ],
+)
+def test_users(user: Json, expected: str, tmp_path: Path) -> None:
+    """Each kind of user proves itself in its way."""
+    assert authorization(user, tmp_path) == expected
+
+
+def test_plugin(tmp_path: Path) -> None:
+    """A program may say who we are."""
+    assert authorization(plugin(tmp_path, printing("abc")), tmp_path) == "Bearer abc"
+
+
+def test_a_reload_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """What was read before stays in use while the file cannot be read."""
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user={"token": "abc"}))
+    access = ApiAccess(Origin(path))
+    before = access.session()
+    Path(path).write_text("{")
+
+    assert not access.renew(before.generation)
+    assert access.session() == before
+
+
+def test_a_reload_serves_all_who_ask(tmp_path: Path) -> None:
+    """Many callers refused at once lead to one reading."""
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user={"token": "abc"}))
+    access = ApiAccess(Origin(path))
+    refused = access.session().generation
+
+    assert [access.renew(refused) for _ in range(3)] == [True, True, True]
+    assert access.session().generation == refused + 1
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "context", "environ", "token", "expected"),
+    [
+        pytest.param("/a", "", {"KUBECONFIG": "/b"}, True, "/a", id="given"),
+        pytest.param("", "", {"KUBECONFIG": "/b:/c"}, True, "/b:/c", id="environment"),
+        pytest.param("", "", {"KUBERNETES_SERVICE_HOST": "h"}, True, "", id="pod"),
+        pytest.param("", "", {"HOME": "/h"}, True, "/h/.kube/config", id="no pod"),
+        pytest.param(
+            "",
+            "",
+            {"KUBERNETES_SERVICE_HOST": "h", "HOME": "/h"},
+            False,
+            "/h/.kube/config",
+            id="pod without token",
+        ),
+        pytest.param(
+            "",
+            "prod",
+            {"KUBERNETES_SERVICE_HOST": "h", "HOME": "/h"},
+            True,
+            "/h/.kube/config",
+            id="a context needs a kubeconfig",
+        ),
+    ],
+)
+def test_where_it_is_looked_for(
+    kubeconfig: str,
+    context: str,
+    environ: dict[str, str],
+    token: bool,
+    expected: str,
+    tmp_path: Path,
+) -> None:
+    """What is given wins, then the environment, then the pod, then the home directory."""
+    if token:
+        (tmp_path / "token").write_text("abc")
+    origin = Origin(kubeconfig, context, environ, tmp_path)
+
+    assert origin.kubeconfig_path() == expected
+
+
+def test_contexts_of_several_files(tmp_path: Path) -> None:
+    """A context may be in any of the files, whichever is the current one."""
+    first = write(tmp_path / "first", kubeconfig("http://first:1"))
+    other = kubeconfig("http://second:2") | {"current-context": "there"}
+    other["contexts"] = [{"name": "there", "context": {"cluster": "there"}}]
+    other["clusters"] = [{"name": "there", "cluster": {"server": "http://second:2"}}]
+    both = {"KUBECONFIG": f"{first}:{write(tmp_path / 'second', other)}:{tmp_path}/none"}
+
+    assert load(Origin(environ=both)).host == "http://second:2"
+    assert load(Origin(context="here", environ=both)).host == "http://first:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "message"),
+    [
+        pytest.param(None, "", "no such file; give one with --kubeconfig", id="missing"),
+        pytest.param("", "", "is empty", id="empty"),
+        pytest.param("a: [", "", "while parsing", id="no YAML"),
+        pytest.param("- a", "", "config: ", id="a list"),
+        pytest.param("{}", "", "no context is current; choose one .*: none", id="no context"),
+        pytest.param("FULL", "prod", 'no context "prod"; there are: here', id="unknown context"),
+        pytest.param("USER", "", 'context "here" names user "you", which', id="unknown user"),
+        pytest.param("contexts: [null]", "here", r"contexts\[0\] is no object", id="null"),
+        pytest.param(
+            "contexts: [{name: here, context: hello}]",
+            "here",
+            'context "here" names no cluster',
+            id="no cluster",
+        ),
+        pytest.param("BARE", "", "names no server", id="no server"),
+    ],
+)
+def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path: Path) -> None:
+    """What cannot be used is told with the file's name."""
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    if text == "FULL":
+        write(path, kubeconfig("http://127.0.0.1:1"))
+    if text == "BARE":
+        write(path, kubeconfig("", cluster={"server": ""}))
+    if text == "USER":
+        parts = {"cluster": "here", "user": "you"}
+        stray = {"contexts": [{"name": "here", "context": parts}]}
+        write(path, kubeconfig("http://127.0.0.1:1") | stray)
+
+    with pytest.raises(BadSetting, match=message) as found:
+        connect(str(path), context)
+
+    assert str(path) in str(found.value)
+
+
+def test_a_plugin_that_fails(tmp_path: Path) -> None:
+    """Whoever is not logged in is not let in: the file is right, the cluster knows nobody."""
+    config = kubeconfig("http://127.0.0.1:1", user=plugin(tmp_path, "exit 3"))
+    path = write(tmp_path / "config", config)
+
+    with pytest.raises(Refused, match=f'{path}: .* user "me" gave no credentials') as found:
+        connect(path)
+
+    assert found.value.status == 401
+
+
+def test_a_pod_without_authority(tmp_path: Path) -> None:
+    """A service account that is not whole is told by its folder."""
+    (tmp_path / "token").write_text("abc")
+    environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
+
+    with pytest.raises(BadSetting, match=f"service account {tmp_path}"):
+        load(Origin(environ=environ, service_account=tmp_path))
+
+
+def test_a_watch_behind_tls_ends_when_closed(
+    server: ApiServer, certificate: Path, tmp_path: Path
+) -> None:
+    """Closing ends a thread that waits for a watch, also behind TLS."""
+    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
+    cluster = connect(origin=Origin(write(tmp_path / "config", config)))
+    server.put(PODS, "web-0")
+    events = cluster.watch(PODS, resource_version="100")
+    next(events)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(list, events)
+        cluster.close()
+
+        with pytest.raises(Unavailable):
+            waiting.result()

@@ -1,0 +1,128 @@
+"""Which resources stand behind a kind, asked for as seldom as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from app.kube.discovery import Discovery
+from app.model.errors import Unavailable
+from app.ports import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS, Resource
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import connected
+from tests.stepped_clock import SteppedClock
+
+OLD = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
+NEW = replace(OLD, version="v1")
+PLAIN = Resource("argoproj.io", "v1alpha1", "workflows", "Workflow")
+
+
+@contextmanager
+def discovering(*resources: Resource) -> Iterator[tuple[ApiServer, Discovery, SteppedClock]]:
+    """A server, what it is asked through, and the time."""
+    clock = SteppedClock()
+    with serving(*resources) as server, connected(server) as cluster:
+        for resource in resources:
+            if resource not in {PODS, PLAIN}:
+                server.scales[resource, "default", "web"] = {}
+        yield server, Discovery(cluster, clock), clock
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "expected"),
+    [
+        pytest.param("argoproj.io/v1", "Rollout", (NEW, OLD), id="the version asked for first"),
+        pytest.param("argoproj.io/v1alpha1", "Rollout", (OLD, NEW), id="or the other"),
+        pytest.param("argoproj.io/v2", "Rollout", (NEW, OLD), id="a version no longer served"),
+        pytest.param("argoproj.io/v1alpha1", "Workflow", (), id="cannot be scaled"),
+        pytest.param("argoproj.io/v1", "Nothing", (), id="unknown kind"),
+        pytest.param("example.com/v1", "Rollout", (), id="unknown group"),
+        pytest.param("v1", "ReplicationController", (REPLICATION_CONTROLLERS,), id="core"),
+        pytest.param("v1", "Pod", (), id="core, cannot be scaled"),
+        pytest.param("../../api/v1/secrets/v1", "Secret", (), id="no group at all"),
+        pytest.param("UPPER/v1", "Rollout", (), id="no group either"),
+    ],
+)
+def test_scalable(api_version: str, kind: str, expected: tuple[Resource, ...]) -> None:
+    """Kinds are found in any version of their group, if they can be scaled."""
+    with discovering(OLD, NEW, PLAIN, PODS, REPLICATION_CONTROLLERS) as (_, discovery, _):
+        assert discovery.scalable(api_version, kind) == expected
+
+
+def test_no_odd_group_is_asked_for() -> None:
+    """What cannot be a group never becomes part of a path."""
+    with discovering(OLD) as (server, discovery, _):
+        discovery.scalable("../../api/v1/secrets/v1", "Secret")
+
+        assert server.requests == []
+
+
+def test_known_for_minutes() -> None:
+    """A group is read once in five minutes, its unknown kinds twice in a minute."""
+    with discovering(OLD) as (server, discovery, clock):
+        counts = []
+        for kind, seconds in (
+            ("Rollout", 0),
+            ("Rollout", 299),
+            ("Rollout", 1),
+            ("Nothing", 29),
+            ("Nothing", 1),
+            ("Nothing", 1),
+        ):
+            clock.wait(seconds)
+            discovery.scalable("argoproj.io/v1alpha1", kind)
+            counts.append(len(server.asked("/apis/argoproj.io")))
+
+    assert counts == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_kind_that_comes_later() -> None:
+    """A kind installed later is found half a minute later."""
+    with discovering(PODS, DEPLOYMENTS) as (server, discovery, clock):
+        before = discovery.scalable("argoproj.io/v1", "Rollout")
+        server.served.append(NEW)
+        server.scales[NEW, "default", "web"] = {}
+        clock.wait(30)
+
+        assert (before, discovery.scalable("argoproj.io/v1", "Rollout")) == ((), (NEW,))
+
+
+def test_trouble() -> None:
+    """While the server is in trouble, what is known stays in use; what is not is an error."""
+    with discovering(OLD) as (server, discovery, clock):
+        server.fail("/apis", 503, times=2)
+        with pytest.raises(Unavailable):
+            discovery.scalable("argoproj.io/v1alpha1", "Rollout")
+        server.faults.clear()
+        discovery.scalable("argoproj.io/v1alpha1", "Rollout")
+        clock.wait(300)
+        server.fail("/apis", 503)
+
+        assert discovery.scalable("argoproj.io/v1alpha1", "Rollout") == (OLD,)
+
+
+def test_refresh() -> None:
+    """A group in use is read again before anybody would have to wait for it."""
+    with discovering(OLD) as (server, discovery, clock):
+        discovery.scalable("argoproj.io/v1alpha1", "Rollout")
+        counts = []
+        for seconds in (239, 1, 239, 300):
+            clock.wait(seconds)
+            discovery.refresh()
+            counts.append(len(server.asked("/apis/argoproj.io")))
+
+    assert counts == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"versions": 5}, {"versions": [5, {}, {"version": 5}]}], ids=str
+)
+def test_odd_groups(body: dict[str, object]) -> None:
+    """A group that says nothing useful has no kinds."""
+    with discovering(OLD) as (server, discovery, _):
+        server.fail("/apis/argoproj.io", 200, body=body)
+
+        assert discovery.scalable("argoproj.io/v1alpha1", "Rollout") == ()

@@ -1,0 +1,247 @@
+"""The snapshot is whole, true, and told of after it is swapped in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from app.kube.client import KubeCluster
+from app.kube.mirror import Mirror, Transition, WatchedResource
+from app.model.kinds import ObjectKey
+from app.model.limits import read_node
+from app.model.pods import Pod, read_pod
+from app.model.snapshot import Collection, Snapshot
+from app.model.vpa import read_vpa
+from app.model.workloads import read_workload
+from app.ports import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS, VPAS, Json
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.api_state import PATIENCE_SECONDS
+from tests.kube.connecting import connected
+from tests.stepped_clock import SteppedClock
+
+
+def read_short(item: Json) -> Pod | None:
+    """Read pods; those called `dull` are of no interest, those called `trap` break the reader."""
+    pod = read_pod(item)
+    if pod.name == "trap":
+        raise ZeroDivisionError("trapped")
+    return None if pod.name == "dull" else pod
+
+
+POD_SOURCE = WatchedResource(PODS, Collection.PODS, read_short)
+SOURCES = [
+    POD_SOURCE,
+    WatchedResource(NODES, Collection.NODES, read_node),
+    WatchedResource(VPAS, Collection.VPAS, read_vpa),
+    *(
+        WatchedResource(
+            resource, Collection.WORKLOADS, read_workload, partial(ObjectKey, "", resource.kind)
+        )
+        for resource in (DEPLOYMENTS, STATEFUL_SETS)
+    ),
+]
+
+
+@contextmanager
+def mirroring(
+    cluster: KubeCluster, *sources: WatchedResource, clock: SteppedClock | None = None
+) -> Iterator[Mirror]:
+    """Run a mirror until the block ends; all its threads must end then."""
+    mirror = Mirror(cluster, clock or SteppedClock(), sources, jitter=lambda: 1.0)
+    mirror.start()
+    try:
+        yield mirror
+    finally:
+        mirror.stop()
+        cluster.close()
+        assert mirror.join(PATIENCE_SECONDS)
+
+
+@contextmanager
+def pods(*names: str) -> Iterator[tuple[ApiServer, Mirror]]:
+    """A server of some pods and a mirror that has read them."""
+    with serving(PODS) as server, connected(server) as cluster:
+        for name in names:
+            server.put(PODS, name)
+        with mirroring(cluster, POD_SOURCE) as mirror:
+            wait_for(mirror, lambda: mirror.synced)
+            server.wait_for_watches(PODS)
+            yield server, mirror
+
+
+def wait_for(mirror: Mirror, condition: Callable[[], bool]) -> None:
+    """Wait until something holds that follows from a swap."""
+    assert mirror.wait_until(condition, PATIENCE_SECONDS), mirror.standings(SteppedClock().now())
+
+
+def names(snapshot: Snapshot) -> list[str]:
+    """The names of the pods in a snapshot."""
+    return sorted(snapshot.of("default").pods)
+
+
+def has(mirror: Mirror, *expected: str) -> Callable[[], bool]:
+    """Whether a mirror holds exactly these pods."""
+    return lambda: names(mirror.snapshot) == sorted(expected)
+
+
+def test_everything_has_its_place() -> None:
+    """Each resource fills its part of the snapshot; kinds share the part of controllers."""
+    with serving(PODS, NODES, VPAS, DEPLOYMENTS, STATEFUL_SETS) as server:
+        server.put(PODS, "web-0")
+        server.put(NODES, "node")
+        server.put(VPAS, "vpa", spec={"targetRef": {"kind": "Deployment", "name": "web"}})
+        server.put(DEPLOYMENTS, "web", "prod")
+        server.put(STATEFUL_SETS, "web", "prod")
+        with connected(server) as cluster, mirroring(cluster, *SOURCES) as mirror:
+            wait_for(mirror, lambda: mirror.synced)
+            found = mirror.snapshot
+
+    assert (list(found.nodes), list(found.of("default").pods)) == (["node"], ["web-0"])
+    assert [vpa.name for vpa in found.of("default").rivals(ObjectKey("", "Deployment", "web"))] == [
+        "vpa"
+    ]
+    assert set(found.of("prod").workloads) == {
+        ObjectKey("", "Deployment", "web"),
+        ObjectKey("", "StatefulSet", "web"),
+    }
+
+
+def test_a_missing_kind_holds_up_nobody() -> None:
+    """What is not installed is told, and all the rest is there."""
+    with serving(PODS) as server, connected(server) as cluster:
+        server.put(PODS, "web-0")
+        sources = (POD_SOURCE, WatchedResource(VPAS, Collection.VPAS, read_vpa))
+        with mirroring(cluster, *sources) as mirror:
+            wait_for(mirror, lambda: mirror.synced)
+            known, missing = mirror.standings(SteppedClock().now())
+            found = names(mirror.snapshot)
+
+    assert found == ["web-0"]
+    assert (known.synced, known.missing) == (True, False)
+    assert (missing.synced, missing.missing) == (False, True)
+    assert "could not find the requested resource" in missing.problem
+
+
+def test_half_a_list_is_not_shown() -> None:
+    """Until the last page is read, the snapshot is as it was."""
+    with serving(PODS) as server, connected(server) as cluster:
+        for number in range(501):
+            server.put(PODS, f"pod-{number}")
+        with server.holding("continue"), mirroring(cluster, POD_SOURCE) as mirror:
+            server.wait_for(lambda: len(server.requests) == 2)
+            before = (mirror.synced, names(mirror.snapshot))
+            server.faults[0].gate.set()  # type: ignore[union-attr]  # holding has made one
+            wait_for(mirror, lambda: mirror.synced)
+            after = names(mirror.snapshot)
+
+    assert before == (False, [])
+    assert len(after) == 501
+
+
+def test_changes_are_followed() -> None:
+    """Snapshots follow one another; who holds one keeps it."""
+    with pods("a", "b") as (server, mirror):
+        first = mirror.snapshot
+        server.put(PODS, "c")
+        server.remove(PODS, "a")
+        wait_for(mirror, has(mirror, "b", "c"))
+
+    assert names(first) == ["a", "b"]
+
+
+def test_listeners_hear_of_what_is_there() -> None:
+    """A listener is told before and after, in order, when the snapshot has it already."""
+    heard: list[tuple[str, str, str, bool]] = []
+
+    def phase(pod: Pod | None) -> str:
+        return pod.phase if pod else "none"
+
+    with pods("a") as (server, mirror):
+
+        def listen(transitions: Sequence[Transition]) -> None:
+            known = mirror.snapshot.of("default").pods
+            for _, _, name, before, after in transitions:
+                heard.append((name, phase(before), phase(after), known.get(name) == after))
+
+        mirror.listen(listen)
+        server.put(PODS, "a", status={"phase": "Running"})
+        wait_for(mirror, lambda: phase(mirror.snapshot.of("default").pods["a"]) == "Running")
+        server.remove(PODS, "a")
+        wait_for(mirror, has(mirror))
+        server.put(PODS, "b", status={"phase": "Pending"})
+        wait_for(mirror, has(mirror, "b"))
+
+    assert heard == [
+        ("a", "", "Running", True),
+        ("a", "Running", "none", True),
+        ("b", "none", "Pending", True),
+    ]
+
+
+def test_a_gap_is_told_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    """What changed while nobody watched reaches the listeners, and none stops the others."""
+    heard: list[str] = []
+
+    def broken(_: Sequence[Transition]) -> None:
+        raise ValueError("broken")
+
+    with pods("same", "gone") as (server, mirror):
+        mirror.listen(broken)
+        mirror.listen(lambda found: heard.extend(one.name for one in found))
+        with server.changed:
+            server.compact()
+            server.order(PODS, "drop")
+            server.remove(PODS, "gone")
+            server.put(PODS, "new")
+        wait_for(mirror, has(mirror, "same", "new"))
+
+    assert sorted(heard) == ["gone", "new"]
+    assert "a listener failed" in caplog.text
+
+
+def test_what_reads_the_same_is_no_change() -> None:
+    """A version that brings nothing of interest leaves the snapshot alone."""
+    source = WatchedResource(NODES, Collection.NODES, lambda item: item["metadata"]["name"])
+    heard: list[str] = []
+    with serving(NODES) as server, connected(server) as cluster:
+        server.put(NODES, "a")
+        with mirroring(cluster, source) as mirror:
+            wait_for(mirror, lambda: mirror.synced)
+            mirror.listen(lambda found: heard.extend(one.name for one in found))
+            server.put(NODES, "a", status={"phase": "busy"})
+            server.put(NODES, "b")
+            wait_for(mirror, lambda: "b" in mirror.snapshot.nodes)
+
+    assert heard == ["b"]
+
+
+def test_bad_objects_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """What cannot be read is left out, told once a version, and comes back when it can."""
+    caplog.set_level(logging.WARNING)
+    bad: Json = {"nodeName": 5}
+    with serving(PODS) as server, connected(server) as cluster:
+        server.put(PODS, "bad", spec=bad)
+        server.put(PODS, "trap")
+        server.put(PODS, "dull")
+        server.put(PODS, "good")
+        server.put(PODS, "turning")
+        with mirroring(cluster, POD_SOURCE) as mirror:
+            wait_for(mirror, lambda: mirror.synced)
+            first = names(mirror.snapshot)
+            server.put(PODS, "turning", spec=bad)
+            server.put(PODS, "bad")
+            server.remove(PODS, "trap")
+            wait_for(mirror, has(mirror, "bad", "good"))
+
+    assert first == ["good", "turning"]
+    told = [vars(one) for one in caplog.records if one.message == "object left out"]
+    no_text = "spec.nodeName: expected a string, found the number 5"
+    assert [(one["object"], one["reason"]) for one in told] == [
+        ("default/bad", no_text),
+        ("default/trap", "ZeroDivisionError('trapped')"),
+        ("default/turning", no_text),
+    ]

@@ -1,0 +1,93 @@
+"""How long an answer about an owner may be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.kube.owner_cache import OwnerCache, life_seconds
+from app.model.kinds import owner_key
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
+
+
+def lookup(name: str = "web", kind: str = "Rollout") -> Lookup:
+    """A look-up of a custom owner, or of a built-in one."""
+    api_version = "apps/v1" if kind == "ReplicaSet" else "argoproj.io/v1"
+    return Lookup("default", api_version, kind, name, owner_key(api_version, kind, name))
+
+
+OWNER = scaled_workload("default", "argoproj.io/v1", "Rollout", {"metadata": {"name": "web"}})
+BUILT_IN = lookup(kind="ReplicaSet")
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "seconds"),
+    [
+        pytest.param(lookup(), Absent(), 30, id="absent"),
+        pytest.param(lookup(), Failed("down"), 3, id="failed"),
+        pytest.param(BUILT_IN, OWNER, 2, id="built in"),
+        pytest.param(BUILT_IN, Absent(), 30, id="built in, absent"),
+    ],
+)
+def test_lives(asked: Lookup, found: LookupResult, seconds: float) -> None:
+    """What does not exist is asked for again soon, failures sooner."""
+    cache = OwnerCache()
+    cache.keep(asked, found, 100)
+
+    assert cache.fresh(asked, 100 + seconds - 0.1) == found
+    assert cache.fresh(asked, 100 + seconds) is None
+
+
+def test_lives_are_spread() -> None:
+    """Owners live 10 to 20 minutes, each its own time, the same for every process."""
+    lives = [life_seconds(lookup(f"web-{number}"), OWNER) for number in range(200)]
+
+    assert min(lives) >= 600
+    assert max(lives) <= 1200
+    assert max(lives) - min(lives) > 500
+    assert lives[0] == life_seconds(lookup("web-0"), OWNER)
+
+
+@pytest.mark.parametrize(
+    ("read_at", "now", "due", "kept"),
+    [
+        pytest.param(0, 500, [], 1, id="young"),
+        pytest.param(0, 1190, [lookup()], 1, id="about to expire"),
+        pytest.param(0, 3599, [lookup()], 1, id="expired, in use"),
+        pytest.param(0, 3600, [], 0, id="not asked for in an hour"),
+        pytest.param(2000, 3700, [lookup()], 1, id="asked for within the hour"),
+    ],
+)
+def test_due(read_at: float, now: float, due: list[Lookup], kept: int) -> None:
+    """Owners in use are read again early; the others are forgotten."""
+    cache = OwnerCache()
+    cache.keep(lookup(), OWNER, 0)
+    cache.fresh(lookup(), read_at)
+
+    assert (cache.due(now), len(cache)) == (due, kept)
+
+
+def test_what_is_not_there_is_not_asked_for_without_need() -> None:
+    """Absence, failures and built-in owners are only looked up for a pod."""
+    cache = OwnerCache()
+    for asked, found in ((lookup("a"), Absent()), (lookup("b"), Failed("x")), (BUILT_IN, OWNER)):
+        cache.keep(asked, found, 0)
+    early = (cache.due(1), len(cache))
+
+    assert early == ([], 3)
+    assert (cache.due(30), len(cache)) == ([], 0)
+
+
+def test_a_failure_does_not_unmake_an_owner() -> None:
+    """An owner that was there is believed for an hour; absence is believed at once."""
+    cache = OwnerCache()
+    cache.keep(lookup(), OWNER, 0)
+
+    assert cache.keep(lookup(), Failed("down"), 1500) == OWNER
+    assert cache.fresh(lookup(), 1502) == OWNER
+    assert cache.fresh(lookup(), 1503) is None
+    assert cache.believed(lookup(), 3599) == OWNER
+    assert cache.believed(lookup(), 3600) is None
+    assert cache.keep(lookup(), Failed("down"), 3600) == Failed("down")
+    assert cache.keep(lookup(), Absent(), 3601) == Absent()
+    assert cache.believed(lookup(), 3602) is None
+    assert cache.believed(lookup("other"), 3602) is None

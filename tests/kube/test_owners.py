@@ -1,0 +1,240 @@
+"""Owners are found once for all who ask, and nobody waits longer than allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import Queue
+
+import pytest
+
+from app.kube.owners import LiveOwners
+from app.kube.transport import Deadlines
+from app.model.kinds import OwnerReference, owner_key
+from app.model.selectors import NOTHING, Selector
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
+from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.api_state import PATIENCE_SECONDS
+from tests.kube.connecting import connected
+from tests.stepped_clock import SteppedClock
+
+ROLLOUTS = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
+SCALE_PATH = "/apis/argoproj.io/v1alpha1/namespaces/default/rollouts/web/scale"
+SCALE = {
+    "metadata": {"name": "web", "uid": "u1", "resourceVersion": "7"},
+    "spec": {"replicas": 3},
+    "status": {"selector": "app=web"},
+}
+
+
+def lookup(kind: str = "Rollout", api_version: str = "argoproj.io/v1alpha1") -> Lookup:
+    """A look-up of an owner called web."""
+    return Lookup("default", api_version, kind, "web", owner_key(api_version, kind, "web"))
+
+
+REPLICA_SET = lookup("ReplicaSet", "apps/v1")
+
+
+@contextmanager
+def looking(
+    clock: SteppedClock | None = None, *, most_flights: int = 1000
+) -> Iterator[tuple[ApiServer, LiveOwners, SteppedClock]]:
+    """A server with a Rollout that can be scaled, and the way to find it."""
+    clock = clock or SteppedClock()
+    with serving(ROLLOUTS, REPLICA_SETS, DEPLOYMENTS) as server:
+        server.scales[ROLLOUTS, "default", "web"] = SCALE
+        with connected(server, Deadlines(read_seconds=PATIENCE_SECONDS)) as cluster:
+            live = LiveOwners(cluster, clock, most_flights=most_flights)
+            try:
+                yield server, live, clock
+            finally:
+                live.close()
+
+
+def find(live: LiveOwners, asked: Lookup | None = None) -> LookupResult:
+    """Look with all the time of a test."""
+    return live.find(asked or lookup(), PATIENCE_SECONDS)
+
+
+def test_a_custom_owner() -> None:
+    """A custom owner is known by its scale."""
+    with looking() as (_, live, _):
+        found = find(live)
+
+    assert isinstance(found, Workload)
+    assert (found.key, found.replicas, found.owner) == (lookup().key, 3, None)
+    assert found.selector == Selector.parse("app=web")
+
+
+def test_a_built_in_owner() -> None:
+    """A built-in owner is read by itself, with the owner above it."""
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "web",
+        "uid": "u2",
+        "controller": True,
+    }
+    with looking() as (server, live, _):
+        server.put(
+            REPLICA_SETS, "web", metadata={"ownerReferences": [reference]}, spec={"replicas": 2}
+        )
+        found = find(live, REPLICA_SET)
+
+    assert isinstance(found, Workload)
+    assert (found.key, found.replicas, found.selector) == (REPLICA_SET.key, 2, NOTHING)
+    assert found.owner == OwnerReference("apps/v1", "Deployment", "web", "u2", controller=True)
+
+
+ODD_NAME = Lookup("default", "apps/v1", "ReplicaSet", "a/b", REPLICA_SET.key)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(REPLICA_SET, id="built in"),
+        pytest.param(ODD_NAME, id="no possible name"),
+        pytest.param(lookup("Workflow"), id="unknown kind"),
+        pytest.param(lookup("Job", "batch.volcano.sh/v1alpha1"), id="unknown group"),
+        pytest.param(lookup(api_version="../../v1"), id="no possible group"),
+    ],
+)
+def test_absent(asked: Lookup) -> None:
+    """What is not there is absent, and asked for again only after half a minute."""
+    with looking() as (server, live, clock):
+        first = find(live, asked)
+        count = len(server.requests)
+        clock.wait(29)
+        again = find(live, asked)
+
+    assert (first, again, len(server.requests)) == (Absent(), Absent(), count)
+
+
+def test_an_owner_that_is_gone() -> None:
+    """A kind that can be scaled without such an object is absent."""
+    with looking() as (server, live, _):
+        server.scales = {(ROLLOUTS, "default", "other"): SCALE}
+
+        assert find(live) == Absent()
+
+
+def test_one_call_for_all() -> None:
+    """Many who ask at once share one look-up."""
+    with looking() as (server, live, _), ThreadPoolExecutor(16) as pool:
+        with server.holding("/scale"):
+            answers = [pool.submit(find, live) for _ in range(16)]
+            server.wait_for(lambda: bool(server.asked(SCALE_PATH)))
+        found = [answer.result() for answer in answers]
+
+    assert len(server.asked(SCALE_PATH)) == 1
+    assert all(isinstance(one, Workload) for one in found)
+
+
+def test_the_deadline_holds() -> None:
+    """Who cannot wait is told so; the answer is there for the next one."""
+    with looking() as (server, live, _):
+        with server.holding("/scale"):
+            late = live.find(lookup(), 0.01)
+        found = find(live)
+
+    assert late == Failed("no answer within 0.01 s")
+    assert isinstance(found, Workload)
+    assert len(server.asked(SCALE_PATH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        pytest.param(503, {"message": "etcd is away"}, "etcd is away", id="trouble"),
+        pytest.param(403, {"message": "no right"}, "no right", id="no permission"),
+        pytest.param(200, {"status": {"selector": "a in"}}, "status.selector", id="bad selector"),
+        pytest.param(200, {"spec": {"replicas": "x"}}, "spec.replicas", id="bad scale"),
+    ],
+)
+def test_failures(status: int, body: dict[str, object], message: str) -> None:
+    """A failure is told with its reason and asked for again soon."""
+    with looking() as (server, live, clock):
+        server.fail("/scale", status, body=body)
+        failed = find(live)
+        still = find(live)
+        clock.wait(3)
+        found = find(live)
+
+    assert isinstance(failed, Failed)
+    assert message in failed.message
+    assert still == failed
+    assert isinstance(found, Workload)
+
+
+def test_an_old_owner_is_believed_while_the_server_is_away() -> None:
+    """An owner known for long stays known when it cannot be read again, in time or at all."""
+    with looking() as (server, live, clock):
+        found = find(live)
+        clock.wait(1300)
+        with server.holding("/scale"):
+            late = live.find(lookup(), 0.01)
+        find(live)
+        clock.wait(1300)
+        server.fail("/scale", 500)
+        away = find(live)
+
+    assert (late, away, server.faults) == (found, found, [])
+
+
+def test_owners_in_use_are_read_early() -> None:
+    """What pods ask for is read again before it expires, so that none has to wait."""
+    with looking() as (server, live, clock):
+        find(live)
+        clock.wait(1195)
+        live.refresh()
+        server.wait_for(lambda: len(server.asked(SCALE_PATH)) == 2)
+        for _ in range(2):
+            assert isinstance(find(live), Workload)
+
+    assert len(server.asked(SCALE_PATH)) == 2
+
+
+def test_a_thread_reads_them() -> None:
+    """Once started, time alone has owners read again."""
+    with looking(clock := TickingClock()) as (server, live, _):
+        find(live)
+        live.start()
+        clock.tick(1195)
+        server.wait_for(lambda: len(server.asked(SCALE_PATH)) == 2)
+        live.close()
+        clock.tick(0)
+
+
+class TickingClock(SteppedClock):
+    """A clock whose waits end when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ticks: Queue[float] = Queue()
+
+    def tick(self, seconds: float) -> None:
+        """End one wait, after so many seconds or what it asked for."""
+        self._ticks.put(seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a tick."""
+        super().wait(max(seconds, self._ticks.get(timeout=PATIENCE_SECONDS)))
+
+
+def test_too_many() -> None:
+    """A flood of look-ups is refused, not queued."""
+    with looking(most_flights=1) as (server, live, _), server.holding("/scale"):
+        live.find(lookup(), 0)
+
+        assert live.find(REPLICA_SET, 0) == Failed("too many look-ups are under way")
+
+
+def test_closed() -> None:
+    """After closing nothing is looked up."""
+    with looking() as (server, live, _):
+        live.close()
+
+        assert isinstance(find(live), Failed)
+        assert server.requests == []

@@ -1,0 +1,277 @@
+"""Files tell of a cluster; what is wrong in them is told, and the rest counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.kube.files import Document, Unreadable, documents
+from app.kube.recorded import RecordedCluster, RecordedProblem
+from app.model.kinds import owner_key
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
+from tests import make
+from tests.make import Json
+
+
+def cluster(*items: Json) -> RecordedCluster:
+    """Return the cluster that these objects make, found in a file of lines."""
+    return RecordedCluster(Document(f"f:{line}", item) for line, item in enumerate(items, 1))
+
+
+def definition(
+    kind: str = "Shop", group: str = "example.com", *, scope: str = "Namespaced", **versions: object
+) -> Json:
+    """Return a CustomResourceDefinition; versions as whether they can be scaled."""
+    scale = {"specReplicasPath": ".spec.replicas", "labelSelectorPath": ".status.selector"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.lower()}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind},
+            "versions": [
+                {"name": name, "subresources": {"scale": scale} if can_be_scaled else {}}
+                for name, can_be_scaled in (versions or {"v1": True}).items()
+            ],
+        },
+    }
+
+
+def shop(
+    name: str = "web", api_version: str = "example.com/v1", kind: str = "Shop", **metadata: str
+) -> Json:
+    """Return a custom object."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "spec": {"replicas": 3},
+        "status": {"selector": "app=web"},
+    }
+
+
+def lookup(
+    name: str = "web", api_version: str = "example.com/v1", kind: str = "Shop", namespace: str = ""
+) -> Lookup:
+    """Return the question for an owner."""
+    key = owner_key(api_version, kind, name)
+    return Lookup(namespace or "default", api_version, kind, name, key)
+
+
+def test_objects_of_all_kinds() -> None:
+    """What decides about pods is found, in its namespace."""
+    found = cluster(
+        make.vpa_json(namespace="a"),
+        make.workload_json(namespace="a"),
+        make.limit_range_json(namespace="a"),
+        make.pod_json(namespace="b"),
+        make.node_json(),
+        make.budget_json(namespace=None),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}},
+    )
+    assert not found.problems
+    view = found.snapshot.of("a")
+    assert (list(view.vpas), list(view.limit_ranges)) == (["web"], ["limits"])
+    assert [str(key) for key in view.workloads] == ["StatefulSet/web"]
+    assert list(found.snapshot.of("b").pods) == ["web-0"]
+    assert list(found.snapshot.of("default").budgets) == ["web"]
+    assert list(found.snapshot.nodes) == ["node-1"]
+    assert [vpa.name for vpa in found.of("a")] == ["web"]
+    assert found.of("c") == ()
+
+
+def test_the_last_one_counts() -> None:
+    """An object that comes twice is as if it had been applied twice."""
+    found = cluster(
+        make.vpa_json(cpu="1"),
+        make.vpa_json(cpu="2"),
+        make.workload_json(replicas=1),
+        make.workload_json(replicas=2),
+        definition(v1=False),
+        definition(v1=True),
+        shop(),
+        shop() | {"spec": {"replicas": 7}},
+    )
+    (vpa,) = found.of("default")
+    assert str((vpa.recommended("app") or pytest.fail("none")).target["cpu"]) == "2"
+    (workload,) = found.snapshot.of("default").workloads.values()
+    assert workload.replicas == 2
+    scaled = found.find(lookup(), 0.0)
+    assert isinstance(scaled, Workload)
+    assert scaled.replicas == 7
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param("garbage", id="a text"),
+        pytest.param([], id="a list"),
+        pytest.param({"recommendation": 7}, id="a number in it"),
+        pytest.param({"conditions": [{"lastTransitionTime": "now"}]}, id="a wrong time"),
+        pytest.param(
+            {"recommendation": {"containerRecommendations": [{"target": {"cpu": "x"}}]}},
+            id="a wrong quantity",
+        ),
+    ],
+)
+def test_a_garbage_status(status: object) -> None:
+    """A VPA whose status is garbage still counts by its spec, and that is told."""
+    found = cluster(make.vpa_json(mode="Initial") | {"status": status})
+    (vpa,) = found.of("default")
+    assert (vpa.mode, vpa.recommendation) == ("Initial", None)
+    (problem,) = found.problems
+    assert str(problem).startswith("f:1: VerticalPodAutoscaler default/web: status")
+    assert str(problem).endswith("; status left out")
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        pytest.param(
+            make.vpa_json(spec={"targetRef": 7}),
+            "VerticalPodAutoscaler default/web: spec.targetRef: expected an object, "
+            "found the number 7",
+            id="a spec",
+        ),
+        pytest.param(
+            make.vpa_json(namespace=None, spec={"targetRef": 7}, status={"conditions": 7}),
+            "VerticalPodAutoscaler web: spec.targetRef: expected an object, found the number 7",
+            id="spec and status",
+        ),
+        pytest.param(
+            {"kind": "Pod", "apiVersion": 1},
+            "an object: apiVersion: expected a string, found the number 1",
+            id="an identity",
+        ),
+        pytest.param({}, "an object without kind: nobody knows what it is", id="nothing"),
+        pytest.param(
+            definition() | {"spec": 7},
+            "CustomResourceDefinition shops.example.com: spec: expected an object, "
+            "found the number 7",
+            id="a definition",
+        ),
+    ],
+)
+def test_broken_objects(item: Json, message: str) -> None:
+    """An object that cannot be used is told with its place and name, and spoils no other."""
+    found = cluster(item, make.vpa_json("other"))
+    assert found.problems == [RecordedProblem("f:1", message)]
+    assert [vpa.name for vpa in found.of("default")] == ["other"]
+
+
+def test_what_cannot_be_read_is_a_problem() -> None:
+    """What is no object at all is told as well."""
+    found = RecordedCluster([Unreadable("f:7", "no JSON"), Document("f:8", make.vpa_json())])
+    assert found.problems == [RecordedProblem("f:7", "no JSON")]
+    assert len(found.of("default")) == 1
+
+
+NOT_GIVEN = Failed("no CustomResourceDefinition of Shop.example.com was given")
+NO_REPLICAS = Failed("spec.replicas: does not exist")
+
+
+@pytest.mark.parametrize(
+    ("items", "asked", "answer"),
+    [
+        pytest.param([], lookup(), NOT_GIVEN, id="no definition"),
+        pytest.param([shop()], lookup(), NOT_GIVEN, id="an object without definition"),
+        pytest.param([definition()], lookup(), Absent(), id="no object"),
+        pytest.param([definition(v1=False), shop()], lookup(), Absent(), id="no scale"),
+        pytest.param(
+            [definition(), shop(namespace="other")], lookup(), Absent(), id="another namespace"
+        ),
+        pytest.param(
+            [definition(), shop()], lookup(namespace="other"), Absent(), id="the default namespace"
+        ),
+        pytest.param(
+            [definition(scope="Cluster"), shop(namespace="other")],
+            lookup(namespace="other"),
+            Absent(),
+            id="a namespace on an object of the cluster",
+        ),
+        pytest.param(
+            [definition(), shop() | {"spec": {}}], lookup(), NO_REPLICAS, id="no replicas"
+        ),
+        pytest.param(
+            [definition(), shop() | {"status": {"selector": "a in"}}],
+            lookup(),
+            Failed("status.selector: "),
+            id="a wrong selector",
+        ),
+        pytest.param([], lookup("web", "apps/v1", "Deployment"), Absent(), id="a built-in kind"),
+        pytest.param([], lookup("web", "v1", "ConfigMap"), Absent(), id="the core group"),
+        pytest.param(
+            [], lookup("web", "node.k8s.io/v1", "X"), Absent(), id="a group of Kubernetes"
+        ),
+        pytest.param([], lookup("web", "batch/v1", "X"), Absent(), id="an old group"),
+    ],
+)
+def test_owners_that_are_not_found(items: list[Json], asked: Lookup, answer: LookupResult) -> None:
+    """Who cannot be scaled is absent; who might be, but nobody knows, is a failure."""
+    found = cluster(*items).find(asked, 5.0)
+    if isinstance(answer, Failed) and isinstance(found, Failed):
+        assert found.message.startswith(answer.message)
+    else:
+        assert found == answer
+
+
+@pytest.mark.parametrize(
+    ("items", "asked"),
+    [
+        pytest.param([definition(), shop()], lookup(), id="the object after its definition"),
+        pytest.param([shop(), definition()], lookup(), id="the object before its definition"),
+        pytest.param(
+            [definition(), shop(namespace="shop")], lookup(namespace="shop"), id="a namespace"
+        ),
+        pytest.param(
+            [definition(scope="Cluster"), shop()],
+            lookup(namespace="shop"),
+            id="an object of the cluster",
+        ),
+        pytest.param(
+            [definition(v1=False, v2=True), shop()], lookup(), id="scaled in another version"
+        ),
+        pytest.param(
+            [definition(), shop(api_version="example.com/v1beta1")],
+            lookup(),
+            id="stored in another version",
+        ),
+        pytest.param(
+            [definition(group="x.k8s.io"), shop(api_version="x.k8s.io/v1")],
+            lookup(api_version="x.k8s.io/v1"),
+            id="a group that looks like Kubernetes'",
+        ),
+        pytest.param(
+            [
+                definition("Job", "volcano.sh"),
+                shop(api_version="volcano.sh/v1", kind="Job"),
+                make.workload_json("Job/web"),
+            ],
+            lookup(api_version="volcano.sh/v1", kind="Job"),
+            id="a kind that is called like a built-in one",
+        ),
+    ],
+)
+def test_custom_owners(items: list[Json], asked: Lookup) -> None:
+    """A custom object is scaled as its definition says."""
+    found = cluster(*items)
+    assert not found.problems
+    scaled = found.find(asked, 5.0)
+    assert isinstance(scaled, Workload)
+    assert (scaled.key, scaled.namespace) == (asked.key, asked.namespace)
+    assert (scaled.replicas, scaled.owner) == (3, None)
+    assert scaled.selector.matches({"app": "web"})
+
+
+def test_a_list_of_yaml(tmp_path: Path) -> None:
+    """What kubectl writes comes back."""
+    items = [make.vpa_json(f"v{i}", target=f"Deployment/d{i}", cpu="1") for i in range(50)]
+    path = tmp_path / "all.yaml"
+    path.write_text(yaml.safe_dump(make.snapshot_json(*items)))
+    found = RecordedCluster(documents(str(path)))
+    assert found.snapshot == make.snapshot(*items)

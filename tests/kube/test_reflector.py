@@ -1,0 +1,338 @@
+"""No fault of server or network leaves a gap: each is done to a real connection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import count
+from threading import Condition, Thread
+
+import pytest
+
+from app.kube.client import KubeCluster
+from app.kube.list_watch import FAILURES_TO_LIST
+from app.kube.reflector import Reflector
+from app.kube.transport import Deadlines
+from app.ports import PODS, VPAS, Delta, Json, Page
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.api_state import PATIENCE_SECONDS, line_of
+from tests.kube.connecting import connected
+from tests.stepped_clock import START, SteppedClock
+
+EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+DEADLINES = Deadlines(read_seconds=5, silence_seconds=0.4)
+
+
+class Told:
+    """What a reflector told, as the state that follows from it."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, str] = {}
+        self.changed = Condition()
+        self._half: dict[str, Json | None] = {}
+
+    def __call__(self, changes: Sequence[Delta], whole: bool) -> None:
+        """Take in changes; half a list does not count yet."""
+        self._half.update((change.name, change.object) for change in changes)
+        if whole:
+            with self.changed:
+                for name, item in self._half.items():
+                    self.versions.pop(name, None)
+                    self.versions |= {name: version_of(item)} if item else {}
+                self._half = {}
+                self.changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until something holds that follows from what was told."""
+        with self.changed:
+            assert self.changed.wait_for(condition, PATIENCE_SECONDS), self.versions
+
+
+def version_of(item: Json) -> str:
+    """The version of an object."""
+    return str(item["metadata"]["resourceVersion"])
+
+
+def truth(server: ApiServer) -> dict[str, str]:
+    """The names and versions of all pods."""
+    with server.changed:
+        return {name: version_of(item) for (_, name), item in server.objects[PODS].items()}
+
+
+@contextmanager
+def running(reflector: Reflector, cluster: KubeCluster) -> Iterator[None]:
+    """Run a reflector in a thread until the block ends."""
+    thread = Thread(target=reflector.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        reflector.stop()
+        cluster.close()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+
+
+def while_down(server: ApiServer) -> None:
+    """What nobody sees happen."""
+    server.put(PODS, "new")
+    server.put(PODS, "changed", status={"phase": "Running"})
+    server.remove(PODS, "gone")
+
+
+def drop(server: ApiServer) -> None:
+    """Break the connection."""
+    server.order(PODS, "drop")
+
+
+def end(server: ApiServer) -> None:
+    """End in good manners."""
+    server.order(PODS, "end")
+
+
+def half_open(server: ApiServer) -> None:
+    """Say nothing ever again."""
+    server.order(PODS, "freeze")
+
+
+def half_a_line(server: ApiServer) -> None:
+    """Break the connection within a line."""
+    server.order(PODS, b'{"type": "MODIFIED", "object": {"metadata": {"na', "drop")
+
+
+def broken_line(server: ApiServer) -> None:
+    """Send a whole line that is no JSON."""
+    server.order(PODS, b'{"type": "MODIFIED", "object": {"metadata": {"na\n')
+
+
+def gone_within(server: ApiServer) -> None:
+    """Tell within the watch that its version is too old."""
+    server.order(PODS, line_of("ERROR", EXPIRED), "end")
+
+
+def gone_at_start(server: ApiServer) -> None:
+    """Forget the history, so that the next watch finds its version too old."""
+    server.compact()
+    server.order(PODS, "drop")
+
+
+def gone_as_status(server: ApiServer) -> None:
+    """Refuse the next watch with status 410."""
+    server.fail("/pods", 410, body=EXPIRED, watching=True)
+    server.order(PODS, "drop")
+
+
+def token_gone(server: ApiServer) -> None:
+    """Let the second page of the next list be too old."""
+    server.fail("continue", 410, body=EXPIRED)
+    gone_at_start(server)
+
+
+def trouble(server: ApiServer) -> None:
+    """Answer a few times with an error of the server's own."""
+    server.fail("/pods", 500, times=FAILURES_TO_LIST - 2)
+    server.order(PODS, "drop")
+
+
+def long_trouble(server: ApiServer) -> None:
+    """Answer so often with an error that the watch is given up."""
+    server.fail("/pods", 500, times=FAILURES_TO_LIST + 2)
+    server.order(PODS, "drop")
+
+
+def nonsense(server: ApiServer) -> None:
+    """Answer with a page of a proxy."""
+    server.fail("/pods", 502, body=b"<html>Bad Gateway</html>")
+    server.order(PODS, "drop")
+
+
+def slow_down(server: ApiServer) -> None:
+    """Ask to come back later."""
+    server.fail("/pods", 429, headers={"Retry-After": "7"})
+    server.order(PODS, "drop")
+
+
+def unknown_event(server: ApiServer) -> None:
+    """Send an event that nobody knows."""
+    server.order(PODS, line_of("SURPRISE", {"metadata": {}}))
+
+
+@pytest.mark.parametrize(
+    ("fault", "lists", "least_seconds"),
+    [
+        pytest.param(drop, 1, 0, id="watch dropped"),
+        pytest.param(end, 1, 0, id="watch ended"),
+        pytest.param(half_open, 1, 0, id="half-open connection"),
+        pytest.param(half_a_line, 1, 0, id="cut within a line"),
+        pytest.param(broken_line, 1, 0, id="a line that is no JSON"),
+        pytest.param(unknown_event, 1, 0, id="an unknown event"),
+        pytest.param(gone_within, 2, 0, id="410 in the watch"),
+        pytest.param(gone_at_start, 2, 0, id="410 when resumed"),
+        pytest.param(gone_as_status, 2, 0, id="410 as status"),
+        pytest.param(token_gone, 3, 0, id="410 on a page of the list"),
+        pytest.param(trouble, 1, 1.5, id="500 a few times"),
+        pytest.param(long_trouble, 2, 5, id="500 many times"),
+        pytest.param(nonsense, 1, 0, id="a proxy's page"),
+        pytest.param(slow_down, 1, 7, id="429 with Retry-After"),
+    ],
+)
+def test_faults(fault: Callable[[ApiServer], None], lists: int, least_seconds: float) -> None:
+    """After any fault the state is the truth, read again only where it has to be."""
+    clock, told = SteppedClock(), Told()
+    with serving(PODS) as server, connected(server, DEADLINES) as cluster:
+        for name in ("same", "changed", "gone", *(f"more-{number}" for number in range(500))):
+            server.put(PODS, name)
+        reflector = Reflector(cluster, PODS, "", "", clock, told, jitter=lambda: 1.0)
+        with running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            with server.changed:
+                fault(server)
+                while_down(server)
+            told.wait_for(lambda: told.versions == truth(server))
+            server.put(PODS, "last")
+            told.wait_for(lambda: told.versions == truth(server))
+
+    assert reflector.lists == lists
+    assert clock.monotonic() >= least_seconds
+    assert (reflector.synced, reflector.missing, reflector.problem) == (True, False, "")
+
+
+@pytest.mark.parametrize(
+    ("history_kept", "lists"), [pytest.param(True, 1, id="kept"), pytest.param(False, 2, id="lost")]
+)
+def test_restart(history_kept: bool, lists: int) -> None:
+    """A server that comes back on the same port is followed as if it had never been away."""
+    clock, told = SteppedClock(), Told()
+    with serving(PODS) as server, connected(server, DEADLINES) as cluster:
+        for name in ("same", "changed", "gone"):
+            server.put(PODS, name)
+        reflector = Reflector(cluster, PODS, "", "", clock, told, jitter=lambda: 1.0)
+        with running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            server.stop()
+            while_down(server)
+            if not history_kept:
+                server.compact()
+            server.start()
+            told.wait_for(lambda: told.versions == truth(server))
+
+    # How often it failed meanwhile depends on how long the restart took.
+    assert reflector.lists >= lists
+    assert reflector.synced
+
+
+def test_what_is_asked() -> None:
+    """Namespace and field selector narrow list and watch; bookmarks keep the version young."""
+    clock, told = SteppedClock(), Told()
+    path = "/api/v1/namespaces/default/pods"
+    with serving(PODS) as server, connected(server) as cluster:
+        server.put(PODS, "elsewhere", "other")
+        selector = "spec.nodeName!="
+        reflector = Reflector(cluster, PODS, "default", selector, clock, told, jitter=lambda: 0.5)
+        with running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            clock.wait(60)
+            stale = reflector.stale_seconds(clock.now())
+            server.put(PODS, "unseen", "other")
+            server.bookmark(PODS)
+            server.put(PODS, "here")
+            told.wait_for(lambda: "here" in told.versions)
+            query = server.asked(path)[0].query
+            watched = server.asked(path, watching=True)[0].query
+
+    assert query == {"limit": "500", "fieldSelector": selector}
+    assert (watched["fieldSelector"], watched["timeoutSeconds"]) == (selector, "300")
+    assert list(told.versions) == ["here"]
+    assert (stale, reflector.stale_seconds(clock.now())) == (60, 0)
+    assert reflector.resource_version == str(server.version)
+
+
+def test_a_quiet_resource_is_not_stale(caplog: pytest.LogCaptureFixture) -> None:
+    """Where nothing happens and no bookmark comes, every watch that is taken is news enough."""
+    clock, told = SteppedClock(), Told()
+    with serving(PODS) as server, connected(server, DEADLINES) as cluster:
+        server.put(PODS, "a")
+        reflector = Reflector(cluster, PODS, "", "", clock, told, jitter=lambda: 1.0)
+        with caplog.at_level(logging.WARNING), running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            clock.wait(400)
+            stale = reflector.stale_seconds(clock.now())
+            server.wait_for(lambda: len(server.asked("/api/v1/pods", watching=True)) >= 3)
+
+    assert (stale, reflector.stale_seconds(clock.now())) == (400, 0)
+    assert reflector.lists == 1
+    assert caplog.text == ""
+
+
+def test_staleness_from_the_start() -> None:
+    """Who never got an answer is as stale as it is old."""
+    with serving(PODS) as server, connected(server) as cluster:
+        server.fail("/pods", 503)
+        reflector = Reflector(cluster, PODS, "", "", SteppedClock(), Told(), jitter=lambda: 1.0)
+        reflector.step()
+
+    assert (reflector.missing, reflector.synced) == (False, False)
+    assert reflector.stale_seconds(START + timedelta(seconds=40)) == 40
+
+
+def test_a_resource_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
+    """A resource that is not served is asked for now and then, and told of once."""
+    clock, told = SteppedClock(), Told()
+    with serving() as server, connected(server) as cluster:
+        reflector = Reflector(cluster, VPAS, "", "", clock, told, jitter=lambda: 1.0)
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                reflector.step()
+        waited, stale_seconds = clock.monotonic(), reflector.stale_seconds(clock.now())
+        server.served.append(VPAS)
+        server.objects[VPAS] = {}
+        server.put(VPAS, "vpa")
+        reflector.step()
+
+    assert (waited, stale_seconds) == (50, 0)
+    assert len(caplog.records) == 1
+    assert (reflector.missing, reflector.synced, list(told.versions)) == (False, True, ["vpa"])
+
+
+@pytest.mark.parametrize(
+    "failing_call", [pytest.param(1, id="with a list"), pytest.param(2, id="with an event")]
+)
+def test_a_sink_that_fails_is_told_again(
+    failing_call: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What could not be taken in is not lost."""
+    told, calls = Told(), count(1)
+
+    def sink(changes: Sequence[Delta], whole: bool) -> None:
+        if next(calls) == failing_call:
+            raise ValueError("full")
+        told(changes, whole)
+
+    with serving(PODS) as server, connected(server) as cluster:
+        server.put(PODS, "a")
+        reflector = Reflector(cluster, PODS, "", "", SteppedClock(), sink, jitter=lambda: 1.0)
+        with running(reflector, cluster):
+            server.wait_for_watches(PODS)
+            server.put(PODS, "b")
+            told.wait_for(lambda: told.versions == truth(server))
+
+    assert (reflector.lists, reflector.synced) == (2, True)
+    assert "changes not taken in" in caplog.text
+
+
+def test_an_unexpected_error_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever a defect may raise, the thread goes on and says what happened."""
+
+    class Broken(KubeCluster):
+        def list(self, *_: object, **__: object) -> Page:
+            raise ZeroDivisionError("defect")
+
+    with serving(PODS) as server, connected(server) as cluster:
+        broken = Broken(cluster._transport, DEADLINES)
+        reflector = Reflector(broken, PODS, "", "", SteppedClock(), Told(), jitter=lambda: 1.0)
+        reflector.step()
+
+    assert reflector.problem == "unexpected: ZeroDivisionError('defect')"
+    assert "unexpected error" in caplog.text
