@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from bench import upstream
 from bench.figures import SIDES, Result, Row
 from tests.cluster.parts import KUBERNETES, pinned

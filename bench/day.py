@@ -14,9 +14,9 @@ import sys
 import time
 from pathlib import Path
 
+from app.runtime.server import bound
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
-from app.web.server import bound
 from app.wiring.modes import InMemoryMode
 from app.wiring.screen.picture import ActivityKind, activity_line, picture, summary
 from app.wiring.world import read_manifests, shop_file

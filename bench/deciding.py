@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import orjson
 
+from app.runtime.clock import SystemClock
 from app.web.reviews import Reviewer, ReviewRules, Sources
 from app.wiring.admit import NoMetrics
-from app.wiring.clock import SystemClock
 from bench.reviews import review
 from bench.seeds import controllers, vpa
 from tests import make
-from tests.web.reviewing import NoOwners, Stored
+from tests.runtime.reviewing import NoOwners, Stored
 
 WHERE = "load"
 

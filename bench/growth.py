@@ -16,7 +16,7 @@ from typing import Final
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Around, plan
 from app.core.updating.rules import UpdateRules
-from app.wiring.memory import collect_seldom
+from app.runtime.memory import collect_seldom
 from bench.circumstances import Options, result
 from bench.deciding import bodies, reviewer, seconds_each
 from bench.figures import Result, Row, Wanted, exponent

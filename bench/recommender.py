@@ -16,7 +16,7 @@ from typing import Final
 
 from app.core.recommendation.checkpoints import to_json
 from app.ports import CHECKPOINTS, PODS, VPAS
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from bench.circumstances import Options, result
 from bench.crowd import BOXES, Crowd
 from bench.figures import SIDES, Found, Result, Wanted

@@ -31,7 +31,7 @@ from app.core.recommendation.usage import read_metrics
 from app.model.pods import read_pod
 from app.model.selectors import Selector
 from app.model.vpa import read_vpa
-from app.wiring.memory import collect_seldom
+from app.runtime.memory import collect_seldom
 from bench.seeds import history
 from tests.core.recommendation.reference import Reference
 

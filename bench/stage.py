@@ -23,7 +23,7 @@ import httpx
 import orjson
 
 from app.ports import Resource
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from bench import upstream
 from tests.acceptance.definitions import install, ours
 from tests.cluster.api import Api, Json, Refusal, place

@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from app.ports import PODS, REPLICA_SETS, VPAS
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from bench.circumstances import Options, result
 from bench.figures import SIDES, Found, Result, Wanted
 from bench.replica import Replica, patiently

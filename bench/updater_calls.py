@@ -19,10 +19,10 @@ from app.model.errors import NotFound
 from app.model.snapshot import Replacement, Snapshot, replacement
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Cluster
+from app.runtime.clock import SystemClock
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
 from app.telemetry.updater import UpdaterMetrics
-from app.wiring.clock import SystemClock
 from app.wiring.updater_team import Surroundings, team
 from tests import make
 from tests.core.updating.scenes import container, recommended, running

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from app.runtime.exposition import CONTENT_TYPE, new_registry, render
+from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.sizes import size_log2
 from app.telemetry import updater
 from app.telemetry.admission import AdmissionMetrics, Step
-from app.telemetry.exposition import CONTENT_TYPE, new_registry, render
-from app.telemetry.process import ProcessMetrics
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics, Source, VpaState, Written
-from app.telemetry.sizes import size_log2
 from app.telemetry.updater import (
     EvictionFailure,
     LeaseTrouble,
@@ -459,7 +459,7 @@ WORKER: Final = """
 import sys
 from prometheus_client import CollectorRegistry
 from app.telemetry.admission import AdmissionMetrics
-from app.telemetry.process import ProcessMetrics
+from app.runtime.process_metrics import ProcessMetrics
 from app.telemetry.recommender import RecommenderMetrics
 registry = CollectorRegistry()
 admission = AdmissionMetrics(registry)

@@ -16,6 +16,7 @@ from typing import Final, Protocol, TextIO, TypeVar
 from app.model.errors import BadSetting
 from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
+from app.runtime.metrics_folder import metrics_folder
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse
 from app.settings.commands import (
@@ -35,7 +36,6 @@ from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.shared import OutputFormat
 from app.settings.updater import UpdaterSettings
-from app.wiring.metrics_folder import metrics_folder
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names
 PROBLEMS_FOUND: Final = 1
@@ -119,7 +119,7 @@ def _show_answer(
     settings = _settings(kind, command, words, environment)
     if settings is None:
         return 0
-    from app.wiring.clock import SystemClock
+    from app.runtime.clock import SystemClock
 
     # What people should know is in the report, so nothing is logged unless a command begins to.
     logging.getLogger().addHandler(logging.NullHandler())

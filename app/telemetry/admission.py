@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.telemetry.buckets import ANSWER, EXECUTION, Buckets
-from app.telemetry.families import Families
-from app.telemetry.tally import Count, Tally
+from app.runtime.buckets import ANSWER, EXECUTION, Buckets
+from app.runtime.families import Families
+from app.runtime.tally import Count, Tally
 
 
 class Step(StrEnum):

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from prometheus_client import CollectorRegistry, Histogram
 
-from app.telemetry.buckets import BYTES, CORES, RELATIVE, Buckets
-from app.telemetry.families import Families
-from app.telemetry.sizes import size_log2
+from app.runtime.buckets import BYTES, CORES, RELATIVE, Buckets
+from app.runtime.families import Families
+from app.runtime.sizes import size_log2
 
 _TRUTH: Final = {True: "true", False: "false"}
 

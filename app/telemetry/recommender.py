@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.telemetry.buckets import ANSWER, EXECUTION, FIRST_RECOMMENDATION
-from app.telemetry.families import Families
+from app.runtime.buckets import ANSWER, EXECUTION, FIRST_RECOMMENDATION
+from app.runtime.families import Families
 
 _STATE: Final = ("update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 _TRUTH: Final = {True: "true", False: "false"}

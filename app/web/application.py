@@ -20,8 +20,8 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from app.core.admission.validate import Phase
+from app.runtime.protocol import Write
 from app.telemetry.admission import Step
-from app.web.protocol import Write
 from app.web.reviews import Pending, Reviewer
 
 MOST_BYTES: Final = 5 * 1024 * 1024

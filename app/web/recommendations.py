@@ -30,10 +30,10 @@ from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import PODS, VPAS, Json
-from app.telemetry.exposition import CONTENT_TYPE
+from app.runtime.access import Guard
+from app.runtime.exposition import CONTENT_TYPE
+from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 from app.telemetry.recommendations import exposition
-from app.web.access import Guard
-from app.web.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 from app.web.recommendations_shapes import Page, PodAnswer, Recommendation
 
 log = logging.getLogger(__name__)

@@ -26,9 +26,9 @@ from app.model.quantity import Quantity
 from app.model.text import amount, size
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
+from app.runtime.live import Runtime
 from app.web.decisions import Archive
 from app.wiring.embedded_webhook import ReviewCounts
-from app.wiring.place import Runtime
 from app.wiring.screen.picture import Activity, ActivityKind, Totals, View
 from app.wiring.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
 from app.wiring.updater_knowledge import sources as watched_sources

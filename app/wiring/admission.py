@@ -20,22 +20,22 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from app.adapters.certificates import judge
-from app.adapters.logs import start_logging
 from app.kube.client import connect
 from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting
+from app.runtime.clock import SystemClock
+from app.runtime.exposition import render
+from app.runtime.lifecycle import stop_events
+from app.runtime.logs import start_logging
+from app.runtime.loop import Loop, Tick
+from app.runtime.probes import probes
+from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.server import Server, bound
 from app.settings.admission import AdmissionSettings
-from app.telemetry.exposition import render
-from app.telemetry.process import ProcessMetrics
-from app.web.probes import probes
-from app.web.server import Server, bound
 from app.wiring.certification import Certification, in_cluster, local
-from app.wiring.clock import SystemClock
 from app.wiring.crew import Crew
-from app.wiring.lifecycle import stop_events
 from app.wiring.worker import work
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
-from app.workers.loop import Loop, Tick
 from app.workers.reloader import Reloader, ReloadRules
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import orjson
 
-from app.adapters.logs import start_logging
 from app.core.admission.explain import explain
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
@@ -23,6 +22,7 @@ from app.model.quantity import Quantity
 from app.model.review import AdmissionRequest, read_review
 from app.model.text import amount
 from app.output import Json, Line, Piece, Report, Table, Tone
+from app.runtime.logs import start_logging
 from app.settings.commands import AdmitSettings, Answering
 from app.web.answers import INTERNAL_ERROR
 from app.web.reviews import Pending, Reviewer

@@ -19,10 +19,10 @@ from app.core.rotation import Issuing, RotationRules
 from app.kube.manifests import webhooks
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster
+from app.runtime.candidacy import candidate
+from app.runtime.election import Campaign, Election, ElectionRules
+from app.runtime.loop import Loop
 from app.settings.admission import AdmissionSettings
-from app.wiring.candidacy import candidate
-from app.workers.election import Campaign, Election, ElectionRules
-from app.workers.loop import Loop
 from app.workers.registrar import Registrar
 from app.workers.rotator import RingStore, Rotator
 

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 
 from app.model.certificates import CertificateSet
-from app.wiring.lifecycle import stop_signals_blocked
+from app.runtime.lifecycle import stop_signals_blocked
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import Vpa, read_vpa
 from app.ports import CHECKPOINTS, PODS, Cluster, Json, PatchKind, Ref
+from app.runtime.live import Connection, LiveRuntime, Mirrored
 from app.settings.shared import ClusterAccess
-from app.wiring.place import Connection, LiveRuntime, Mirrored
 
 
 class Drafts:

@@ -16,22 +16,22 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
-from app.adapters.tls import ServerTls
 from app.model.certificates import CertificateSet
+from app.runtime.clock import SystemClock
+from app.runtime.exposition import render
+from app.runtime.live import Runtime
+from app.runtime.loop import Loop
+from app.runtime.probes import probes
+from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.server import Server
+from app.runtime.tls import ServerTls
 from app.settings.admission import AdmissionSettings
 from app.telemetry.admission import AdmissionMetrics
-from app.telemetry.exposition import render
-from app.telemetry.process import ProcessMetrics
 from app.web.application import webhook
-from app.web.probes import probes
 from app.web.reviews import Reviewer
-from app.web.server import Server
 from app.wiring.certification import Certification
-from app.wiring.clock import SystemClock
 from app.wiring.knowledge import LiveKnowledge, review_rules
-from app.wiring.place import Runtime
 from app.workers.heartbeat import Heartbeat, HeartbeatRules
-from app.workers.loop import Loop
 from app.workers.reloader import Reloader, ReloadRules
 
 _HOLDER = "plumbline-run"

@@ -41,9 +41,9 @@ from app.ports import (
     Ref,
     Resource,
 )
+from app.runtime.memory import without_collection
 from app.settings.shared import ClusterAccess, Offline, Selection
 from app.telemetry.updater import LeaseTrouble
-from app.wiring.memory import without_collection
 from app.workers.deciding import MOST_LEVELS, found_owners
 from app.workers.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
 

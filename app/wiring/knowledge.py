@@ -23,13 +23,13 @@ from app.model.limits import read_limit_range
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
+from app.runtime.clock import SystemClock
+from app.runtime.live import Connection, Runtime
+from app.runtime.memory import without_collection
+from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 from app.settings.admission import Decisions
 from app.settings.shared import Scope
 from app.web.reviews import ReviewRules, Sources
-from app.wiring.clock import SystemClock
-from app.wiring.memory import without_collection
-from app.wiring.place import Connection, Runtime
-from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from textwrap import wrap
 from typing import Final
 
-from app.adapters.logs import start_logging
 from app.core.updating.decisions import Action, Decision
 from app.core.updating.memory import Memory
 from app.core.updating.summary import counted
@@ -19,6 +18,7 @@ from app.model.snapshot import Snapshot
 from app.model.text import amount
 from app.output import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
+from app.runtime.logs import start_logging
 from app.settings.commands import PlanSettings
 from app.wiring.gathering import GatheredObjects, GatherRequest, chosen_namespace, gather_objects
 from app.wiring.update_rules import lease_rules, update_rules

@@ -21,8 +21,8 @@ from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
 from app.model.snapshot import Snapshot
 from app.ports import LEASES, Clock, Cluster, Owners, Ref
+from app.runtime.access import Guard
 from app.settings.recommender import RecommenderSettings
-from app.web.access import Guard
 from app.web.recommendations import Preview, Recommendations, Sources, recommendations_app
 from app.workers.showing import Showing
 

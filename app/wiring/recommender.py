@@ -20,17 +20,19 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
 from app.ports import EVENTS, PODS, Delta
+from app.runtime.candidacy import election
+from app.runtime.election import Campaign, Unopposed
+from app.runtime.exposition import new_registry, render
+from app.runtime.lifecycle import run_until_signal
+from app.runtime.live import Connection, LiveRuntime, Runtime
+from app.runtime.probes import probes
+from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.server import Server, bound
+from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 from app.settings.recommender import RecommenderSettings
-from app.telemetry.exposition import new_registry, render
-from app.telemetry.process import ProcessMetrics
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
-from app.web.probes import probes
 from app.web.recommendations import add_recommendation_metrics
-from app.web.server import Server, bound
-from app.wiring.candidacy import election
-from app.wiring.lifecycle import run_until_signal
-from app.wiring.place import Connection, LiveRuntime, Runtime
 from app.wiring.recommendation_api import (
     ASKED_SECONDS,
     Asked,
@@ -39,8 +41,6 @@ from app.wiring.recommendation_api import (
 )
 from app.wiring.recommender_rules import recommender_rules, variant_of
 from app.wiring.recommender_sources import has_past, past_reading, usage_source
-from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
-from app.workers.election import Campaign, Unopposed
 from app.workers.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.workers.showing import Showing
 from app.workers.tenure import Tenure, Terms

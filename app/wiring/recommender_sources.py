@@ -9,9 +9,9 @@ from app.core.recommendation.external import ExternalRules
 from app.core.recommendation.promql import PastRules, Span
 from app.model.errors import BadSetting
 from app.ports import Clock, Cluster
+from app.runtime.live import Runtime
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
-from app.wiring.place import Runtime
 from app.wiring.recommender_rules import variant_of
 from app.workers.remembering import Remembering
 from app.workers.usage_source import PodMetrics, UsageSource

@@ -19,12 +19,12 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final, TextIO
 
+from app.runtime.lifecycle import stopped_from_terminal
+from app.runtime.server import bound
 from app.settings.run import Ports, RunSettings, Timing
-from app.web.server import bound
 from app.wiring.activity import ActivityFeed
 from app.wiring.curl_commands import CurlCommands
 from app.wiring.embedded_webhook import Listeners
-from app.wiring.lifecycle import stopped_from_terminal
 from app.wiring.modes import DryRunMode, InMemoryMode, RunMode
 from app.wiring.screen.picture import ActivityKind, summary
 from app.wiring.screen.terminal import Display, display_on

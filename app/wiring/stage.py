@@ -15,11 +15,11 @@ from app.kube.mirror import Listener, Reader, SnapshotFold, WatchedResource, Wat
 from app.kube.owners import REFRESH_SECONDS, LiveOwners
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
+from app.runtime.live import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
+from app.runtime.loop import Loop, Tick
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.shared import ClusterAccess
-from app.wiring.place import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
-from app.workers.loop import Loop, Tick
 
 log = logging.getLogger(__name__)
 

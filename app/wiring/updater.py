@@ -16,21 +16,21 @@ from importlib.metadata import version
 from typing import Final
 
 from app.ports import Cluster
+from app.runtime.candidacy import election
+from app.runtime.election import Campaign
+from app.runtime.exposition import new_registry, render
+from app.runtime.lifecycle import run_until_signal
+from app.runtime.live import LiveRuntime, Runtime
+from app.runtime.loop import Loop, Tick
+from app.runtime.probes import probes
+from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.server import Server, bound
 from app.settings.updater import UpdaterSettings
-from app.telemetry.exposition import new_registry, render
-from app.telemetry.process import ProcessMetrics
 from app.telemetry.updater import UpdaterMetrics
 from app.web.decisions import add_decisions
-from app.web.probes import probes
-from app.web.server import Server, bound
-from app.wiring.candidacy import election
-from app.wiring.lifecycle import run_until_signal
-from app.wiring.place import LiveRuntime, Runtime
 from app.wiring.updater_knowledge import UpdaterKnowledge
 from app.wiring.updater_team import Archive, Surroundings, team
 from app.workers.boosts import Change
-from app.workers.election import Campaign
-from app.workers.loop import Loop, Tick
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS
-from app.wiring.place import Connection, Runtime
-from app.wiring.watched import watch_ages, watched_vpas, watched_workloads
+from app.runtime.live import Connection, Runtime
+from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 from app.workers.boosts import Change
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,14 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry
 
-from app.adapters.allocator import give_back
-from app.adapters.logs import start_logging, teller
-from app.adapters.tls import ServerTls
 from app.kube.client import KubeCluster, connect
 from app.model.certificates import CertificateSet
+from app.runtime.allocator import give_back
+from app.runtime.lifecycle import ignore_stop_signals
+from app.runtime.live import LiveRuntime
+from app.runtime.logs import start_logging, teller
+from app.runtime.server import Server
+from app.runtime.tls import ServerTls
 from app.settings.admission import AdmissionSettings
 from app.settings.shared import ClusterAccess
 from app.telemetry.admission import AdmissionMetrics
@@ -28,11 +31,8 @@ from app.web import reviews
 from app.web.answers import FAILED_OPEN
 from app.web.application import webhook
 from app.web.reviews import Reviewer
-from app.web.server import Server
 from app.wiring.crew import REPORT_SECONDS, Order, Report
 from app.wiring.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
-from app.wiring.lifecycle import ignore_stop_signals
-from app.wiring.place import LiveRuntime
 
 _LOADING_SECONDS = 120.0  # for what garbage collection stays off at most
 

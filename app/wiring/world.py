@@ -20,6 +20,7 @@ from app.model.errors import BadObject, BadSetting
 from app.model.kinds import BUILT_IN_KINDS
 from app.model.workloads import read_workload
 from app.ports import Json
+from app.runtime.clock import SystemClock
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import RefusedManifest, Sandbox
@@ -29,7 +30,6 @@ from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 from app.wiring import recommender, updater
 from app.wiring.certification import Certification, in_cluster
-from app.wiring.clock import SystemClock
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import SimulatedRuntime

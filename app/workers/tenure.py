@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from app.ports import Clock
-from app.workers.election import Leadership
+from app.runtime.election import Leadership
 from app.workers.recommender import Recommender
 
 _LOOK_SECONDS: Final = 0.2

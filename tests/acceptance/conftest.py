@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from app.ports import NAMESPACES
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.logs import Logs

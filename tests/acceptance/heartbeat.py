@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from app.kube.leases import lease, micro_time
 from app.ports import LEASES
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from tests.acceptance.webhook import HEARTBEAT
 from tests.cluster.api import Api
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from app.adapters.certificates import issue
 from app.ports import MUTATING_WEBHOOKS
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import reached_as
 from tests.acceptance.space import Box
 from tests.cluster.api import Api, Json

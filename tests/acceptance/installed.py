@@ -26,7 +26,7 @@ import httpx
 import pytest
 
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from tests.acceptance.container import REPOSITORY, Mount, User, contained
 from tests.acceptance.definitions import install
 from tests.acceptance.logs import Logs

@@ -25,7 +25,7 @@ from app.ports import (
     SECRETS,
     Resource,
 )
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.rights import NAMESPACE

@@ -26,7 +26,7 @@ from app.ports import (
     VALIDATING_WEBHOOKS,
     VPAS,
 )
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from bench.upstream import source
 from tests.acceptance.asked import asked, forbidden
 from tests.acceptance.definitions import install

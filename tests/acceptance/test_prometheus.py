@@ -24,7 +24,7 @@ from app.core.recommendation.promql import PastRules, Span
 from app.core.recommendation.rules import RecommenderRules
 from app.core.recommendation.upstream.reading_once import ReadingOnce
 from app.model.errors import Invalid, Unavailable
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from app.workers.remembering import Remembering
 from tests.cluster.programs import Program, free_port
 from tests.core.recommendation.scene import Scene

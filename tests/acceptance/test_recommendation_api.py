@@ -20,9 +20,9 @@ from app.kube.access_review import AccessReviews
 from app.kube.client import connect
 from app.kube.connection import Origin
 from app.ports import NAMESPACES, VPAS
-from app.web.access import Guard
-from app.web.problems import Refusal
-from app.wiring.clock import SystemClock
+from app.runtime.access import Guard
+from app.runtime.clock import SystemClock
+from app.runtime.problems import Refusal
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import account_token

@@ -23,7 +23,7 @@ from app.kube.leases import lease, micro_time
 from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, fingerprints
 from app.ports import SECRETS
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from app.workers.registrar import Registrar
 from app.workers.rotator import Rotator
 from tests.acceptance.cluster import Cluster, reached_as

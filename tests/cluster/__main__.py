@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from bench.upstream import folder as upstream
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.foreign import foreign

@@ -26,10 +26,10 @@ from app.ports import (
     Ref,
     Resource,
 )
+from app.runtime.clock import SystemClock
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.sandbox import Sandbox
-from app.wiring.clock import SystemClock
 from tests.contract.waiting import Eventually
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")

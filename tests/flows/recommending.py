@@ -20,6 +20,7 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
+from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
@@ -28,7 +29,6 @@ from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
 from app.wiring.recommender import round_rules
 from app.wiring.recommender_sources import past_rules, usage_source
-from app.workers.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.workers.recommender import Heard, Recommender, Surroundings
 from app.workers.remembering import Remembering
 from app.workers.tenure import Tenure, Terms

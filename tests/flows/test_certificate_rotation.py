@@ -21,11 +21,11 @@ import uvicorn
 
 from app.adapters.certificates import Authority
 from app.adapters.secret_store import SecretStore
-from app.adapters.tls import ServerTls
 from app.core.rotation import RotationRules
 from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, Material
-from app.workers.election import Election, ElectionRules
+from app.runtime.election import Election, ElectionRules
+from app.runtime.tls import ServerTls
 from app.workers.registrar import Registrar
 from app.workers.reloader import Reloader, ReloadRules
 from app.workers.rotator import Rotator

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.ports import PODS, VPAS, PatchKind, Ref
+from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
 from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
-from app.web.server import bound
 from app.wiring.embedded_webhook import Listeners
 from app.wiring.world import ProcessSettings, World
 

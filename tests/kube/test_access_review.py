@@ -19,7 +19,7 @@ from app.sandbox.sandbox import Sandbox
 from tests.junk import ANYTHING
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
-from tests.web.authorities import Authorities
+from tests.runtime.authorities import Authorities
 
 JANE = Identity("jane", "uid-jane", ("dev", "system:authenticated"))
 

@@ -10,7 +10,7 @@ from app.core.matching import Match, MatchReason
 from app.model.review import AdmissionResponse
 from app.web.answers import pod_audit, pod_log_keys, review_json
 from tests import make
-from tests.web.reviewing import UNREADABLE
+from tests.runtime.reviewing import UNREADABLE
 
 MATCH = Match(MatchReason.CONTROLLED, "m", make.vpa())
 OPERATION = {"op": "add", "path": "/spec/x", "value": "1"}

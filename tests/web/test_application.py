@@ -22,7 +22,7 @@ from app.web.application import MOST_BYTES, ReviewEndpoint, webhook
 from tests import make
 from tests.junk import ANYTHING, objects_like
 from tests.make import Json
-from tests.web.reviewing import UNREADABLE, WEB, BrokenNumbers, Desk, desk, patch_of
+from tests.runtime.reviewing import UNREADABLE, WEB, BrokenNumbers, Desk, desk, patch_of
 
 JSON = {"content-type": "application/json"}
 POD = make.review_json(make.pod_json(cpu="100m"))

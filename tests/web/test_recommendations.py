@@ -12,10 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from app.ports import VPAS, PatchKind, Ref
-from app.web.problems import MEDIA_TYPE, Problem
+from app.runtime.problems import MEDIA_TYPE, Problem
 from app.web.recommendations_shapes import Container, Page, PodAnswer, Recommendation
+from tests.runtime.asking import Desk
 from tests.sandbox.worlds import snapshot_of
-from tests.web.asking import Desk
 from tests.workers.test_recommender import vpa
 
 Json = dict[str, Any]

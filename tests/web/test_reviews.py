@@ -19,8 +19,7 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from tests import make
 from tests.make import Json
-from tests.stepped_clock import SteppedClock
-from tests.web.reviewing import (
+from tests.runtime.reviewing import (
     UNREADABLE,
     WEB,
     BrokenNumbers,
@@ -32,6 +31,7 @@ from tests.web.reviewing import (
     logged,
     patch_of,
 )
+from tests.stepped_clock import SteppedClock
 
 POD = make.review_json(make.pod_json(cpu="100m"))
 WARN = ReviewRules(vpas=ValidationRules(Disjointness.WARN))

@@ -27,7 +27,7 @@ from app.wiring.knowledge import RecordedKnowledge, recorded_sources
 from tests import logging_state, make
 from tests.junk import objects_like
 from tests.make import Json
-from tests.web.reviewing import UNREADABLE
+from tests.runtime.reviewing import UNREADABLE
 
 OBJECTS = [
     make.vpa_json(cpu="250m", boost=make.boost_json(factor=2)),

@@ -25,7 +25,7 @@ from app.ports import (
     PatchKind,
     Ref,
 )
-from app.wiring.clock import SystemClock
+from app.runtime.clock import SystemClock
 from app.wiring.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from tests import make
 from tests.flows.test_admission_process import free_port

@@ -20,6 +20,7 @@ from app.model.gates import FeatureGate
 from app.model.kinds import owner_key
 from app.model.workloads import Lookup, Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
+from app.runtime.live import LiveRuntime
 from app.settings.command_line import parse
 from app.settings.commands import AdmitSettings
 from app.settings.shared import Scope
@@ -31,7 +32,6 @@ from app.wiring.knowledge import (
     recorded_sources,
     review_rules,
 )
-from app.wiring.place import LiveRuntime
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write

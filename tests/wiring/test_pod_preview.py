@@ -25,8 +25,8 @@ from app.ports import (
 from app.wiring.pod_preview import PodPreviewer
 from tests import make
 from tests.faults import Fault
+from tests.runtime.asking import Desk
 from tests.sandbox.worlds import deployment, snapshot_of
-from tests.web.asking import Desk
 from tests.workers.stage import NoOwners, Stage, vpa
 
 Json = dict[str, Any]

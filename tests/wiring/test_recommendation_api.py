@@ -8,13 +8,13 @@ import pytest
 
 from app.model.errors import Unavailable
 from app.ports import LEASES, Cluster
+from app.runtime.probes import probes
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
-from app.web.probes import probes
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommendation_api import Asked, is_loopback, recommendation_api
 from tests.faults import Fault
-from tests.web.asking import Desk
+from tests.runtime.asking import Desk
 
 HERE = "/v1/namespaces/default/recommendations"
 

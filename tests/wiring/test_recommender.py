@@ -13,12 +13,12 @@ from app.kube.client import connect
 from app.kube.manifests import crd
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
+from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.shared import ClusterAccess
-from app.wiring.place import Connection, LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.stage import Reached, SimulatedRuntime

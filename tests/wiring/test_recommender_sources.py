@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from app.core.recommendation.promql import PastRules, Span
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
+from app.runtime.live import LiveRuntime
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.telemetry.recommender import RecommenderMetrics
-from app.wiring.place import LiveRuntime
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.recommender import Process, round_rules
 from app.wiring.recommender_sources import past_reading, past_rules, usage_source

@@ -11,11 +11,11 @@ import pytest
 from app.kube.manifests import crd
 from app.kube.mirror import WatchedResource, WatchState
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
+from app.runtime.live import Mirrored
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
-from app.wiring.place import Mirrored
 from app.wiring.stage import SimulatedRuntime, ToldMirror
 from app.wiring.updater import Process
 from tests.core.updating.scenes import recommended

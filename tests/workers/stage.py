@@ -24,13 +24,13 @@ from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import VPAS, Cluster, PatchKind, Ref
+from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
-from app.telemetry.exposition import render
 from app.telemetry.updater import UpdaterMetrics
 from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.wiring.admit import NoMetrics

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from app.core.recommendation.model import Model
 from app.core.recommendation.rules import RecommenderRules
 from app.ports import Cluster
-from app.telemetry.exposition import render
+from app.runtime.exposition import render
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics, Source, Step
 from app.workers.recommender import Recommender, RoundRules

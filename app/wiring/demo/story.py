@@ -8,8 +8,8 @@ from typing import Final
 
 from app.model.errors import ClusterError
 from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind, Ref
-from app.wiring.place import Runtime
-from app.workers.loop import Loop
+from app.runtime.live import Runtime
+from app.runtime.loop import Loop
 
 NAMESPACE: Final = "shop"
 _LOOK_SECONDS: Final = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from app.telemetry.buckets import Buckets
+from app.runtime.buckets import Buckets
 
 
 class Families:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from app.model.errors import ClusterError, Refused
 from app.model.review import Identity
 from app.ports import VPAS, Resource
-from app.web.problems import Refusal
+from app.runtime.problems import Refusal
 
 log = logging.getLogger(__name__)
 

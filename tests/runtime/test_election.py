@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.kube.leases import lease
 from app.ports import LEASES, Json, Ref
-from app.workers.election import Campaign, Election, ElectionRules, Standing, Unopposed
+from app.runtime.election import Campaign, Election, ElectionRules, Standing, Unopposed
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import SteppedClock
 

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from app.web.probes import probes
+from app.runtime.probes import probes
 
 
 def get(path: str, *, live: str = "", ready: str = "", method: str = "GET") -> httpx.Response:

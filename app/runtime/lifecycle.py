@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Final
 
-from app.adapters.allocator import give_back
-from app.adapters.logs import start_logging
-from app.wiring.memory import collect_seldom
-from app.wiring.place import Running
+from app.runtime.allocator import give_back
+from app.runtime.live import Running
+from app.runtime.logs import start_logging
+from app.runtime.memory import collect_seldom
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _TERMINAL_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)  # the last when its window is closed

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fastapi import FastAPI, Response
 
-from app.telemetry.exposition import CONTENT_TYPE
+from app.runtime.exposition import CONTENT_TYPE
 
 Check = Callable[[], str]  # empty: fine, else what is wrong
 

@@ -9,9 +9,9 @@ import socket
 import uuid
 
 from app.ports import Clock
+from app.runtime.election import Election, ElectionRules
+from app.runtime.live import Connection
 from app.settings import shared as settings
-from app.wiring.place import Connection
-from app.workers.election import Election, ElectionRules
 
 
 def election(told: settings.LeaderElection, cluster: Connection, clock: Clock) -> Election:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.wiring.metrics_folder import metrics_folder
+from app.runtime.metrics_folder import metrics_folder
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from app.model.errors import BadSetting
-from app.web.server import bound
-from tests.web.serving import WAIT_SECONDS
+from app.runtime.server import bound
+from tests.runtime.serving import WAIT_SECONDS
 
 
 def test_a_port_that_is_taken() -> None:

@@ -17,7 +17,7 @@ from app.model.snapshot import Collection, without_broken_status
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import read_workload
 from app.ports import VPAS, WORKLOADS, Clock
-from app.wiring.place import Mirrored
+from app.runtime.live import Mirrored
 
 
 def watched_vpas(

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 
 from app.adapters.certificates import issue
-from app.adapters.tls import ServerTls, cipher_names, server_context
 from app.model.certificates import CertificateSet
 from app.model.errors import BadObject, BadSetting
+from app.runtime.tls import ServerTls, cipher_names, server_context
 from tests.kube.issuing import issued
 
 NOW = datetime(2020, 1, 1, tzinfo=UTC)

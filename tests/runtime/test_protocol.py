@@ -12,12 +12,12 @@ import orjson
 import pytest
 
 from app.model.workloads import Lookup, LookupResult
+from app.runtime.protocol import Write
 from app.web.application import MOST_BYTES, Webhook, webhook
-from app.web.protocol import Write
 from tests import make
+from tests.runtime.reviewing import UNREADABLE, WEB, Desk, desk
+from tests.runtime.serving import HEAD, WAIT_SECONDS, Served, read_all, serving
 from tests.waiting import eventually
-from tests.web.reviewing import UNREADABLE, WEB, Desk, desk
-from tests.web.serving import HEAD, WAIT_SECONDS, Served, read_all, serving
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

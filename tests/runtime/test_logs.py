@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.logs import JsonLines, line, start_logging, teller
+from app.runtime.logs import JsonLines, line, start_logging, teller
 from tests import logging_state
 from tests.junk import ANYTHING
 

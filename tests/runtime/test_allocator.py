@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from app.adapters.allocator import give_back
+from app.runtime.allocator import give_back
 
 
 def test_give_back() -> None:

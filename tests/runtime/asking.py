@@ -14,15 +14,15 @@ from app.kube.access_review import AccessReviews
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
+from app.runtime.access import Guard
+from app.runtime.probes import probes
 from app.telemetry.quality import QualityMetrics
-from app.web.access import Guard
-from app.web.probes import probes
 from app.web.recommendations import Derivations, Recommendations, Sources, recommendations_app
 from app.wiring.pod_preview import PodPreviewer
 from app.workers.recommender import Recommender, RoundRules
 from app.workers.showing import Showing
+from tests.runtime.authorities import Authorities
 from tests.sandbox.worlds import snapshot_of
-from tests.web.authorities import Authorities
 from tests.workers.test_recommender import Scene
 
 Json = dict[str, Any]

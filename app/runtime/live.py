@@ -18,9 +18,9 @@ from app.kube.owners import LiveOwners
 from app.kube.reflector import Reflector
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Resource, Sink
+from app.runtime.clock import SystemClock
+from app.runtime.loop import Loop, Tick
 from app.settings.shared import ClusterAccess
-from app.wiring.clock import SystemClock
-from app.workers.loop import Loop, Tick
 
 LONGEST_RETRY_SECONDS = 60.0
 

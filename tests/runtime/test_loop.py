@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from app.model.errors import Unavailable
-from app.workers.loop import Loop
+from app.runtime.loop import Loop
 from tests.stepped_clock import START, SteppedClock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from app.wiring.memory import collect_seldom
+from app.runtime.memory import collect_seldom
 
 
 def test_what_is_kept_is_not_looked_through_again_and_again() -> None:

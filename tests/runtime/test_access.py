@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
-from app.web.problems import MEDIA_TYPE
-from tests.web.asking import Desk
+from app.runtime.problems import MEDIA_TYPE
+from tests.runtime.asking import Desk
 
 ALL = "/v1/recommendations"
 HERE = "/v1/namespaces/default/recommendations"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from app.model.errors import BadSetting
-from app.web.protocol import REQUEST_SECONDS, AtOnce, Connection, Handling
+from app.runtime.protocol import REQUEST_SECONDS, AtOnce, Connection, Handling
 
 if TYPE_CHECKING:
     import asyncio

@@ -1,0 +1,1 @@
+"""What every process stands on: clock, loops, election, HTTP server, probes, metrics, logs."""
