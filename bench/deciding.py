@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import orjson
 
+from app.admission.reviews import Reviewer, ReviewRules, Sources
 from app.runtime.clock import SystemClock
-from app.web.reviews import Reviewer, ReviewRules, Sources
 from app.wiring.admit import NoMetrics
 from bench.reviews import review
 from bench.seeds import controllers, vpa

@@ -15,9 +15,9 @@ import orjson
 import pytest
 import yaml
 
+from app.admission.core import mutate
+from app.admission.core.validate import VpaReason
 from app.cli import VERBS
-from app.core.admission import mutate
-from app.core.admission.validate import VpaReason
 from app.core.matching import MatchReason
 from app.core.updating.decisions import Reason
 from app.settings.command_line import schema

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.admission.core.overlap import Disjointness
+from app.admission.flags import AdmissionSettings
 from app.cli import VERBS
-from app.core.admission.overlap import Disjointness
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
-from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse, schema
 from app.settings.commands import AdmitSettings, PlanSettings
 from app.settings.flags import (

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from app.admission.metrics import AdmissionMetrics, Step
 from app.runtime.exposition import CONTENT_TYPE, new_registry, render
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.sizes import size_log2
 from app.telemetry import updater
-from app.telemetry.admission import AdmissionMetrics, Step
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics, Source, VpaState, Written
 from app.telemetry.updater import (
@@ -458,7 +458,7 @@ def test_first_failures_are_seen() -> None:
 WORKER: Final = """
 import sys
 from prometheus_client import CollectorRegistry
-from app.telemetry.admission import AdmissionMetrics
+from app.admission.metrics import AdmissionMetrics
 from app.runtime.process_metrics import ProcessMetrics
 from app.telemetry.recommender import RecommenderMetrics
 registry = CollectorRegistry()

@@ -13,11 +13,11 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Final, Protocol, TextIO, TypeVar
 
+from app.admission.flags import AdmissionSettings
 from app.model.errors import BadSetting
 from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
 from app.runtime.metrics_folder import metrics_folder
-from app.settings.admission import AdmissionSettings
 from app.settings.command_line import asks_for_help, parse
 from app.settings.commands import (
     AdmitSettings,
@@ -60,8 +60,8 @@ def admission(words: Arguments, environment: Environment) -> int:
     if settings is None:
         return 0
     with metrics_folder():
-        from app.wiring.admission import serve  # only now: see metrics_folder
-        from app.wiring.knowledge import check_files
+        from app.admission.knowledge import check_files
+        from app.admission.process import serve  # only now: see metrics_folder
 
         check_files(settings.offline.objects)
         return serve(settings)

@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
+from app.admission.flags import Decisions
 from app.model.fields import time_at
 from app.model.quantity import Quantity
-from app.settings.admission import Decisions
 from app.settings.flags import PATH, QUANTITY, SWITCH, TEXT, Flag, FlagKind, Rest, optional, whole
 from app.settings.shared import (
     OWN_NAMESPACE,

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from app.settings.admission import AdmissionSettings
+from app.admission.flags import AdmissionSettings
 from app.settings.command_line import FlagGroup, Schema, schema
 from app.settings.commands import (
     AdmitSettings,

@@ -8,10 +8,10 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+from app.admission.metrics import AdmissionMetrics
 from app.runtime.exposition import exposed_name
 from app.runtime.process_metrics import ProcessMetrics
 from app.telemetry import recommendations
-from app.telemetry.admission import AdmissionMetrics
 from app.telemetry.quality import QualityMetrics
 from app.telemetry.recommender import RecommenderMetrics
 from app.telemetry.updater import UpdaterMetrics

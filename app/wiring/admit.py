@@ -15,7 +15,10 @@ from typing import Any, Final
 
 import orjson
 
-from app.core.admission.explain import explain
+from app.admission.answers import INTERNAL_ERROR
+from app.admission.core.explain import explain
+from app.admission.knowledge import recorded_sources, review_rules
+from app.admission.reviews import Pending, Reviewer
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
@@ -24,9 +27,6 @@ from app.model.text import amount
 from app.output import Json, Line, Piece, Report, Table, Tone
 from app.runtime.logs import start_logging
 from app.settings.commands import AdmitSettings, Answering
-from app.web.answers import INTERNAL_ERROR
-from app.web.reviews import Pending, Reviewer
-from app.wiring.knowledge import recorded_sources, review_rules
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.adapters.certificate_files import made_in
-from app.adapters.certificates import serving_names
+from app.admission.certificate_files import made_in
+from app.admission.certificates import serving_names
 from app.output import Report, Text, line
 from app.ports import Clock
 from app.settings.commands import CertsSettings

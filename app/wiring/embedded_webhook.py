@@ -16,6 +16,14 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
+from app.admission.app import webhook
+from app.admission.certification import Certification
+from app.admission.flags import AdmissionSettings
+from app.admission.heartbeat import Heartbeat, HeartbeatRules
+from app.admission.knowledge import LiveKnowledge, review_rules
+from app.admission.metrics import AdmissionMetrics
+from app.admission.reloader import Reloader, ReloadRules
+from app.admission.reviews import Reviewer
 from app.model.certificates import CertificateSet
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
@@ -25,14 +33,6 @@ from app.runtime.probes import probes
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server
 from app.runtime.tls import ServerTls
-from app.settings.admission import AdmissionSettings
-from app.telemetry.admission import AdmissionMetrics
-from app.web.application import webhook
-from app.web.reviews import Reviewer
-from app.wiring.certification import Certification
-from app.wiring.knowledge import LiveKnowledge, review_rules
-from app.workers.heartbeat import Heartbeat, HeartbeatRules
-from app.workers.reloader import Reloader, ReloadRules
 
 _HOLDER = "plumbline-run"
 _JOIN_SECONDS = 1.0

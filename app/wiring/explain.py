@@ -15,8 +15,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from app.core.admission.explain import explain
-from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.explain import explain
+from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import LookupNeeded, MatchReason
 from app.core.reporting.advice import MATCHES
 from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons, vpa_json

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from app.adapters.certificates import called_name, judge
-from app.adapters.secret_store import SecretStore
+from app.admission.certificates import called_name, judge
+from app.admission.secret_store import SecretStore
 from app.core.checkup.autoscalers import targets
 from app.core.checkup.components import ADMISSION, command_line, flag, ours
 from app.core.checkup.facts import (

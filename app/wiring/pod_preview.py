@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from app.core.admission.explain import explain
-from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.explain import explain
+from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.core.matching import LookupNeeded, MatchReason
 from app.core.reporting.recreated import created_again, creation_request
 from app.core.updating.unboost import original_resources

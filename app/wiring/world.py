@@ -13,6 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
+from app.admission.certification import Certification, in_cluster
+from app.admission.flags import AdmissionSettings
 from app.kube.files import Document, documents
 from app.kube.manifests import crd
 from app.model import quantity
@@ -25,11 +27,9 @@ from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import RefusedManifest, Sandbox
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
-from app.settings.admission import AdmissionSettings
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 from app.wiring import recommender, updater
-from app.wiring.certification import Certification, in_cluster
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import SimulatedRuntime

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from app.adapters.certificates import issue
+from app.admission.certificates import issue
 from app.ports import MUTATING_WEBHOOKS
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import reached_as

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.certificates import issue
+from app.admission.certificates import issue
 from app.kube.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,

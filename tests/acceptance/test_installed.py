@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.adapters.certificates import issue
+from app.admission.certificates import issue
 from app.kube.manifests.webhooks import CONFIGURATION_NAME
 from app.ports import (
     CHECKPOINTS,

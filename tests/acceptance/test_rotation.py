@@ -14,9 +14,11 @@ from functools import partial
 
 import pytest
 
-from app.adapters.certificates import Authority, issue, serving_names
-from app.adapters.secret_store import SecretStore
-from app.core.rotation import RotationRules
+from app.admission.certificates import Authority, issue, serving_names
+from app.admission.core.rotation import RotationRules
+from app.admission.registrar import Registrar
+from app.admission.rotator import Rotator
+from app.admission.secret_store import SecretStore
 from app.kube.client import connect
 from app.kube.connection import Origin
 from app.kube.leases import lease, micro_time
@@ -24,8 +26,6 @@ from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, fingerprints
 from app.ports import SECRETS
 from app.runtime.clock import SystemClock
-from app.workers.registrar import Registrar
-from app.workers.rotator import Rotator
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs

@@ -22,7 +22,7 @@ from typing import Final
 
 import httpx
 
-from app.adapters.certificates import issue
+from app.admission.certificates import issue
 from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json, Refusal
 from tests.cluster.front_proxy import NAME as FRONT_PROXY
 from tests.cluster.front_proxy import certificate as front_proxy

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.core.admission.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.model.patches import apply
 from app.model.quantity import Quantity
 from app.model.review import read_review

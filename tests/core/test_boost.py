@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from app.core.boost import Boosted, BoostRefusal, Ceiling, original_resources
 from app.model.quantity import Quantity
 from tests import make
-from tests.core.admission.worlds import World, worlds
+from tests.admission.core.worlds import World, worlds
 from tests.core.shorthand import Admitted, admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]

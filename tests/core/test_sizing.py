@@ -13,8 +13,8 @@ from app.model.pods import Pod, read_pod
 from app.model.quantity import Quantity
 from app.model.vpa import Vpa, read_vpa
 from tests import make
-from tests.core.admission.oracle import Upstream, UpstreamFails
-from tests.core.admission.worlds import World, worlds
+from tests.admission.core.oracle import Upstream, UpstreamFails
+from tests.admission.core.worlds import World, worlds
 from tests.core.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]

@@ -19,16 +19,16 @@ from typing import Any
 
 import uvicorn
 
-from app.adapters.certificates import Authority
-from app.adapters.secret_store import SecretStore
-from app.core.rotation import RotationRules
+from app.admission.certificates import Authority
+from app.admission.core.rotation import RotationRules
+from app.admission.registrar import Registrar
+from app.admission.reloader import Reloader, ReloadRules
+from app.admission.rotator import Rotator
+from app.admission.secret_store import SecretStore
 from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, Material
 from app.runtime.election import Election, ElectionRules
 from app.runtime.tls import ServerTls
-from app.workers.registrar import Registrar
-from app.workers.reloader import Reloader, ReloadRules
-from app.workers.rotator import Rotator
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.admission.certification import Certification, in_cluster
 from app.ports import PODS, Ref
 from app.runtime.clock import SystemClock
-from app.wiring.certification import Certification, in_cluster
 from app.wiring.embedded_webhook import EmbeddedWebhook
 from app.wiring.stage import SimulatedRuntime
 from tests.flows.whole import MINUTE, NAMESPACE, Whole, cast, listeners, vpa, whole, workload

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from app.admission.flags import AdmissionSettings
 from app.ports import PODS, VPAS, PatchKind, Ref
 from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
-from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from app.core.admission.validate import Phase
+from app.admission.core.validate import Phase
+from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Owners, Siblings
-from app.web.reviews import Pending, Reviewer, ReviewRules, Sources
 from tests import make
 from tests.make import Json
 from tests.stepped_clock import SteppedClock

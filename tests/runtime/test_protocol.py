@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from app.admission.app import MOST_BYTES, Webhook, webhook
 from app.model.workloads import Lookup, LookupResult
 from app.runtime.protocol import Write
-from app.web.application import MOST_BYTES, Webhook, webhook
 from tests import make
 from tests.runtime.reviewing import UNREADABLE, WEB, Desk, desk
 from tests.runtime.serving import HEAD, WAIT_SECONDS, Served, read_all, serving

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.admission.app import webhook
+from app.admission.knowledge import RecordedKnowledge, recorded_sources
+from app.admission.reviews import Reviewer, ReviewRules
 from app.kube.files import Document, Unreadable
 from app.model.review import read_review
 from app.output import Table
 from app.settings.command_line import parse
 from app.settings.commands import AdmitSettings
-from app.web.application import webhook
-from app.web.reviews import Reviewer, ReviewRules
 from app.wiring.admit import NoMetrics, answer_lines, answer_report, review_row
-from app.wiring.knowledge import RecordedKnowledge, recorded_sources
 from tests import logging_state, make
 from tests.junk import objects_like
 from tests.make import Json

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.certificates import issue, serving_names
+from app.admission.certificates import issue, serving_names
 from app.core.checkup.facts import Check, Finding, Level
 from app.kube.manifests import crd
 from app.model.errors import ClusterError

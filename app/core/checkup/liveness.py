@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from app.admission.core.rotation import defect
 from app.core.checkup.components import ADMISSION, flag, logs_of, only_recommends, ours, place_of
 from app.core.checkup.facts import Check, Facts, Finding, Level, Unasked, unknown
-from app.core.rotation import defect
 from app.model.errors import BadObject
 from app.model.fields import Json, object_at, time_at
 from app.model.text import span

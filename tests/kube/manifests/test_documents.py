@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from app.admission.flags import AdmissionSettings
 from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
 from app.ports import Json
-from app.settings.admission import AdmissionSettings
 from app.settings.command_line import parse
 from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.admission.check_policies import Allowance, boost_findings
+from app.admission.core.check_policies import Allowance, boost_findings
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.vpa import BoostType, read_vpa

@@ -1,0 +1,1 @@
+"""What the webhook decides, from values alone."""

@@ -1,0 +1,163 @@
+"""Rules for the spec of a VPA, in one order.
+
+Strategy: no rule stops another, so the author of an object sees all errors at once. What an
+upstream webhook refuses is refused. What only this webhook refuses passes with a warning if the
+stored object has it too: objects adopted from elsewhere stay editable. Eviction requirements
+that can never all hold would make a VPA that silently does nothing, so a resource may be named
+only once in the whole list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from app.admission.core.check_policies import (
+    RESOURCES,
+    Allowance,
+    allowance,
+    boost_findings,
+    gate_is_off,
+    per_vpa_findings,
+    policies_findings,
+)
+from app.admission.core.field_errors import (
+    STORED_TOO,
+    FieldError,
+    FieldWarning,
+    Findings,
+    Ratcheted,
+    Verdicts,
+    duplicate,
+    invalid,
+    not_supported,
+    quoted,
+    ratchet,
+    required,
+    too_many,
+)
+from app.admission.core.vpa_review import SELECTOR_PATH, VpaVersion
+from app.model.gates import FeatureGate, FeatureGates
+from app.model.kinds import BUILT_IN_KINDS, group_of
+from app.model.text import nearest
+from app.model.vpa import (
+    ChangeRequirement,
+    EvictionRequirement,
+    TargetReference,
+    UpdateMode,
+    UpdatePolicy,
+)
+
+_BUILT_IN_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
+
+
+def spec_findings(new: VpaVersion, old: VpaVersion | None, gates: FeatureGates) -> Verdicts:
+    """Judge the spec of a VPA, beside the stored one."""
+    allowed = allowance(gates, None if old is None else old.vpa)
+    before = iter(()) if old is None else _findings(old, old, allowed)
+    return ratchet(_findings(new, old, allowed), before)
+
+
+def _findings(version: VpaVersion, old: VpaVersion | None, allowed: Allowance) -> Findings:
+    vpa = version.vpa
+    stored = None if old is None else old.vpa.update_policy
+    if vpa.target is not None:
+        yield from _target(vpa.target)
+    elif old is None:
+        yield required("spec.targetRef", "name the workload to scale, as objects of v1 must")
+    yield from update_policy_findings(vpa.update_policy, stored, allowed)
+    yield from policies_findings(vpa.policies or (), allowed)
+    yield from boost_findings(vpa.startup_boost, "spec", allowed)
+    if len(vpa.recommenders) > 1:
+        yield too_many("spec.recommenders", len(vpa.recommenders), 1)
+    yield from map(Ratcheted, version.selector_errors)
+    if vpa.selector is not None and vpa.selector.is_contradictory:
+        text = "its conditions contradict each other, so no pod can match"
+        yield Ratcheted(invalid(SELECTOR_PATH, str(vpa.selector), text))
+
+
+def _target(target: TargetReference) -> Findings:
+    path = "spec.targetRef"
+    for field, word in (("kind", target.kind), ("name", target.name)):
+        if not word:
+            yield Ratcheted(required(f"{path}.{field}"))
+    has_built_in_group = group_of(target.api_version) in _BUILT_IN_GROUPS
+    if target.kind and has_built_in_group and not target.key.is_built_in:
+        hint = nearest(target.kind, BUILT_IN_KINDS)
+        yield FieldWarning(
+            f"{path}.kind",
+            f"{quoted(target.kind)} with apiVersion {quoted(target.api_version)} is nothing that "
+            f"can be scaled{hint}",
+        )
+
+
+_PATH: Final = "spec.updatePolicy"
+_REQUIREMENTS: Final = f"{_PATH}.evictionRequirements"
+_EXPLICIT_MODES: Final = sorted(set(UpdateMode) - {UpdateMode.AUTO})
+
+
+def update_policy_findings(
+    policy: UpdatePolicy | None, stored: UpdatePolicy | None, allowed: Allowance
+) -> Findings:
+    """Judge an update policy, beside the stored one."""
+    if policy is None:
+        return
+    yield from _mode(policy.mode, allowed)
+    if policy.min_replicas is not None and policy.min_replicas < 1:
+        yield invalid(f"{_PATH}.minReplicas", policy.min_replicas, "must be at least 1")
+    seconds = policy.evict_after_oom_seconds
+    yield from per_vpa_findings(f"{_PATH}.evictAfterOOMSeconds", seconds, 1, allowed)
+    requirements = policy.eviction_requirements
+    is_stored = stored is not None and stored.eviction_requirements == requirements
+    for error in _requirements(requirements):
+        yield FieldWarning.tolerated(error, STORED_TOO) if is_stored else error
+    if policy.mode == UpdateMode.UPSCALE_ONLY:
+        yield from _never_lower(requirements)
+
+
+def _mode(mode: str | None, allowed: Allowance) -> Findings:
+    path = f"{_PATH}.updateMode"
+    match mode:
+        case None:
+            yield required(path, "an updatePolicy must say its updateMode")
+        case UpdateMode.AUTO:
+            words = " ".join(_EXPLICIT_MODES)
+            yield FieldWarning(
+                _PATH,
+                f'updateMode "Auto" is deprecated and will be removed; it means Recreate. '
+                f"Name one of [{words}] instead, see kubernetes/autoscaler#8424",
+            )
+        case UpdateMode.IN_PLACE if not allowed.in_place:
+            yield gate_is_off(path, f"updateMode {quoted(mode)}", FeatureGate.IN_PLACE)
+        case _ if mode not in _EXPLICIT_MODES:
+            yield not_supported(path, mode, _EXPLICIT_MODES)
+
+
+def _requirements(requirements: Sequence[EvictionRequirement]) -> Iterator[FieldError]:
+    first: dict[str, str] = {}  # where each resource stands
+    for index, requirement in enumerate(requirements):
+        at = f"{_REQUIREMENTS}[{index}]"
+        if not requirement.resources:
+            yield required(f"{at}.resources", "name cpu, memory or both")
+        for position, resource in enumerate(requirement.resources):
+            path, name = f"{at}.resources[{position}]", resource.lower()
+            if name not in RESOURCES:
+                yield not_supported(path, resource, RESOURCES)
+            elif name in first:
+                text = f"it stands at {first[name]}, and a resource may be named only once"
+                yield duplicate(path, resource, text)
+            first.setdefault(name, f"evictionRequirements[{index}].resources[{position}]")
+        if not requirement.change:
+            yield required(f"{at}.changeRequirement", " or ".join(sorted(ChangeRequirement)))
+        elif requirement.change not in list(ChangeRequirement):
+            yield not_supported(f"{at}.changeRequirement", requirement.change, ChangeRequirement)
+
+
+def _never_lower(requirements: Sequence[EvictionRequirement]) -> Findings:
+    for index, requirement in enumerate(requirements):
+        if requirement.change == ChangeRequirement.LOWER:
+            yield FieldWarning(
+                f"{_REQUIREMENTS}[{index}].changeRequirement",
+                "updateMode UpscaleOnly never evicts for less, so TargetLowerThanRequests "
+                "keeps pods from being evicted at all",
+            )

@@ -1,0 +1,171 @@
+"""VPAs that claim the same pods.
+
+Strategy: two VPAs of one target must be kept apart by their selectors, provably, for any pod
+that could exist. This is checked when a VPA is created or changes what it claims; VPAs that
+overlap already stay editable, with a warning. A webhook answers before the object is stored, so
+of two VPAs written at the same moment neither would see the other. Therefore accepted VPAs are
+remembered for about as long as an API server needs to store them, and count as siblings. Other
+webhook processes do not know of them, so running pods go to the strongest VPA in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.admission.core.field_errors import FieldError, FieldWarning, Verdicts, forbidden, quoted
+from app.admission.core.vpa_review import (
+    SELECTOR_PATH,
+    VpaReview,
+    VpaVersion,
+    is_exempt,
+    read_vpa_review,
+)
+from app.model.review import AdmissionRequest
+from app.model.selectors import Relation, relation
+from app.model.vpa import TargetReference, Vpa
+
+TARGET_PATH: Final = "spec.targetRef"
+
+
+class Disjointness(StrEnum):
+    """What happens to a VPA that overlaps another."""
+
+    ENFORCE = "enforce"
+    WARN = "warn"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingsWanted:
+    """A question for the other VPAs of a namespace.
+
+    Reviews with the same namespace, kind and name affect each other and have to be judged one
+    after the other. API groups are not compared: an absent one equals any.
+    """
+
+    namespace: str
+    kind: str
+    name: str
+    is_decisive: bool  # a refusal may follow: read them from the API server, not from a cache
+
+
+def needs_siblings(request: AdmissionRequest, mode: Disjointness) -> SiblingsWanted | None:
+    """Return which other VPAs the verdict on a review depends on, None if on none."""
+    return None if is_exempt(request) else siblings_wanted(read_vpa_review(request), mode)
+
+
+def siblings_wanted(review: VpaReview, mode: Disjointness) -> SiblingsWanted | None:
+    """Return the same for a review that has been read."""
+    new = review.new
+    if mode is Disjointness.OFF or review.unreadable or new is None or new.selector_errors:
+        return None
+    target = new.vpa.target
+    if target is None or not target.kind or not target.name or not _claims_pods(new.vpa):
+        return None
+    return SiblingsWanted(
+        namespace=new.vpa.namespace,
+        kind=target.kind,
+        name=target.name,
+        is_decisive=mode is Disjointness.ENFORCE and _claims_more(new, review.old),
+    )
+
+
+def overlap_findings(
+    review: VpaReview, siblings: Sequence[Vpa] | None, mode: Disjointness
+) -> Verdicts:
+    """Judge a VPA beside the others of its namespace, None if those could not be read."""
+    asked = siblings_wanted(review, mode)
+    if asked is None or review.new is None:
+        return
+    if siblings is None:
+        text = "the other VPAs could not be read, so nobody knows whether one takes the same pods"
+        yield FieldWarning(TARGET_PATH, text)
+        return
+    for error in dict.fromkeys(conflicts(review.new.vpa, siblings)):
+        yield error if asked.is_decisive else FieldWarning(error.path, error.detail)
+
+
+def conflicts(vpa: Vpa, others: Iterable[Vpa]) -> Iterator[FieldError]:
+    """Yield a error for each VPA that could claim a pod together with this one."""
+    if vpa.target is None or not _claims_pods(vpa):
+        return
+    for other in sorted(others, key=lambda other: other.strength):
+        if not _is_sibling(vpa, other):
+            continue
+        overlap = relation(vpa.selector, other.selector)
+        if overlap is not Relation.DISJOINT:
+            yield _conflict(vpa, other, overlap, f"{vpa.target.kind}/{vpa.target.name}")
+
+
+def _is_sibling(vpa: Vpa, other: Vpa) -> bool:
+    return (
+        other.namespace == vpa.namespace
+        and other.name != vpa.name
+        and _claims_pods(other)
+        and _is_same(vpa.target, other.target)
+    )
+
+
+def _is_same(one: TargetReference | None, other: TargetReference | None) -> bool:
+    if one is None or other is None or (one.kind, one.name) != (other.kind, other.name):
+        return False
+    return not one.api_version or not other.api_version or one.key == other.key
+
+
+def _claims_pods(vpa: Vpa) -> bool:
+    is_empty = vpa.selector is not None and vpa.selector.is_contradictory
+    return vpa.deleted is None and not is_empty
+
+
+def _claims_more(new: VpaVersion, old: VpaVersion | None) -> bool:
+    if old is None or old.selector_errors or old.vpa.target is None or new.vpa.target is None:
+        return True
+    is_same_target = old.vpa.target.key == new.vpa.target.key
+    return not is_same_target or old.vpa.selector != new.vpa.selector
+
+
+def _takes_all(vpa: Vpa) -> bool:
+    return vpa.selector is None or vpa.selector.is_everything
+
+
+def _conflict(vpa: Vpa, other: Vpa, overlap: Relation, target: str) -> FieldError:
+    who, path = f"VerticalPodAutoscaler {quoted(other.name)}", SELECTOR_PATH
+    match overlap, _takes_all(vpa), _takes_all(other):
+        case Relation.CATCH_ALL, True, True:
+            path = TARGET_PATH
+            text = f"{who} takes all pods of {target} already; to share them, give both a selector"
+        case Relation.CATCH_ALL, True, False:
+            text = f"without a selector all pods of {target} are taken, also those of {who}"
+        case Relation.CATCH_ALL, _, _:
+            text = f"{who} has no selector and takes all pods of {target}"
+        case Relation.DIFFERENT_KEYS, _, _:
+            text = f"a pod of {target} may match {who} too, which asks for other labels"
+        case _:
+            text = f"a pod of {target} may match {who} too, whose labels can be the same"
+    return forbidden(path, f"{text} ({overlap})")
+
+
+# Far longer than storing takes, far shorter than the time until a user deletes the VPA again.
+LIFETIME: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingVpas:
+    """VPAs that were accepted a moment ago and may not be stored yet, each with its time."""
+
+    accepted: tuple[tuple[datetime, Vpa], ...] = ()
+
+    def adding(self, vpa: Vpa, now: datetime) -> PendingVpas:
+        """Return these with one more, without those that have expired."""
+        return PendingVpas((*self._unexpired(now), (now, vpa)))
+
+    def pending(self, now: datetime) -> tuple[Vpa, ...]:
+        """Return the VPAs that may not be stored yet."""
+        return tuple(vpa for _, vpa in self._unexpired(now))
+
+    def _unexpired(self, now: datetime) -> tuple[tuple[datetime, Vpa], ...]:
+        return tuple(entry for entry in self.accepted if now - entry[0] < LIFETIME)

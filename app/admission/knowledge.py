@@ -1,0 +1,183 @@
+"""What a process knows of the cluster: live, or as it was recorded in files."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+from app.admission.core.mutate import PodRules
+from app.admission.core.overlap import Disjointness
+from app.admission.core.validate import ValidationRules
+from app.admission.flags import Decisions
+from app.admission.reviews import ReviewRules, Sources
+from app.kube.files import Document, Unreadable, documents
+from app.kube.mirror import WatchedResource
+from app.kube.recorded import RecordedCluster
+from app.model.errors import BadObject, BadSetting, ClusterError
+from app.model.fields import Object
+from app.model.limits import read_limit_range
+from app.model.snapshot import Collection
+from app.model.vpa import Vpa, read_vpa, without_status
+from app.ports import LIMIT_RANGES, VPAS, Cluster
+from app.runtime.clock import SystemClock
+from app.runtime.live import Connection, Runtime
+from app.runtime.memory import without_collection
+from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
+from app.settings.shared import Scope
+
+log = logging.getLogger(__name__)
+
+_MOST_STALE_SECONDS = 300.0
+_LOOKUP_SECONDS = 3.0
+
+
+class Knowledge(Protocol):
+    """Where reviews are answered from."""
+
+    sources: Sources
+
+    def problem(self) -> str:
+        """Say why answers would be given without knowledge; empty when all is well."""
+        ...
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return for each watched resource how long nothing was heard, in seconds."""
+        ...
+
+
+def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
+    """Return the cluster that files describe, which nothing changes; what is wrong is logged."""
+    with without_collection():
+        recorded = RecordedCluster(found)
+    for problem in recorded.problems:
+        extra = {"place": problem.place, "problem": problem.message}
+        log.warning("object not used as it is", extra=extra)
+    return Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock(), is_live=False)
+
+
+def check_files(paths: Iterable[Path]) -> None:
+    """See whether every process can read these files and folders.
+
+    Raises:
+        BadSetting: one of them is not there, or can be read only once.
+    """
+    for path in paths:
+        if not path.exists():
+            raise BadSetting(f"{path}: No such file or directory")
+        if not os.access(path, os.R_OK):
+            raise BadSetting(f"{path}: Permission denied")
+        if not path.is_dir() and not path.is_file():
+            raise BadSetting(f"{path}: several processes have to read it, so it must be a file")
+
+
+class RecordedKnowledge:
+    """A cluster in files: known from the start, and always the same."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._problem = ""
+        try:
+            self.sources = recorded_sources(
+                chain.from_iterable(documents(str(path)) for path in paths)
+            )
+        except BadSetting as error:
+            log.exception("objects not read")
+            self._problem, self.sources = str(error), recorded_sources(())
+
+    def problem(self) -> str:
+        """Say why the objects could not be read; what does not change stays as it is."""
+        return self._problem
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Nothing is watched."""
+        return {}
+
+
+class LiveKnowledge:
+    """A cluster behind an API server, mirrored."""
+
+    def __init__(self, connect: Callable[[], Connection], scope: Scope, place: Runtime) -> None:
+        self._clock = clock = place.clock
+        # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
+        # other's kind, and give up soon.
+        self._clusters = [connect() for _ in range(3)]
+        cluster, owners, siblings = self._clusters
+        at = scope.namespace
+        sources = [
+            watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
+            WatchedResource(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
+            *watched_workloads(at, with_template=False),
+        ]
+        self._mirror = place.mirror(cluster, sources)
+        self._owners = place.owners(owners.within(_LOOKUP_SECONDS))
+        self.sources = Sources(
+            lambda: self._mirror.snapshot,
+            self._owners,
+            ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
+            clock,
+        )
+        self._mirror.start()
+        self._owners.start()
+
+    def close(self) -> None:
+        """Watch no more, and look nothing up."""
+        self._mirror.stop()
+        self._owners.close()
+        for cluster in self._clusters:
+            cluster.close()
+        self._mirror.join(_LOOKUP_SECONDS)
+
+    def problem(self) -> str:
+        """Say which resource is not known, or not fresh."""
+        for standing in self._mirror.standings(self._clock.now()):
+            if standing.unread:
+                return standing.unread
+            if standing.stale_seconds > _MOST_STALE_SECONDS:
+                return f"nothing was heard of {standing.resource.plural} for too long"
+        return ""
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return the silence of each watch."""
+        return watch_ages(self._mirror, self._clock)
+
+
+class ListedSiblings:
+    """The VPAs of a namespace as the API server has them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def of(self, namespace: str) -> tuple[Vpa, ...] | None:
+        """Return the VPAs of a namespace; None if they cannot be read."""
+        found: list[Vpa] = []
+        token = ""
+        try:
+            while True:
+                page = self._cluster.list(VPAS, namespace, limit=500, continue_token=token)
+                found.extend(_siblings(page.items))
+                token = page.continue_token
+                if not token:
+                    return tuple(found)
+        except ClusterError as error:
+            log.warning("siblings not read", extra={"namespace": namespace, "error": str(error)})
+            return None
+
+
+def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
+    """Yield VPAs by their specs; one that cannot be read takes no pods."""
+    for item in items:
+        with suppress(BadObject):
+            yield read_vpa(without_status(item))
+
+
+def review_rules(decisions: Decisions) -> ReviewRules:
+    """Return the rules of reviews."""
+    return ReviewRules(
+        PodRules(decisions.gates, decisions.max_cpu_boost),
+        ValidationRules(Disjointness(decisions.disjointness)),
+    )

@@ -1,0 +1,185 @@
+"""Carry out the rotation plan on the shared ring and the webhook configurations.
+
+Strategy: every tick reads everything anew, asks for one step and does it, under the version
+that was read. Only the elected replica acts; whatever it remembers is forgotten when it loses
+the election.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from app.admission.core.rotation import (
+    IssueFirst,
+    IssueNext,
+    Nothing,
+    PublishCa,
+    RetireCa,
+    RotationRules,
+    RotationState,
+    RotationStep,
+    SwapServing,
+    plan,
+)
+from app.admission.registrar import Registrar
+from app.model.certificates import (
+    CertificateSet,
+    Generation,
+    KeyRing,
+    StoredRing,
+    fingerprints,
+    joined,
+    pem_blocks,
+)
+
+log = logging.getLogger(__name__)
+
+_NEXT_STEP_SECONDS = 1.0
+_LOOK_SECONDS = 15.0  # how long a change by somebody else may stay
+
+
+class RingStore(Protocol):
+    """Where the ring lies."""
+
+    def read(self) -> StoredRing:
+        """Return the ring as it is now."""
+        ...
+
+    def write(self, stored: StoredRing, ring: KeyRing, /) -> None:
+        """Put a ring in the place of the one that was read; `Conflict` when that has changed."""
+        ...
+
+
+class Authority(Protocol):
+    """Who makes and judges certificates."""
+
+    def issue(self, now: datetime) -> CertificateSet:
+        """Make a generation."""
+        ...
+
+    def judge(self, certificates: CertificateSet) -> Generation:
+        """Say what a generation is good for."""
+        ...
+
+
+class Rotator:
+    """Plans and carries out; the registrar is None when registration is somebody else's."""
+
+    def __init__(
+        self,
+        store: RingStore,
+        authority: Authority,
+        registrar: Registrar | None,
+        rules: RotationRules,
+        leads: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._authority = authority
+        self._registrar = registrar
+        self._rules = rules
+        self._leads = leads
+        self._watched: tuple[object, datetime | None] = (None, None)
+        self._said = ""
+
+    def tick(self, now: datetime) -> float:
+        """Do the next step; return the seconds until the next look.
+
+        Raises:
+            ClusterError: something could not be read or written; nothing is half done.
+        """
+        if not self._leads():
+            self._forget()
+            return _NEXT_STEP_SECONDS
+        stored = self._store.read()
+        bundles = self._registrar.bundles() if self._registrar else ()
+        step = plan(self._know(stored.ring, bundles, now), now, self._rules)
+        self._say(step)
+        if self._leads():
+            self._carry_out(step, stored, bundles, now)
+        return self._pause_seconds(step, now)
+
+    def _forget(self) -> None:
+        self._watched = (None, None)
+        if self._registrar:
+            self._registrar.forget()
+
+    def _know(self, ring: KeyRing, bundles: tuple[str | None, ...], now: datetime) -> RotationState:
+        state = (ring, bundles)
+        since = self._watched[1]
+        if self._watched[0] != state or since is None:
+            self._watched, since = (state, now), now
+        return RotationState(
+            current=self._authority.judge(ring.current) if ring.current else None,
+            upcoming=self._authority.judge(ring.upcoming) if ring.upcoming else None,
+            retiring=fingerprints("".join(ring.retiring)),
+            bundles=tuple(None if text is None else fingerprints(text) for text in bundles),
+            unchanged_since=since,
+        )
+
+    def _say(self, step: RotationStep) -> None:
+        said = f"{type(step).__name__}: {step.reason}"
+        if said != self._said:
+            self._said = said
+            stuck = isinstance(step, Nothing) and step.wait_until is None
+            log.log(
+                logging.WARNING if stuck else logging.INFO,
+                "certificate rotation",
+                extra={"step": type(step).__name__, "reason": step.reason},
+            )
+
+    def _carry_out(
+        self, step: RotationStep, stored: StoredRing, bundles: tuple[str | None, ...], now: datetime
+    ) -> None:
+        ring = stored.ring
+        match step:
+            case IssueFirst():
+                made = self._authority.issue(now)
+                self._store.write(stored, KeyRing(made, None, ring.retiring))
+            case IssueNext():
+                made = self._authority.issue(now)
+                self._store.write(stored, KeyRing(ring.current, made, ring.retiring))
+            case SwapServing():
+                former = (ring.current.ca_pem,) if ring.current else ()
+                retiring = pem_blocks("".join((*ring.retiring, *former)))
+                self._store.write(stored, KeyRing(ring.upcoming, None, retiring))
+            case RetireCa():
+                if ring.upcoming or ring.retiring:
+                    self._store.write(stored, KeyRing(ring.current))
+                self._register(joined([ring.current.ca_pem]) if ring.current else "", now)
+            case PublishCa():
+                self._publish(self._needed(ring, bundles), now)
+            case Nothing():
+                self._register(self._needed(ring, bundles), now)
+
+    def _needed(self, ring: KeyRing, bundles: tuple[str | None, ...]) -> str:
+        """Return all that must be trusted, beside what is: our last word, or else the live one."""
+        base = (self._registrar.bundle if self._registrar else "",)
+        sets = [made for made in (ring.current, ring.upcoming) if made]
+        sound = [made.ca_pem for made in sets if not self._authority.judge(made).trouble]
+        live = (bundle or "" for bundle in bundles)
+        return joined([*(base if any(base) else live), *ring.retiring, *sound])
+
+    def _publish(self, bundle: str, now: datetime) -> None:
+        if self._registrar and bundle == self._registrar.bundle:
+            self._register(bundle, now)  # somebody took it out; the registrar tells of that
+            return
+        log.info("New client CA found, reloading and patching webhook")
+        if self._register(bundle, now):
+            log.info("Successfully patched webhook with new client CA")
+
+    def _register(self, bundle: str, now: datetime) -> tuple[str, ...]:
+        if self._registrar is None:
+            return ()
+        self._registrar.bundle = bundle
+        return self._registrar.tick(now)
+
+    def _pause_seconds(self, step: RotationStep, now: datetime) -> float:
+        if not isinstance(step, Nothing) or (self._registrar and self._registrar.waits):
+            return _NEXT_STEP_SECONDS
+        if step.wait_until is None:
+            return _LOOK_SECONDS
+        left = (step.wait_until - now).total_seconds()
+        return min(max(left, _NEXT_STEP_SECONDS), _LOOK_SECONDS)

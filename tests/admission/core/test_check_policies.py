@@ -1,0 +1,533 @@
+"""Rules for container policies and boosts, and which of them a feature gate opens."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.admission.core.check_policies import (
+    Allowance,
+    allowance,
+    boost_findings,
+    policies_findings,
+)
+from app.admission.core.field_errors import FieldError, FieldWarning, ratchet
+from app.model.vpa import StartupBoost
+from tests import make
+from tests.make import ALL_GATES, NO_GATES, Json
+
+BOOST_JSON = make.boost_json(factor=2)
+IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
+    Allowance(in_place=True),
+    Allowance(startup_boost=True),
+    Allowance(per_vpa_config=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        pytest.param({}, Allowance(), id="nothing"),
+        pytest.param({"mode": "InPlace"}, IN_PLACE, id="InPlace"),
+        pytest.param({"mode": "InPlaceOrRecreate"}, Allowance(), id="InPlaceOrRecreate"),
+        pytest.param({"boost": BOOST_JSON}, STARTUP_BOOST, id="a boost"),
+        pytest.param({"boost": {}}, Allowance(), id="an empty boost"),
+        pytest.param(
+            {"policies": [make.policy_json(boost={})]}, STARTUP_BOOST, id="a policy's empty boost"
+        ),
+        pytest.param(
+            {"spec": {"updatePolicy": {"updateMode": "Off", "evictAfterOOMSeconds": 5}}},
+            PER_VPA_CONFIG,
+            id="evictAfterOOMSeconds",
+        ),
+        pytest.param({"mode": "Off"}, Allowance(), id="an update policy without it"),
+        pytest.param(
+            {"policies": [make.policy_json(), make.policy_json(oomMinBumpUp="0")]},
+            PER_VPA_CONFIG,
+            id="oomMinBumpUp",
+        ),
+        pytest.param(
+            {"policies": [make.policy_json(oomBumpUpRatio="1")]},
+            PER_VPA_CONFIG,
+            id="oomBumpUpRatio",
+        ),
+        pytest.param(
+            {"policies": [make.policy_json(memoryAggregationIntervalSeconds=1)]},
+            PER_VPA_CONFIG,
+            id="memoryAggregationIntervalSeconds",
+        ),
+        pytest.param(
+            {"policies": [make.policy_json(memoryAggregationIntervalCount=1)]},
+            PER_VPA_CONFIG,
+            id="memoryAggregationIntervalCount",
+        ),
+        pytest.param(
+            {
+                "policies": [
+                    make.policy_json(resources=["cpu", "a"]),
+                    make.policy_json(resources=["b"]),
+                ]
+            },
+            Allowance(odd_resources=frozenset({"a", "b"})),
+            id="odd resources of all policies",
+        ),
+    ],
+)
+def test_stored_objects_keep_gates_open(stored: Json, expected: Allowance) -> None:
+    """With all gates off, only what the stored object uses may be used on."""
+    assert allowance(NO_GATES, make.vpa(**stored)) == expected
+
+
+def test_gates_open_features() -> None:
+    """Gates open the same for new objects and for stored ones that used nothing."""
+    everything = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+    assert allowance(ALL_GATES, None) == allowance(ALL_GATES, make.vpa()) == everything
+    assert allowance(NO_GATES, None) == Allowance()
+
+
+ALL = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+AT = "spec.resourcePolicy.containerPolicies"
+
+
+def findings(
+    policies: list[Json],
+    allowed: Allowance = ALL,
+    stored: list[Json] | None = None,
+) -> list[FieldError | FieldWarning]:
+    """Judge container policies beside the stored ones."""
+    new, old = make.vpa(policies=policies), make.vpa(policies=stored)
+    return list(
+        ratchet(
+            policies_findings(new.policies or (), allowed),
+            policies_findings(old.policies or (), allowed),
+        )
+    )
+
+
+def texts(policies: list[Json], allowed: Allowance = ALL) -> list[str]:
+    """Return the findings without the part of the path that they share."""
+    return [str(item).removeprefix(AT) for item in findings(policies, allowed)]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(make.policy_json(), id="nothing said"),
+        pytest.param(make.policy_json(mode="Off"), id="mode Off"),
+        pytest.param(make.policy_json(mode="Off", values="RequestsOnly"), id="Off, requests only"),
+        pytest.param(
+            make.policy_json(mode="Auto", values="RequestsAndLimits"), id="Auto, both values"
+        ),
+        pytest.param(make.policy_json(resources=["cpu", "memory"]), id="both resources"),
+        pytest.param(make.policy_json(resources=[]), id="no resource"),
+        pytest.param(
+            make.policy_json(
+                min_allowed={"cpu": "1m", "memory": "1"}, max_allowed={"cpu": "1m", "memory": "1"}
+            ),
+            id="equal bounds",
+        ),
+        pytest.param(make.policy_json(max_allowed={"gpu": "1500u"}), id="other resources"),
+        pytest.param(make.policy_json(oomBumpUpRatio="2"), id="ratio 2"),
+        pytest.param(make.policy_json(oomBumpUpRatio=1), id="ratio 1"),
+        pytest.param(make.policy_json(oomBumpUpRatio="999999999n"), id="a ratio in thousandths"),
+        pytest.param(make.policy_json(oomMinBumpUp="0"), id="no least bump"),
+        pytest.param(
+            make.policy_json(memoryAggregationIntervalSeconds=1, memoryAggregationIntervalCount=1),
+            id="short history",
+        ),
+        pytest.param(make.policy_json(boost=make.boost_json(factor=2)), id="boost"),
+    ],
+)
+def test_policy_allowed(policy: Json) -> None:
+    """A policy that makes sense passes without a word."""
+    assert texts([policy]) == []
+
+
+MILLI = "must be a whole number of millicores"
+BYTES = "must be a whole number of bytes"
+RESOURCES = 'supported values: "cpu", "memory"'
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param({}, ["[0].containerName: Required value"], id="no name"),
+        pytest.param(
+            make.policy_json(mode="bad"),
+            ['[0].mode: Unsupported value: "bad": supported values: "Auto", "Off"'],
+            id="an unknown mode",
+        ),
+        pytest.param(
+            make.policy_json(min_allowed={"cpu": "100"}, max_allowed={"cpu": "10"}),
+            [
+                '[0].maxAllowed[cpu]: Invalid value: "10": '
+                'maxAllowed is below minAllowed, which is "100"'
+            ],
+            id="bounds crossed",
+        ),
+        pytest.param(
+            make.policy_json(min_allowed={"gpu": "2"}, max_allowed={"gpu": "1"}),
+            [
+                '[0].maxAllowed[gpu]: Invalid value: "1": '
+                'maxAllowed is below minAllowed, which is "2"'
+            ],
+            id="bounds of another resource crossed",
+        ),
+        pytest.param(
+            make.policy_json(min_allowed={"cpu": "187500u"}),
+            [f'[0].minAllowed[cpu]: Invalid value: "187500u": {MILLI}'],
+            id="part of a millicore at least",
+        ),
+        pytest.param(
+            make.policy_json(max_allowed={"cpu": "187500u"}),
+            [f'[0].maxAllowed[cpu]: Invalid value: "187500u": {MILLI}'],
+            id="part of a millicore at most",
+        ),
+        pytest.param(
+            make.policy_json(min_allowed={"memory": "100m"}),
+            [f'[0].minAllowed[memory]: Invalid value: "100m": {BYTES}'],
+            id="part of a byte at least",
+        ),
+        pytest.param(
+            make.policy_json(max_allowed={"memory": "500m"}),
+            [f'[0].maxAllowed[memory]: Invalid value: "500m": {BYTES}'],
+            id="part of a byte at most",
+        ),
+        pytest.param(
+            make.policy_json(
+                min_allowed={"memory": "1500m", "cpu": "1500u"}, max_allowed={"memory": "100m"}
+            ),
+            [
+                f'[0].minAllowed[memory]: Invalid value: "1500m": {BYTES}',
+                '[0].maxAllowed[memory]: Invalid value: "100m": '
+                'maxAllowed is below minAllowed, which is "1500m"',
+                f'[0].minAllowed[cpu]: Invalid value: "1500u": {MILLI}',
+                f'[0].maxAllowed[memory]: Invalid value: "100m": {BYTES}',
+            ],
+            id="all that is wrong with bounds, minAllowed first",
+        ),
+        pytest.param(
+            make.policy_json(min_allowed={"cpu": "-1"}),
+            ['[0].minAllowed[cpu]: Invalid value: "-1": must not be negative'],
+            id="a negative bound",
+        ),
+        pytest.param(
+            make.policy_json(mode="Off", values="RequestsAndLimits"),
+            ["[0].controlledValues: Forbidden: must not be RequestsAndLimits where mode is Off"],
+            id="values where nothing is scaled",
+        ),
+        pytest.param(
+            make.policy_json(values="Limits"),
+            [
+                '[0].controlledValues: Unsupported value: "Limits": '
+                'supported values: "RequestsAndLimits", "RequestsOnly"'
+            ],
+            id="unknown values",
+        ),
+        pytest.param(
+            make.policy_json(resources=["cpu", "broken", "CPU"]),
+            [
+                f'[0].controlledResources[1]: Unsupported value: "broken": {RESOURCES}',
+                f'[0].controlledResources[2]: Unsupported value: "CPU": {RESOURCES}',
+            ],
+            id="unknown resources",
+        ),
+        pytest.param(
+            make.policy_json(oomBumpUpRatio=-1),
+            ["[0].oomBumpUpRatio: Invalid value: -1: must be at least 1"],
+            id="ratio -1",
+        ),
+        pytest.param(
+            make.policy_json(oomBumpUpRatio="0.5"),
+            ["[0].oomBumpUpRatio: Invalid value: 0.5: must be at least 1"],
+            id="ratio 0.5",
+        ),
+        pytest.param(
+            make.policy_json(oomBumpUpRatio="-1e999"),
+            ["[0].oomBumpUpRatio: Invalid value: -9.223372036854776e+15: must be at least 1"],
+            id="a ratio beyond all measure",
+        ),
+        pytest.param(
+            make.policy_json(oomMinBumpUp=-1),
+            ["[0].oomMinBumpUp: Invalid value: -1: must be at least 0"],
+            id="least bump -1",
+        ),
+        pytest.param(
+            make.policy_json(
+                memoryAggregationIntervalSeconds=-5, memoryAggregationIntervalCount=-3
+            ),
+            [
+                "[0].memoryAggregationIntervalSeconds: Invalid value: -5: must be at least 1",
+                "[0].memoryAggregationIntervalCount: Invalid value: -3: must be at least 1",
+            ],
+            id="negative intervals",
+        ),
+        pytest.param(
+            make.policy_json(memoryAggregationIntervalSeconds=0, memoryAggregationIntervalCount=0),
+            [
+                "[0].memoryAggregationIntervalSeconds: Invalid value: 0: must be at least 1",
+                "[0].memoryAggregationIntervalCount: Invalid value: 0: must be at least 1",
+            ],
+            id="no intervals",
+        ),
+        pytest.param(
+            make.policy_json(boost={"cpu": {}}),
+            ["[0].startupBoost.cpu.type: Required value: Factor or Quantity"],
+            id="a broken boost",
+        ),
+    ],
+)
+def test_policy_refused(policy: Json, expected: list[str]) -> None:
+    """What makes no sense is refused at its field, with all that is wrong with it."""
+    assert texts([policy]) == expected
+
+
+def test_per_vpa_gate_off() -> None:
+    """With gate PerVPAConfig off, the fields are forbidden whatever they hold."""
+    policy = make.policy_json(
+        oomBumpUpRatio="2",
+        oomMinBumpUp=-1,
+        memoryAggregationIntervalSeconds=0,
+        memoryAggregationIntervalCount=8,
+    )
+    suffix = (
+        " needs feature gate PerVPAConfig (alpha), which is off; "
+        "--feature-gates=PerVPAConfig=true of the admission controller turns it on"
+    )
+    assert texts([policy], Allowance()) == [
+        f"[0].{field}: Forbidden: {field}{suffix}"
+        for field in (
+            "oomBumpUpRatio",
+            "oomMinBumpUp",
+            "memoryAggregationIntervalSeconds",
+            "memoryAggregationIntervalCount",
+        )
+    ]
+
+
+def test_named_twice() -> None:
+    """Entries of which one has no effect are told, not refused."""
+    policies = [make.policy_json(name) for name in ("app", "*", "app", "*", "log")]
+    assert findings(policies) == [
+        FieldWarning(
+            f"{AT}[2].containerName",
+            '"app" is named by containerPolicies[0] too; this one has no effect',
+        ),
+        FieldWarning(
+            f"{AT}[3].containerName",
+            '"*" is named by containerPolicies[1] too; this one replaces it',
+        ),
+    ]
+
+
+def test_odd_resource_kept() -> None:
+    """A resource that was named before stays, with a warning."""
+    allowed = Allowance(odd_resources=frozenset({"broken"}))
+    assert findings([make.policy_json(resources=["broken", "worse"])], allowed) == [
+        FieldWarning(
+            f"{AT}[0].controlledResources[0]",
+            'unsupported value "broken" tolerated, the stored object has it too',
+        ),
+        *findings([make.policy_json(resources=["cpu", "worse"])]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(make.policy_json(max_allowed={"cpu": "-1"}), id="a negative bound"),
+        pytest.param(make.policy_json(values="Limits"), id="unknown values"),
+    ],
+)
+def test_policy_ratcheted(policy: Json) -> None:
+    """What only this webhook refuses stays as it is stored."""
+    (found,) = findings([policy], stored=[policy])
+    assert isinstance(found, FieldWarning)
+
+
+def test_paths_tell_the_entry() -> None:
+    """Problems come entry by entry, each with its index."""
+    assert texts([{}, make.policy_json(mode="bad"), {}])[::2] == [
+        "[0].containerName: Required value",
+        "[2].containerName: Required value",
+    ]
+
+
+BOOST_ON = Allowance(startup_boost=True)
+BOOST_AT = "spec.startupBoost.cpu"
+
+
+def read_boost(json: Json) -> StartupBoost | None:
+    """Read a boost as it stands in a VPA."""
+    return make.vpa(boost=json).startup_boost
+
+
+def boost_problems(json: Json, stored: Json | None = None) -> list[str]:
+    """Return what is wrong with a boost, as texts."""
+    before = boost_findings(read_boost(stored), "spec", BOOST_ON) if stored else iter(())
+    found = ratchet(boost_findings(read_boost(json), "spec", BOOST_ON), before)
+    return [str(item) for item in found if isinstance(item, FieldError)]
+
+
+@pytest.mark.parametrize(
+    "json",
+    [
+        pytest.param({}, id="an empty one, which says no boost"),
+        pytest.param({"cpu": None}, id="null, which says no boost"),
+        pytest.param(make.boost_json(factor=1), id="factor 1, the way out"),
+        pytest.param(make.boost_json(factor=3), id="factor"),
+        pytest.param(make.boost_json(quantity="100m"), id="quantity"),
+        pytest.param(make.boost_json(quantity="0"), id="quantity 0 boosts nothing"),
+        pytest.param(make.boost_json(factor=2, duration="10s"), id="duration"),
+        pytest.param(make.boost_json(factor=2, duration="0"), id="duration 0"),
+        pytest.param(make.boost_json(factor=2, duration="1m30s"), id="duration of two parts"),
+        pytest.param(make.boost_json(factor=2, duration_seconds=10), id="seconds"),
+        pytest.param(make.boost_json(factor=2, duration_seconds=0), id="no seconds"),
+    ],
+)
+def test_boost_allowed(json: Json) -> None:
+    """What can be meant is allowed."""
+    assert boost_problems(json) == []
+
+
+NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        pytest.param({}, [".type: Required value: Factor or Quantity"], id="no type"),
+        pytest.param(
+            {"type": "", "duration": "abc", "factor": 0},
+            [".type: Required value: Factor or Quantity"],
+            id="an empty type ends the questions",
+        ),
+        pytest.param(
+            {"type": "bad"},
+            ['.type: Unsupported value: "bad": supported values: "Factor", "Quantity"'],
+            id="an unknown type",
+        ),
+        pytest.param(
+            {"type": "Factor"}, [".factor: Required value: type Factor needs it"], id="no factor"
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 0},
+            [".factor: Invalid value: 0: must be at least 1, which boosts nothing"],
+            id="factor 0",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "quantity": "1"},
+            [".quantity: Forbidden: it belongs to type Quantity"],
+            id="a quantity beside a factor",
+        ),
+        pytest.param(
+            {"type": "Quantity"},
+            [".quantity: Required value: type Quantity needs it"],
+            id="no quantity",
+        ),
+        pytest.param(
+            {"type": "Quantity", "quantity": "187500u"},
+            ['.quantity: Invalid value: "187500u": must be a whole number of millicores'],
+            id="parts of a millicore",
+        ),
+        pytest.param(
+            {"type": "Quantity", "quantity": "-1"},
+            [
+                '.quantity: Invalid value: "-1": '
+                "must not be negative: a boost never lowers a request"
+            ],
+            id="a negative quantity",
+        ),
+        pytest.param(
+            {"type": "Quantity", "quantity": "1", "factor": 2},
+            [".factor: Forbidden: it belongs to type Factor"],
+            id="a factor beside a quantity",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "duration": "10"},
+            [f'.duration: Invalid value: "10": {NO_UNIT}'],
+            id="a duration without unit",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "duration": "-1s"},
+            ['.duration: Invalid value: "-1s": must not be negative'],
+            id="a negative duration",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "durationSeconds": -1},
+            [".durationSeconds: Invalid value: -1: must not be negative"],
+            id="negative seconds",
+        ),
+        pytest.param(
+            {"type": "Factor", "factor": 2, "duration": "1s", "durationSeconds": 1},
+            [".durationSeconds: Forbidden: duration says the same; set only one of them"],
+            id="both durations",
+        ),
+        pytest.param(
+            {"type": "bad", "duration": "-1s", "durationSeconds": -1},
+            [
+                '.type: Unsupported value: "bad": supported values: "Factor", "Quantity"',
+                '.duration: Invalid value: "-1s": must not be negative',
+                ".durationSeconds: Invalid value: -1: must not be negative",
+                ".durationSeconds: Forbidden: duration says the same; set only one of them",
+            ],
+            id="everything at once",
+        ),
+    ],
+)
+def test_boost_refused(cpu: Json, expected: list[str]) -> None:
+    """What can never be meant is refused, at its field, with the reason."""
+    assert boost_problems({"cpu": cpu}) == [f"{BOOST_AT}{text}" for text in expected]
+
+
+@pytest.mark.parametrize(
+    "cpu",
+    [
+        pytest.param({"type": "Factor", "factor": 2, "durationSeconds": -1}, id="negative seconds"),
+        pytest.param({"type": "Factor", "factor": 2, "duration": "x"}, id="an odd duration"),
+        pytest.param({"type": "Quantity", "quantity": "-1"}, id="a negative quantity"),
+        pytest.param({"type": "Factor", "factor": 2, "quantity": "1"}, id="both amounts"),
+    ],
+)
+def test_boost_ratcheted(cpu: Json) -> None:
+    """What only this webhook refuses stays as it is stored, but cannot be written anew."""
+    good = make.boost_json(factor=2)
+    assert boost_problems({"cpu": cpu}, stored={"cpu": cpu}) == []
+    assert len(boost_problems({"cpu": cpu}, stored=good)) == 1
+
+
+def test_boost_not_ratcheted() -> None:
+    """What every webhook refuses is refused again."""
+    json = make.boost_json(factor=0)
+    assert len(boost_problems(json, stored=json)) == 1
+
+
+@pytest.mark.parametrize(
+    "json",
+    [
+        pytest.param({}, id="an empty one"),
+        pytest.param(make.boost_json(factor=0), id="a broken one"),
+        pytest.param(make.boost_json(factor=2), id="a good one"),
+    ],
+)
+def test_boost_gate_off(json: Json) -> None:
+    """With the gate off, the boost as a whole is forbidden, and nothing deeper is looked at."""
+    assert list(map(str, boost_findings(read_boost(json), "spec", Allowance()))) == [
+        "spec.startupBoost: Forbidden: startupBoost needs feature gate CPUStartupBoost (alpha), "
+        "which is off; --feature-gates=CPUStartupBoost=true of the admission controller turns it on"
+    ]
+
+
+def test_no_boost() -> None:
+    """Where no boost is, no gate is asked."""
+    assert list(boost_findings(None, "spec", Allowance())) == []
+
+
+def test_boost_tolerated_with_a_warning() -> None:
+    """What is tolerated is told."""
+    json = make.boost_json(factor=2, duration_seconds=-1)
+    found = ratchet(
+        boost_findings(read_boost(json), "spec", BOOST_ON),
+        boost_findings(read_boost(json), "spec", BOOST_ON),
+    )
+    text = "Invalid value: -1: must not be negative; tolerated, the stored object has it too"
+    assert list(found) == [FieldWarning(f"{BOOST_AT}.durationSeconds", text)]

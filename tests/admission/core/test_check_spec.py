@@ -1,0 +1,365 @@
+"""Rules for a spec as a whole, and for its update policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.admission.core.check_policies import Allowance
+from app.admission.core.check_spec import spec_findings, update_policy_findings
+from app.admission.core.field_errors import FieldError, FieldWarning, Ratcheted
+from app.admission.core.vpa_review import VpaVersion, read_vpa_review
+from app.model.gates import FeatureGates
+from app.model.vpa import UpdatePolicy
+from tests import make
+from tests.make import ALL_GATES, NO_GATES, Json
+
+
+def version(item: Json) -> VpaVersion:
+    """Read a VPA as it comes in a review."""
+    found = read_vpa_review(make.review(item)).new
+    assert found is not None
+    return found
+
+
+def findings(
+    new: Json, stored: Json | None = None, gates: FeatureGates = ALL_GATES
+) -> list[FieldError | FieldWarning]:
+    """Judge a VPA beside the stored one."""
+    return list(spec_findings(version(new), version(stored) if stored else None, gates))
+
+
+def aiming(api_version: str | None, kind: str | None, name: str | None = "web") -> Json:
+    """Return a VPA with a target of these words."""
+    words = {"apiVersion": api_version, "kind": kind, "name": name}
+    target = {key: word for key, word in words.items() if word is not None}
+    return make.vpa_json(spec={"targetRef": target})
+
+
+NO_TARGET = make.vpa_json(target=None)
+
+
+@pytest.mark.parametrize(
+    ("new", "stored", "expected"),
+    [
+        pytest.param(
+            NO_TARGET,
+            None,
+            ["spec.targetRef: Required value: name the workload to scale, as objects of v1 must"],
+            id="a new one without target",
+        ),
+        pytest.param(NO_TARGET, NO_TARGET, [], id="a stored one without target"),
+        pytest.param(aiming("apps/v1", "Deployment"), None, [], id="a built-in kind"),
+        pytest.param(aiming(None, "Deployment"), None, [], id="a built-in kind alone"),
+        pytest.param(aiming("example.com/v1", "Rollout"), None, [], id="a custom kind"),
+        pytest.param(
+            aiming("apps/v1", "", ""),
+            None,
+            ["spec.targetRef.kind: Required value", "spec.targetRef.name: Required value"],
+            id="empty words",
+        ),
+        pytest.param(
+            aiming("apps/v1", None),
+            aiming("apps/v1", None),
+            [
+                "spec.targetRef.kind: Required value; tolerated, the stored object has it too",
+            ],
+            id="a stored one without kind",
+        ),
+        pytest.param(
+            aiming("apps/v1", "deployment"),
+            None,
+            [
+                'spec.targetRef.kind: "deployment" with apiVersion "apps/v1" is nothing that can '
+                'be scaled; did you mean "Deployment"?'
+            ],
+            id="a kind misspelled",
+        ),
+        pytest.param(
+            aiming("v1", "Xyz"),
+            None,
+            ['spec.targetRef.kind: "Xyz" with apiVersion "v1" is nothing that can be scaled'],
+            id="a kind that is not there",
+        ),
+    ],
+)
+def test_target(new: Json, stored: Json | None, expected: list[str]) -> None:
+    """A target must be named; one that is named oddly is told of."""
+    assert [str(item) for item in findings(new, stored)] == expected
+
+
+@pytest.mark.parametrize(
+    ("recommenders", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([{"name": "a"}], [], id="one"),
+        pytest.param(
+            [{"name": "a"}, {"name": "b"}],
+            ["spec.recommenders: Too many: 2: must have at most 1 item"],
+            id="two",
+        ),
+    ],
+)
+def test_recommenders(recommenders: list[dict[str, str]], expected: list[str]) -> None:
+    """One recommender is enough."""
+    found = findings(make.vpa_json(spec={"recommenders": recommenders}))
+    assert [str(item) for item in found] == expected
+
+
+def exists(key: str, operator: str = "Exists") -> Json:
+    """Return a condition on a label."""
+    return {"key": key, "operator": operator}
+
+
+CONTRADICTION = {"matchExpressions": [exists("a"), exists("a", "DoesNotExist")]}
+FLAWED = {"matchLabels": {"-a": "b"}, "matchExpressions": [exists("b", "Like")]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "paths"),
+    [
+        pytest.param({}, [], id="empty"),
+        pytest.param({"matchLabels": {"a": "b"}}, [], id="labels"),
+        pytest.param(CONTRADICTION, ["spec.selector"], id="a contradiction"),
+        pytest.param(
+            FLAWED,
+            ["spec.selector.matchLabels", "spec.selector.matchExpressions[0].operator"],
+            id="flaws",
+        ),
+    ],
+)
+def test_selector(selector: Json, paths: list[str]) -> None:
+    """A selector must be well formed and possible; if it is stored, it stays with a warning."""
+    new = make.vpa_json(selector=selector)
+    fresh, kept = findings(new), findings(new, stored=new)
+    assert [item.path for item in fresh] == [item.path for item in kept] == paths
+    assert all(isinstance(item, FieldError) for item in fresh)
+    assert all(isinstance(item, FieldWarning) for item in kept)
+
+
+def test_order() -> None:
+    """Problems come in the order of the rules, each at its field, all at once."""
+    new = make.vpa_json(
+        target=None,
+        mode="bad",
+        policies=[{}],
+        boost={"cpu": {}},
+        selector=FLAWED,
+        spec={"recommenders": [{}, {}]},
+    )
+    assert [item.path for item in findings(new)] == [
+        "spec.targetRef",
+        "spec.updatePolicy.updateMode",
+        "spec.resourcePolicy.containerPolicies[0].containerName",
+        "spec.startupBoost.cpu.type",
+        "spec.recommenders",
+        "spec.selector.matchLabels",
+        "spec.selector.matchExpressions[0].operator",
+    ]
+
+
+def test_gate_kept_open() -> None:
+    """A stored object that used a feature may go on when its gate is off, a new one may not."""
+    new = make.vpa_json(boost=make.boost_json(factor=2))
+    assert findings(new, stored=new, gates=NO_GATES) == []
+    assert [item.path for item in findings(new, gates=NO_GATES)] == ["spec.startupBoost"]
+
+
+ALL = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+AT = "spec.updatePolicy"
+HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
+
+
+def read(policy: Json | None) -> UpdatePolicy | None:
+    """Read an update policy as it stands in a VPA."""
+    return make.vpa(spec={"updatePolicy": policy}).update_policy
+
+
+def policy_findings(
+    policy: Json | None,
+    allowed: Allowance = ALL,
+    stored: Json | None = None,
+) -> list[FieldError | FieldWarning | Ratcheted]:
+    """Judge an update policy beside the stored one."""
+    return list(update_policy_findings(read(policy), read(stored), allowed))
+
+
+def requiring(*requirements: tuple[list[str], str | None], mode: str = "Recreate") -> Json:
+    """Return an update policy with eviction requirements."""
+    entries = [
+        {"resources": resources, "changeRequirement": change} for resources, change in requirements
+    ]
+    return {"updateMode": mode, "evictionRequirements": entries}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(None, id="no policy"),
+        *(
+            pytest.param({"updateMode": mode}, id=mode)
+            for mode in (
+                "Off",
+                "Initial",
+                "Recreate",
+                "InPlaceOrRecreate",
+                "InPlace",
+                "UpscaleOnly",
+            )
+        ),
+        pytest.param({"updateMode": "Off", "minReplicas": 1}, id="one replica"),
+        pytest.param({"updateMode": "Off", "evictAfterOOMSeconds": 1}, id="a second"),
+        pytest.param(requiring((["cpu"], HIGHER), (["memory"], LOWER)), id="one each"),
+        pytest.param(requiring((["cpu", "memory"], HIGHER)), id="both in one"),
+        pytest.param(requiring((["CPU"], HIGHER), (["Memory"], HIGHER)), id="capitals"),
+        pytest.param(requiring((["cpu"], HIGHER), mode="UpscaleOnly"), id="up and up"),
+    ],
+)
+def test_update_policy_allowed(policy: Json | None) -> None:
+    """A policy that makes sense passes without a word."""
+    assert policy_findings(policy) == []
+
+
+MODES = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleOnly"'
+ONCE = ", and a resource may be named only once"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param(
+            {},
+            [".updateMode: Required value: an updatePolicy must say its updateMode"],
+            id="no mode",
+        ),
+        pytest.param(
+            {"updateMode": "bad"},
+            [f'.updateMode: Unsupported value: "bad": supported values: {MODES}'],
+            id="an unknown mode",
+        ),
+        pytest.param(
+            {"updateMode": ""},
+            [f'.updateMode: Unsupported value: "": supported values: {MODES}'],
+            id="an empty mode",
+        ),
+        pytest.param(
+            {"updateMode": "bad", "minReplicas": 0, "evictAfterOOMSeconds": -1},
+            [
+                f'.updateMode: Unsupported value: "bad": supported values: {MODES}',
+                ".minReplicas: Invalid value: 0: must be at least 1",
+                ".evictAfterOOMSeconds: Invalid value: -1: must be at least 1",
+            ],
+            id="several fields",
+        ),
+        pytest.param(
+            requiring((["cpu"], HIGHER), (["cpu"], LOWER)),
+            [
+                '.evictionRequirements[1].resources[0]: Duplicate value: "cpu": '
+                f"it stands at evictionRequirements[0].resources[0]{ONCE}"
+            ],
+            id="a resource in two requirements",
+        ),
+        pytest.param(
+            requiring((["cpu", "memory"], HIGHER), (["Memory"], HIGHER)),
+            [
+                '.evictionRequirements[1].resources[0]: Duplicate value: "Memory": '
+                f"it stands at evictionRequirements[0].resources[1]{ONCE}"
+            ],
+            id="a resource spelled otherwise",
+        ),
+        pytest.param(
+            requiring((["cpu", "cpu"], HIGHER)),
+            [
+                '.evictionRequirements[0].resources[1]: Duplicate value: "cpu": '
+                f"it stands at evictionRequirements[0].resources[0]{ONCE}"
+            ],
+            id="a resource twice in one requirement",
+        ),
+        pytest.param(
+            requiring(([], HIGHER)),
+            [".evictionRequirements[0].resources: Required value: name cpu, memory or both"],
+            id="no resource",
+        ),
+        pytest.param(
+            requiring((["storage"], HIGHER)),
+            [
+                '.evictionRequirements[0].resources[0]: Unsupported value: "storage": '
+                'supported values: "cpu", "memory"'
+            ],
+            id="a resource that is not recommended",
+        ),
+        pytest.param(
+            requiring((["cpu"], None)),
+            [
+                ".evictionRequirements[0].changeRequirement: Required value: "
+                "TargetHigherThanRequests or TargetLowerThanRequests"
+            ],
+            id="no change",
+        ),
+        pytest.param(
+            requiring((["cpu"], "Higher")),
+            [
+                '.evictionRequirements[0].changeRequirement: Unsupported value: "Higher": '
+                f'supported values: "{HIGHER}", "{LOWER}"'
+            ],
+            id="an unknown change",
+        ),
+    ],
+)
+def test_update_policy_refused(policy: Json, expected: list[str]) -> None:
+    """What makes no sense is refused at its field, with all that is wrong with it."""
+    found = policy_findings(policy)
+    assert all(isinstance(item, FieldError) for item in found)
+    assert [str(item).removeprefix(AT) for item in found] == expected
+
+
+def test_gates_off() -> None:
+    """What needs a gate is forbidden, and its value is not looked at."""
+    found = policy_findings({"updateMode": "InPlace", "evictAfterOOMSeconds": -1}, Allowance())
+    assert [str(item) for item in found] == [
+        f'{AT}.updateMode: Forbidden: updateMode "InPlace" needs feature gate InPlace (alpha), '
+        "which is off; --feature-gates=InPlace=true of the admission controller turns it on",
+        f"{AT}.evictAfterOOMSeconds: Forbidden: evictAfterOOMSeconds needs feature gate "
+        "PerVPAConfig (alpha), which is off; --feature-gates=PerVPAConfig=true of the admission "
+        "controller turns it on",
+    ]
+
+
+def test_auto_is_deprecated() -> None:
+    """Mode Auto passes with a warning that API servers show in full."""
+    (found,) = policy_findings({"updateMode": "Auto"})
+    assert isinstance(found, FieldWarning)
+    text = str(found)
+    assert text.startswith('spec.updatePolicy: updateMode "Auto" is deprecated')
+    assert "[InPlace InPlaceOrRecreate Initial Off Recreate UpscaleOnly]" in text
+    assert "kubernetes/autoscaler#8424" in text
+    assert len(text) <= 256
+
+
+def test_upscale_only_beside_lower() -> None:
+    """A requirement that the mode can never meet is told, not refused."""
+    policy = requiring((["cpu"], HIGHER), (["memory"], LOWER), mode="UpscaleOnly")
+    (found,) = policy_findings(policy)
+    assert isinstance(found, FieldWarning)
+    assert found.path == f"{AT}.evictionRequirements[1].changeRequirement"
+
+
+CONFLICTING = requiring((["cpu"], HIGHER), (["cpu"], LOWER))
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_refused"),
+    [
+        pytest.param(CONFLICTING, False, id="the same"),
+        pytest.param({**CONFLICTING, "minReplicas": 3}, False, id="the same beside a change"),
+        pytest.param(
+            requiring((["cpu"], HIGHER), (["cpu"], LOWER), (["memory"], LOWER)),
+            True,
+            id="one more",
+        ),
+        pytest.param(requiring((["cpu"], LOWER), (["cpu"], HIGHER)), True, id="another order"),
+    ],
+)
+def test_stored_requirements(policy: Json, is_refused: bool) -> None:
+    """Requirements that are stored already pass with a warning, but only unchanged."""
+    (found,) = policy_findings(policy, stored=CONFLICTING)
+    assert isinstance(found, FieldError) is is_refused

@@ -1,0 +1,324 @@
+"""A verdict can be told in full, step by step and without a gap."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from app.admission.core.explain import explain
+from app.admission.core.mutate import PodVerdict
+from tests import make
+from tests.admission.core.worlds import World, worlds
+from tests.core.shorthand import admit, advice, box, two, vpa_json
+
+Json = dict[str, Any]
+
+OFF = "the VPA is in mode Off"
+NO_LIMIT = "the container has none"
+RATIO = "keeps its ratio to the request"
+
+
+def test_whole_story() -> None:
+    """Everything that happened to a pod is told, and in its order."""
+    pod = make.pod_json(box("app", "100m/100Mi", "150m/200Mi"))
+    vpa = vpa_json(
+        advice("app", "250m/200Mi"),
+        boost=make.boost_json(factor=3),
+        policies=[make.policy_json(max_allowed=two("150m/150Mi"))],
+    )
+    younger = make.vpa_json("younger", created=timedelta(days=1))
+    off = make.vpa_json("boosts", mode="Off", boost={}, created=timedelta(days=99))
+    found = admit(pod, vpa, younger, off, make.limit_range_json(most=two("300m/1Gi")))
+    assert explain(found.verdict) == {
+        "reason": "Sized",
+        "message": "VPA v targets StatefulSet/web and comes before younger, boosts",
+        "pod": "default/web-0",
+        "owner": "StatefulSet/web",
+        "vpa": {
+            "name": "v",
+            "mode": "Recreate",
+            "created": "2025-12-06T10:00:00+00:00",
+            "why": "it is the oldest active one",
+            "weaker": [
+                {
+                    "name": "younger",
+                    "mode": "Recreate",
+                    "created": "2026-01-04T10:00:00+00:00",
+                    "why": "it is younger",
+                },
+                {
+                    "name": "boosts",
+                    "mode": "Off",
+                    "created": "2025-09-28T10:00:00+00:00",
+                    "why": "it is in mode Off and would only boost",
+                },
+            ],
+        },
+        "containers": [
+            {
+                "name": "app",
+                "cpu": {
+                    "had": {"request": "100m", "limit": "150m"},
+                    "recommended": "250m",
+                    "caps": [
+                        "capped to fit Max in container LimitRange: 200m",
+                        "capped to maxAllowed: 150m",
+                    ],
+                    "boost": {
+                        "from": "150m",
+                        "wanted": "450m",
+                        "to": "200m",
+                        "heldBy": "the LimitRange for containers",
+                    },
+                    "gets": {"request": "200m", "limit": "300m"},
+                    "aboutLimit": RATIO,
+                },
+                "memory": {
+                    "had": {"request": "100Mi", "limit": "200Mi"},
+                    "recommended": "200Mi",
+                    "caps": ["capped to maxAllowed: 150Mi"],
+                    "gets": {"request": "150Mi", "limit": "300Mi"},
+                    "aboutLimit": RATIO,
+                },
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("vpas", "why"),
+    [
+        pytest.param([make.vpa_json("a")], ["no other VPA wants the pod"], id="alone"),
+        pytest.param(
+            [make.vpa_json("a"), make.vpa_json("b")],
+            ["it is the oldest active one", "it is as old, and later by name"],
+            id="as old",
+        ),
+        pytest.param(
+            [make.vpa_json(name, mode="Off", boost={}) for name in "ab"],
+            ["it is the oldest that boosts it", "it is as old, and later by name"],
+            id="both in mode Off",
+        ),
+    ],
+)
+def test_choice(vpas: list[Json], why: list[str]) -> None:
+    """It is told why this VPA and not another one controls the pod."""
+    told = explain(admit(make.pod_json(), *vpas).verdict)["vpa"]
+    assert [told["why"], *(other["why"] for other in told.get("weaker", ()))] == why
+
+
+@pytest.mark.parametrize(
+    ("vpa", "expected"),
+    [
+        pytest.param(vpa_json(mode="Off", boost={}), OFF, id="off"),
+        pytest.param(vpa_json(), "the VPA has none yet", id="none yet"),
+        pytest.param(
+            vpa_json(advice("app", "1"), policies=[make.policy_json(mode="Off")]),
+            "the container's policy is in mode Off",
+            id="container off",
+        ),
+        pytest.param(
+            vpa_json(advice("other", "1")), "the VPA has none for this container", id="for others"
+        ),
+        pytest.param(vpa_json(advice("app", "1")), None, id="there is one"),
+    ],
+)
+def test_silence(vpa: Json, expected: str | None) -> None:
+    """Where nothing is recommended or applied, it is told why."""
+    (told,) = explain(admit(make.pod_json(), vpa).verdict)["containers"]
+    assert told.get("recommendation") == expected
+
+
+@pytest.mark.parametrize(
+    ("most", "expected", "gets"),
+    [
+        pytest.param(
+            "1",
+            "the VPA has none for this container, which makes room for others",
+            {"request": "500m", "limit": "500m"},
+            id="it has to",
+        ),
+        pytest.param(
+            "9", "the VPA has none for this container, and the pod has room for it", None, id="not"
+        ),
+    ],
+)
+def test_making_room(most: str, expected: str, gets: Json | None) -> None:
+    """A container without a recommendation may still have to give way."""
+    limits = make.limit_range_json(make.limits_json("Pod", most=two(most)))
+    pod = make.pod_json(box("a", "1", "1"), box("b", "1", "1"))
+    told = explain(admit(pod, vpa_json(advice("a", "1")), limits).verdict)["containers"][1]
+    assert told["recommendation"] == expected
+    assert told["cpu"].get("gets") == gets
+    scaled = ["scaled to fit the LimitRange for pods: 500m"]
+    assert told["cpu"].get("caps") == (scaled if gets else None)
+
+
+@pytest.mark.parametrize(
+    ("has", "boost", "gate", "most", "expected"),
+    [
+        pytest.param(
+            "1", {"factor": 2}, True, None, {"from": "1", "wanted": "2", "to": "2"}, id="y"
+        ),
+        pytest.param(
+            "1", {"factor": 1}, True, None, "refused: it would not raise the request", id="rise"
+        ),
+        pytest.param(
+            "-", {"factor": 2}, True, None, "refused: the container asks for no cpu", id="nothing"
+        ),
+        pytest.param("1", {"kind": "X"}, True, None, "refused: its type is unknown", id="type"),
+        pytest.param(
+            "1", {"factor": 2}, False, None, "refused: the feature gate is off", id="gate"
+        ),
+        pytest.param(
+            "1",
+            {"factor": 2},
+            True,
+            "500m",
+            "refused: --max-allowed-cpu-boost leaves no room",
+            id="flag",
+        ),
+    ],
+)
+def test_boost(has: str, boost: Json, gate: bool, most: str | None, expected: object) -> None:
+    """A boost is told with its base, and a refusal with its reason."""
+    vpa = vpa_json(boost=make.boost_json(**boost))
+    found = admit(make.pod_json(box("app", has)), vpa, gate=gate, most=most)
+    (told,) = explain(found.verdict)["containers"]
+    assert told["cpu"]["boost"] == expected
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "policy", "expected"),
+    [
+        pytest.param("1 2", "3", {}, RATIO, id="in proportion"),
+        pytest.param("1 1", "3", {}, "equals the request", id="equal"),
+        pytest.param("- 1", "3", {}, "equals the request", id="no request"),
+        pytest.param("1", "3", {}, NO_LIMIT, id="no limit"),
+        pytest.param("1 0", "3", {}, NO_LIMIT, id="a limit of zero"),
+        pytest.param("1 2", "0", {}, "left as it is: the request is zero", id="nothing"),
+        pytest.param(
+            "1 2",
+            "1",
+            {"values": "RequestsOnly"},
+            "left as it is: the policy does not control limits",
+            id="not controlled",
+        ),
+    ],
+)
+def test_limit(has: str, target: str, policy: Json, expected: str) -> None:
+    """It is told how a limit came about, or why there is none."""
+    vpa = vpa_json(advice("app", target), policies=[make.policy_json(**policy)])
+    (told,) = explain(admit(make.pod_json(box("app", *has.split())), vpa).verdict)["containers"]
+    assert told["cpu"]["aboutLimit"] == expected
+
+
+def test_usual_limit() -> None:
+    """A limit that comes from a LimitRange is told as such."""
+    limits = make.limit_range_json(default=two("2"))
+    found = admit(make.pod_json(box("app", "1")), vpa_json(advice("app", "3")), limits)
+    (told,) = explain(found.verdict)["containers"]
+    assert told["cpu"]["aboutLimit"] == "follows from the usual one of the LimitRange"
+
+
+def test_boost_beside_a_limit() -> None:
+    """A limit without a request is no base for a boost, and does not fall."""
+    vpa = vpa_json(boost=make.boost_json(quantity="500m"))
+    (told,) = explain(admit(make.pod_json(box("app", "-", "2")), vpa).verdict)["containers"]
+    assert told["cpu"]["gets"] == {"request": "500m", "limit": "2"}
+    assert told["cpu"]["aboutLimit"] == "left as it is: a boost lowers nothing"
+
+
+def test_other_resources() -> None:
+    """What is recommended beside cpu and memory is told too."""
+    vpa = vpa_json({"containerName": "app", "target": {"gpu": "2"}})
+    (told,) = explain(admit(make.pod_json(box("app")), vpa).verdict)["containers"]
+    assert told == {
+        "name": "app",
+        "gpu": {
+            "recommended": "2",
+            "gets": {"request": "2"},
+            "aboutLimit": "left as it is: only those of cpu and memory follow",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(
+            make.pod_json(owner=None),
+            {
+                "reason": "NoController",
+                "message": "no controller owns the pod",
+                "pod": "default/web-0",
+            },
+            id="no owner",
+        ),
+        pytest.param(
+            make.pod_json(labels={}, metadata={"name": None, "generateName": "web-"}),
+            {
+                "reason": "NoTargetSelectorMatch",
+                "message": "the selector of StatefulSet/web does not match the pod",
+                "pod": "default/web-%",
+                "owner": "StatefulSet/web",
+            },
+            id="not selected",
+        ),
+        pytest.param(
+            make.pod_json(spec={"containers": 7}),
+            {
+                "reason": "UnreadablePod",
+                "message": "spec.containers: expected a list, found the number 7",
+            },
+            id="not readable",
+        ),
+    ],
+)
+def test_untouched(pod: Json, expected: Json) -> None:
+    """What is not controlled is told as far as it was looked at."""
+    assert explain(admit(pod, vpa_json()).verdict) == expected
+
+
+def test_unknown_age() -> None:
+    """A VPA that does not tell its age is told without."""
+    assert (
+        explain(admit(make.pod_json(), make.vpa_json(created=None)).verdict)["vpa"]["created"]
+        is None
+    )
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(odd=True))
+def test_everything_written_is_told(world: World) -> None:
+    """Whatever the patch writes into a container, the story tells, and it is plain JSON."""
+    verdict = world.admit()
+    told = explain(verdict)
+    assert orjson.loads(orjson.dumps(told)) == told
+    assert written(told) == patched(verdict)
+
+
+def written(told: Json) -> set[tuple[int, str, str, str]]:
+    """Return index, kind, resource and amount of all that the story tells."""
+    return {
+        (index, word, resource, amount)
+        for index, container in enumerate(told.get("containers", ()))
+        for resource, story in container.items()
+        if isinstance(story, dict)
+        for word, amount in story.get("gets", {}).items()
+    }
+
+
+def patched(verdict: PodVerdict) -> set[tuple[int, str, str, str]]:
+    """Return the same of all that the patch writes."""
+    found = set()
+    for operation in verdict.patch:
+        parts = operation["path"].split("/")
+        if parts[1] == "spec" and len(parts) == 7:
+            resource = parts[6].replace("~1", "/").replace("~0", "~")
+            found.add((int(parts[3]), parts[5].removesuffix("s"), resource, operation["value"]))
+    return found

@@ -1,0 +1,222 @@
+"""Refusals as a Kubernetes API server words them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.admission.core.field_errors import (
+    ErrorKind,
+    FieldError,
+    FieldWarning,
+    Finding,
+    Ratcheted,
+    denial,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    quoted,
+    ratchet,
+    required,
+    too_many,
+    unreadable,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "body"),
+    [
+        pytest.param(
+            required("a", "say it"), "FieldValueRequired", "Required value: say it", id="required"
+        ),
+        pytest.param(required("a"), "FieldValueRequired", "Required value", id="no detail"),
+        pytest.param(
+            invalid("a", "10", "too low"),
+            "FieldValueInvalid",
+            'Invalid value: "10": too low',
+            id="text",
+        ),
+        pytest.param(
+            invalid("a", 0, "too low"), "FieldValueInvalid", "Invalid value: 0: too low", id="zero"
+        ),
+        pytest.param(
+            invalid("a", 0.5, "x"), "FieldValueInvalid", "Invalid value: 0.5: x", id="fraction"
+        ),
+        pytest.param(
+            invalid("a", -1.0, "x"), "FieldValueInvalid", "Invalid value: -1: x", id="whole float"
+        ),
+        pytest.param(
+            not_supported("a", "x", ("B", "A")),
+            "FieldValueNotSupported",
+            'Unsupported value: "x": supported values: "A", "B"',
+            id="not supported",
+        ),
+        pytest.param(
+            forbidden("a", "gate"), "FieldValueForbidden", "Forbidden: gate", id="forbidden"
+        ),
+        pytest.param(
+            too_many("a", 2, 1),
+            "FieldValueTooMany",
+            "Too many: 2: must have at most 1 item",
+            id="more than one",
+        ),
+        pytest.param(
+            too_many("a", 9, 3),
+            "FieldValueTooMany",
+            "Too many: 9: must have at most 3 items",
+            id="more than three",
+        ),
+        pytest.param(
+            duplicate("a", "cpu", "twice"),
+            "FieldValueDuplicate",
+            'Duplicate value: "cpu": twice',
+            id="duplicate",
+        ),
+        pytest.param(unreadable("odd"), "InternalError", "Internal error: odd", id="internal"),
+    ],
+)
+def test_body(error: FieldError, reason: str, body: str) -> None:
+    """A error is told by the kind's words, the value if there is one, and the detail."""
+    assert (error.kind.value, error.body) == (reason, body)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        pytest.param(-1.0, "-1", id="whole"),
+        pytest.param(0.0, "0", id="zero"),
+        pytest.param(0.001, "0.001", id="a thousandth"),
+        pytest.param(-0.00001, "-1e-05", id="small"),
+        pytest.param(-123456.0, "-123456", id="six digits"),
+        pytest.param(-1e6, "-1e+06", id="seven digits"),
+        pytest.param(-1234567.5, "-1.2345675e+06", id="seven digits and a half"),
+        pytest.param(-999999.999, "-999999.999", id="just below"),
+        pytest.param(-9223372036854775.807, "-9.223372036854776e+15", id="as large as can be"),
+    ],
+)
+def test_fractions(value: float, shown: str) -> None:
+    """Numbers that may have a fraction are shown as Go shows them."""
+    assert invalid("a", value, "x").body == f"Invalid value: {shown}: x"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("", '""', id="empty"),
+        pytest.param('a"b\\c', '"a\\"b\\\\c"', id="quotes and backslashes"),
+        pytest.param("a\nb\t\x07\x1b", '"a\\nb\\t\\a\\x1b"', id="control characters"),
+        pytest.param("größe", '"größe"', id="letters"),
+        pytest.param("\u200b", '"\\u200b"', id="an invisible character"),
+        pytest.param("\U000e0001", '"\\U000e0001"', id="an invisible one far out"),
+        pytest.param("\ud800", '"\\ud800"', id="half a pair"),
+        pytest.param("x" * 300, f'"{"x" * 256}..."', id="a long text"),
+    ],
+)
+def test_quoted(text: str, shown: str) -> None:
+    """What users wrote is shown as Go quotes it, and never at any length."""
+    assert quoted(text) == shown
+
+
+@given(st.text(st.characters(codec=None), max_size=300))
+def test_quoted_is_harmless(text: str) -> None:
+    """Whatever the text, it is printable and can be encoded."""
+    shown = quoted(text)
+    assert shown.isprintable()
+    assert shown.encode()
+
+
+FIRST = required("spec.a", "x")
+SECOND = invalid("spec.b", "v", "y")
+
+
+@pytest.mark.parametrize(
+    ("problems", "message", "causes"),
+    [
+        pytest.param([FIRST], "spec.a: Required value: x", 1, id="one stands alone"),
+        pytest.param(
+            [FIRST, SECOND],
+            '[spec.a: Required value: x, spec.b: Invalid value: "v": y]',
+            2,
+            id="several stand in brackets",
+        ),
+        pytest.param(
+            [FIRST, FIRST], "spec.a: Required value: x", 2, id="the same twice is told once"
+        ),
+        pytest.param(
+            [FIRST, SECOND, FIRST],
+            '[spec.a: Required value: x, spec.b: Invalid value: "v": y]',
+            3,
+            id="repeated among others",
+        ),
+    ],
+)
+def test_denial_message(problems: list[FieldError], message: str, causes: int) -> None:
+    """The message tells each text once; every error is a cause."""
+    status = denial(problems, "VerticalPodAutoscaler", "autoscaling.k8s.io", "hamster")
+    prefix = 'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
+    assert status["message"] == prefix + message
+    assert len(status["details"]["causes"]) == causes
+
+
+def test_denial() -> None:
+    """A denial is a whole metav1 Status."""
+    assert denial([FIRST], "VerticalPodAutoscaler", "autoscaling.k8s.io", "hamster") == {
+        "metadata": {},
+        "status": "Failure",
+        "message": 'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
+        "spec.a: Required value: x",
+        "reason": "Invalid",
+        "details": {
+            "name": "hamster",
+            "group": "autoscaling.k8s.io",
+            "kind": "VerticalPodAutoscaler",
+            "causes": [
+                {
+                    "reason": "FieldValueRequired",
+                    "message": "Required value: x",
+                    "field": "spec.a",
+                }
+            ],
+        },
+        "code": 422,
+    }
+
+
+def test_denial_of_too_much() -> None:
+    """Nobody is sent a book."""
+    problems = [required(f"spec.a[{index}]") for index in range(150)]
+    status = denial(problems, "Thing", "", "it")
+    assert status["message"].endswith(", spec.a[99]: Required value, and 50 more]")
+    assert len(status["details"]["causes"]) == 100
+
+
+def test_denial_without_name_and_group() -> None:
+    """What is not known is left out of the details, and shown empty in the message."""
+    status = denial([FIRST], "Thing", "", "")
+    assert status["message"] == 'Thing "" is invalid: spec.a: Required value: x'
+    assert status["details"].keys() == {"kind", "causes"}
+
+
+def test_settle() -> None:
+    """Only a ratcheted error that was there before, exactly so, becomes a warning."""
+    before: list[Finding] = [Ratcheted(FIRST), SECOND, FieldWarning("spec.c", "old")]
+    other = invalid("spec.b", "w", "y")
+    found: list[Finding] = [
+        Ratcheted(FIRST),
+        Ratcheted(SECOND),
+        other,
+        FieldWarning("spec.c", "new"),
+    ]
+    assert list(ratchet(found, before)) == [
+        FieldWarning("spec.a", "Required value: x; tolerated, the stored object has it too"),
+        SECOND,
+        other,
+        FieldWarning("spec.c", "new"),
+    ]
+
+
+def test_every_kind_has_words() -> None:
+    """No kind of error is without a text."""
+    assert all(FieldError("a", kind).body for kind in ErrorKind)

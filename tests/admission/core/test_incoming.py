@@ -1,0 +1,199 @@
+"""Equal pods are recognised, and the cache only ever saves work."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.admission.core.incoming import read_incoming_pod
+from app.admission.core.mutate import PodRules, PodVerdict, admit_pod, pod_cache
+from app.model.errors import BadObject
+from app.model.review import read_review
+from app.model.snapshot import Replacement, Snapshot
+from app.model.workloads import NOTHING_LOOKED_UP
+from tests import make
+
+POD = make.pod_json(cpu="100m", init=[make.container_json("setup", restartPolicy="Always")])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("metadata.name", "other", id="the name"),
+        pytest.param("metadata.labels", {"app": "other"}, id="labels, which matching sees"),
+        pytest.param("metadata.annotations", None, id="no annotations, as before"),
+        pytest.param("spec.containers[0].image", "other", id="an image"),
+        pytest.param("spec.nodeName", "n", id="a node"),
+        pytest.param("status", {"phase": "Running"}, id="a status"),
+    ],
+)
+def test_signature_leaves_out(path: str, value: object) -> None:
+    """Pods that differ in what sizing never looks at have one signature."""
+    other = make.with_value(POD, path, value)
+    assert read_incoming_pod(other, "ns").signature == read_incoming_pod(POD, "ns").signature
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("metadata.annotations", {}, id="annotations are there"),
+        pytest.param("spec.containers[0].name", "b", id="a container's name"),
+        pytest.param("spec.containers[0].resources", None, id="its resources"),
+        pytest.param("spec.initContainers[0].restartPolicy", None, id="a sidecar"),
+        pytest.param("spec.resources", {"limits": {"cpu": "1"}}, id="the pod's resources"),
+    ],
+)
+def test_signature_holds(path: str, value: object) -> None:
+    """Whatever changes sizes or patch changes the signature."""
+    other = make.with_value(POD, path, value)
+    assert read_incoming_pod(other, "ns").signature != read_incoming_pod(POD, "ns").signature
+
+
+def test_signature_of_numbers_beyond_json() -> None:
+    """Numbers that no API server sends are no reason to fail."""
+    huge = make.with_value(POD, "spec.containers[0].resources.requests.cpu", 2**70)
+    assert read_incoming_pod(huge, "ns").signature != read_incoming_pod(POD, "ns").signature
+
+
+@pytest.mark.parametrize("path", ["metadata.labels", "spec.containers[0].resources"])
+def test_depths_beyond_json(path: str) -> None:
+    """What nests deeper than anything that counts is told, and breaks nothing."""
+    deep: object = {}
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(BadObject, match="nested too deeply"):
+        read_incoming_pod(make.with_value(POD, path, deep), "ns")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("metadata.labels", {"app": "other"}, id="labels"),
+        pytest.param("metadata.ownerReferences", [], id="owners"),
+    ],
+)
+def test_origin_holds(path: str, value: object) -> None:
+    """Whatever matching looks at changes the origin, and so does the namespace."""
+    other = make.with_value(POD, path, value)
+    assert read_incoming_pod(other, "ns").origin != read_incoming_pod(POD, "ns").origin
+    assert read_incoming_pod(POD, "other").origin != read_incoming_pod(POD, "ns").origin
+    assert read_incoming_pod(other, "ns").signature == read_incoming_pod(POD, "ns").signature
+
+
+def read_all(item: make.Json) -> None:
+    """Read all that counts of a pod."""
+    incoming = read_incoming_pod(item, "ns")
+    assert incoming.labels is not None
+    assert incoming.controller is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "wrong"),
+    [
+        pytest.param("metadata.name", 1, "metadata.name", id="name"),
+        pytest.param("metadata.generateName", [], "metadata.generateName", id="generateName"),
+        pytest.param("metadata.annotations", {"a": 1}, "metadata.annotations[a]", id="annotations"),
+        pytest.param("metadata.labels", [], "metadata.labels", id="labels"),
+        pytest.param("metadata.ownerReferences", {}, "metadata.ownerReferences", id="owners"),
+        pytest.param("spec.containers", 5, "spec.containers", id="containers"),
+    ],
+)
+def test_wrong_types_are_named(path: str, value: object, wrong: str) -> None:
+    """What counts and has a wrong type is told with its path."""
+    with pytest.raises(BadObject) as caught:
+        read_all(make.with_value(POD, path, value))
+    assert caught.value.path == wrong
+
+
+def test_title() -> None:
+    """A pod without a name is called after what it will be named from."""
+    assert read_incoming_pod(POD, "ns").title == "web-0"
+    generated = make.with_value(POD, "metadata", {"generateName": "web-"})
+    assert read_incoming_pod(generated, "ns").title == "web-%"
+
+
+def test_pod_holds_all_that_sizing_reads() -> None:
+    """The pod of an incoming has the containers of the object, in the review's namespace."""
+    pod = read_incoming_pod(POD, "ns").pod()
+    assert pod.namespace == "ns"
+    assert [container.name for container in pod.containers] == ["app"]
+    assert [container.restart_policy for container in pod.init_containers] == ["Always"]
+
+
+CPU = st.sampled_from(["50m", "100m", None])
+PODS = st.builds(
+    make.pod_json,
+    cpu=CPU,
+    cpu_limit=CPU,
+    memory=st.sampled_from(["64Mi", None]),
+    annotations=st.sampled_from([None, {}]),
+)
+RULES = PodRules()
+CHANGES = st.one_of(
+    st.builds(
+        make.vpa,
+        cpu=st.sampled_from(["250m", "1"]),
+        mode=st.sampled_from(["Off", "Auto"]),
+        policies=st.sampled_from([None, [make.policy_json(values="RequestsOnly")]]),
+    ),
+    st.builds(make.vpa, st.just("other"), target=st.sampled_from(["StatefulSet/web", "Job/x"])),
+    st.builds(make.workload, labels=st.sampled_from([{"app": "web"}, {"app": "other"}])),
+    st.builds(make.limit_range, most=st.sampled_from([{"cpu": "200m"}, {"cpu": "300m"}])),
+).map(make.change)
+
+
+@given(st.lists(PODS | CHANGES, min_size=1, max_size=20), st.integers(1, 3))
+def test_memory_changes_no_answer(steps: list[make.Json | Replacement], most: int) -> None:
+    """However pods and the cluster change, the answer is the one that is found anew."""
+    cache = pod_cache(RULES, most)
+    snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
+    for step in steps:
+        if isinstance(step, Replacement):
+            snapshot = snapshot.changed([step])
+            continue
+        request = read_review(make.review_json(step))
+        view = snapshot.of("default")
+        remembered = admit_pod(request, view, NOTHING_LOOKED_UP, RULES, cache)
+        assert remembered == admit_pod(request, view, NOTHING_LOOKED_UP, RULES)
+
+
+def test_equal_pods_share_their_sizes() -> None:
+    """The second of two equal pods costs no sizing, until its VPA changes."""
+    cache = pod_cache(RULES)
+    snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
+
+    def sizes(name: str, moment: Snapshot) -> object:
+        request = read_review(make.review_json(make.pod_json(name=name, cpu="100m")))
+        found = admit_pod(request, moment.of("default"), NOTHING_LOOKED_UP, RULES, cache)
+        assert isinstance(found, PodVerdict)
+        return found.sizes
+
+    first = sizes("web-0", snapshot)
+    assert sizes("web-1", snapshot) is first
+    after = snapshot.changed([make.change(make.vpa(cpu="500m"))])
+    assert sizes("web-2", after) is not first
+
+
+def test_what_was_looked_up_is_not_remembered() -> None:
+    """A match that rests on a look-up holds for the review that asked for it."""
+    cache = pod_cache(RULES)
+    view = make.snapshot(make.vpa(cpu="250m")).of("default")
+    request = read_review(make.review_json(make.pod_json(cpu="100m")))
+    looked_up = {make.workload().key: make.workload()}
+    for known, is_matched in ((looked_up, True), (NOTHING_LOOKED_UP, False), (looked_up, True)):
+        found = admit_pod(request, view, known, RULES, cache)
+        assert isinstance(found, PodVerdict) is is_matched
+
+
+def test_huge_pods_are_not_remembered() -> None:
+    """A pod with thousands of containers is answered, and forgotten."""
+    cache = pod_cache(RULES)
+    view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
+    containers = [make.container_json(f"c{index}", cpu="100m") for index in range(500)]
+    request = read_review(make.review_json(make.pod_json(*containers)))
+    first, second = (admit_pod(request, view, NOTHING_LOOKED_UP, RULES, cache) for _ in range(2))
+    assert isinstance(first, PodVerdict)
+    assert isinstance(second, PodVerdict)
+    assert first.sizes is not second.sizes
+    assert first.patch == second.patch

@@ -1,0 +1,604 @@
+"""A pod in, a patch out: the whole way through matching, sizing, boosting and patching."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from app.admission.core.mutate import ContainerVerdict, PodRules, PodVerdict, admit_pod, pod_patch
+from app.core.boost import Boosted
+from app.core.matching import LookupNeeded
+from app.core.sizing import NO_SIZES, Sizes
+from app.model.errors import BadObject
+from app.model.patches import apply
+from app.model.pods import read_pod
+from app.model.quantity import ZERO
+from app.model.review import read_review
+from app.model.workloads import NOTHING_LOOKED_UP
+from tests import make
+from tests.admission.core.oracle import Upstream, UpstreamFails
+from tests.admission.core.worlds import World, worlds
+from tests.core.shorthand import admit, advice, box, two, vpa_json
+from tests.make import ALL_GATES
+
+Json = dict[str, Any]
+
+HAMSTER = box("hamster", "100m/100Mi")
+TOLD = "/metadata/annotations/vpaUpdates Pod resources updated by v: "
+OBSERVED = "/metadata/annotations/vpaObservedContainers"
+NO_ANNOTATIONS = "/metadata/annotations {}"
+AT = "/spec/containers/{}/resources"
+
+
+def bare(name: str) -> Json:
+    """Return a container without resources."""
+    return {"name": name}
+
+
+@pytest.mark.parametrize(
+    ("pod", "vpa", "expected"),
+    [
+        pytest.param(
+            make.pod_json(HAMSTER),
+            vpa_json(advice("hamster", "250m/200Mi")),
+            [
+                NO_ANNOTATIONS,
+                "/spec/containers/0/resources/requests/cpu 250m",
+                "/spec/containers/0/resources/requests/memory 200Mi",
+                TOLD + "container 0: cpu request, memory request",
+                f"{OBSERVED} hamster",
+            ],
+            id="requests of an ordinary pod",
+        ),
+        pytest.param(
+            make.pod_json(HAMSTER, annotations={}),
+            vpa_json(advice("hamster", "250m/200Mi")),
+            [
+                "/spec/containers/0/resources/requests/cpu 250m",
+                "/spec/containers/0/resources/requests/memory 200Mi",
+                TOLD + "container 0: cpu request, memory request",
+                f"{OBSERVED} hamster",
+            ],
+            id="annotations are there",
+        ),
+        pytest.param(
+            make.pod_json(bare("app")),
+            vpa_json(advice("app", "1")),
+            [
+                NO_ANNOTATIONS,
+                "/spec/containers/0/resources {}",
+                "/spec/containers/0/resources/requests {}",
+                "/spec/containers/0/resources/requests/cpu 1",
+                TOLD + "container 0: cpu request",
+                f"{OBSERVED} app",
+            ],
+            id="no resources",
+        ),
+        pytest.param(
+            make.pod_json(box("app", "0"), annotations={}),
+            vpa_json(advice("app", "1")),
+            [
+                "/spec/containers/0/resources/requests/cpu 1",
+                TOLD + "container 0: cpu request",
+                f"{OBSERVED} app",
+            ],
+            id="zero is there",
+        ),
+        pytest.param(
+            make.pod_json(box("a", "0"), bare("b"), annotations={}),
+            vpa_json(advice("a", "1"), advice("b", "2")),
+            [
+                "/spec/containers/0/resources/requests/cpu 1",
+                "/spec/containers/1/resources {}",
+                "/spec/containers/1/resources/requests {}",
+                "/spec/containers/1/resources/requests/cpu 2",
+                TOLD + "container 0: cpu request; container 1: cpu request",
+                f"{OBSERVED} a, b",
+            ],
+            id="two containers",
+        ),
+        pytest.param(
+            make.pod_json(box("app", "100m"), annotations={}),
+            vpa_json(),
+            [f"{OBSERVED} app"],
+            id="nothing recommended",
+        ),
+        pytest.param(
+            make.pod_json(bare("app"), annotations={}),
+            vpa_json(),
+            [f"{OBSERVED} app"],
+            id="nothing recommended, nothing there",
+        ),
+        pytest.param(
+            make.pod_json(bare("app"), annotations={}),
+            make.vpa_json("v", status={"recommendation": {}}),
+            [f"{OBSERVED} app"],
+            id="an empty recommendation",
+        ),
+        pytest.param(
+            make.pod_json(bare("app"), annotations={}),
+            vpa_json({"containerName": "app"}),
+            [f"{OBSERVED} app"],
+            id="a recommendation without a target",
+        ),
+        pytest.param(
+            make.pod_json(bare("test1"), bare("test2")),
+            vpa_json(),
+            [NO_ANNOTATIONS, f"{OBSERVED} test1, test2"],
+            id="containers are named",
+        ),
+        pytest.param(
+            make.pod_json(spec={"containers": None}, annotations={}),
+            vpa_json(),
+            [f"{OBSERVED} "],
+            id="no containers",
+        ),
+        pytest.param(
+            make.pod_json(HAMSTER, annotations={}),
+            vpa_json(advice("removed", "500m/500Mi")),
+            [f"{OBSERVED} hamster"],
+            id="for a container that is gone",
+        ),
+        pytest.param(
+            make.pod_json(box("app", "", "1"), annotations={}),
+            vpa_json(advice("app", "1")),
+            [
+                "/spec/containers/0/resources/requests/cpu 1",
+                "/spec/containers/0/resources/limits/cpu 1",
+                TOLD + "container 0: memory: limit NOT set since originalLimit is nil or 0, "
+                "cpu request, cpu limit",
+                f"{OBSERVED} app",
+            ],
+            id="what does not change is written too",
+        ),
+        pytest.param(
+            make.pod_json(
+                {"name": "app", "resources": {"limits": {"cpu": 1}, "requests": None}},
+                annotations={},
+            ),
+            vpa_json(advice("app", "1")),
+            [
+                "/spec/containers/0/resources/requests {}",
+                "/spec/containers/0/resources/requests/cpu 1",
+                "/spec/containers/0/resources/limits/cpu 1",
+                TOLD + "container 0: memory: limit NOT set since originalLimit is nil or 0, "
+                "cpu request, cpu limit",
+                f"{OBSERVED} app",
+            ],
+            id="only one map is missing",
+        ),
+    ],
+)
+def test_patch(pod: Json, vpa: Json, expected: list[str]) -> None:
+    """The operations come in a fixed order and create only what is missing."""
+    assert admit(pod, vpa).changes == expected
+
+
+@pytest.mark.parametrize(
+    ("recommendations", "expected"),
+    [
+        pytest.param(
+            [advice("removed", "500m/500Mi"), advice("hamster", "250m/200Mi")],
+            ["250m/200Mi -", "100m/100Mi -"],
+            id="each gets its own",
+        ),
+        pytest.param([advice("other", "1/1Gi")], ["100m/100Mi -", "1/1Gi -"], id="only the second"),
+    ],
+)
+def test_each_for_itself(recommendations: list[Json], expected: list[str]) -> None:
+    """A container without a recommendation is left alone."""
+    pod = make.pod_json(HAMSTER, box("other", "100m/100Mi"))
+    assert admit(pod, vpa_json(*recommendations)).containers == expected
+
+
+def test_unmatched() -> None:
+    """A pod that no VPA controls is not touched at all."""
+    found = admit(
+        make.pod_json(HAMSTER, owner="StatefulSet/other"),
+        vpa_json(),
+        owners=[make.workload_json("StatefulSet/other")],
+    )
+    assert found.patch == []
+    assert found.verdict.sizes is None
+    assert found.verdict.reason == "NoVPAForOwner"
+
+
+def test_claims_are_kept() -> None:
+    """What else stands in `resources` stays."""
+    claims = [{"name": "gpu"}]
+    pod = make.pod_json({"name": "app", "resources": {"claims": claims}}, annotations={})
+    found = admit(pod, vpa_json(advice("app", "1")))
+    assert found.changes[:2] == [
+        "/spec/containers/0/resources/requests {}",
+        "/spec/containers/0/resources/requests/cpu 1",
+    ]
+    resources = found.pod["spec"]["containers"][0]["resources"]
+    assert resources == {"claims": claims, "requests": {"cpu": "1"}}
+
+
+def test_status_is_not_trusted() -> None:
+    """What a client claims about running containers changes nothing, be it garbage."""
+    status = {"containerStatuses": [{"name": "hamster", "resources": {"limits": {"cpu": "9"}}}]}
+    vpa = vpa_json(advice("hamster", "250m/200Mi"))
+    honest = admit(make.pod_json(HAMSTER), vpa)
+    assert admit(make.pod_json(HAMSTER, status=status), vpa).patch == honest.patch
+    assert admit(make.pod_json(HAMSTER, status={"phase": 7}), vpa).patch == honest.patch
+
+
+@pytest.mark.parametrize(
+    "mode", ["Initial", "Recreate", "Auto", "InPlace", "UpscaleOnly", "", None]
+)
+def test_modes(mode: str | None) -> None:
+    """Every mode but Off applies the recommendation, up and down."""
+    vpa = make.vpa_json("v", cpu="50m", spec={"updatePolicy": {"updateMode": mode}})
+    assert admit(make.pod_json(box("app", "100m")), vpa).containers == ["50m -"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        pytest.param({"operation": "UPDATE"}, "NotACreation", id="an update"),
+        pytest.param({"subresource": "eviction"}, "NotACreation", id="a subresource"),
+        pytest.param(
+            {"resource": {"group": "", "version": "v2", "resource": "pods"}},
+            "UnknownVersion",
+            id="another version",
+        ),
+        pytest.param({"object": "x"}, "UnreadablePod", id="no object"),
+        pytest.param(
+            {"object": make.pod_json({"name": "a", "resources": {"requests": 1}})},
+            "UnreadablePod",
+            id="the wrong shape",
+        ),
+        pytest.param({"object": None}, "UnreadablePod", id="nothing"),
+        pytest.param({"operation": ""}, "Sized", id="written by hand"),
+    ],
+)
+def test_reviews(request_: Json, reason: str) -> None:
+    """Only the creation of a readable pod is decided about, and the reason is told."""
+    view = make.snapshot(make.vpa_json(cpu="1"), make.workload_json()).of("default")
+    review = make.review_json(make.pod_json())
+    if (subresource := request_.pop("subresource", None)) is not None:
+        request_["subResource"] = subresource
+    review["request"] |= request_
+    verdict = admit_pod(read_review(review), view, NOTHING_LOOKED_UP, PodRules())
+    assert isinstance(verdict, PodVerdict)
+    assert verdict.reason == reason
+    assert bool(verdict.patch) == (reason == "Sized")
+
+
+@pytest.mark.parametrize(
+    ("vpa", "gate", "reason"),
+    [
+        pytest.param(make.vpa_json(cpu="1"), True, "Sized", id="a request"),
+        pytest.param(make.vpa_json(boost=make.boost_json(factor=2)), True, "Sized", id="a boost"),
+        pytest.param(make.vpa_json(), True, "NoRecommendation", id="nothing"),
+        pytest.param(
+            make.vpa_json(boost=make.boost_json(factor=2)), False, "NoRecommendation", id="gate off"
+        ),
+    ],
+)
+def test_reason(vpa: Json, gate: bool, reason: str) -> None:
+    """The verdict says whether anything was sized."""
+    assert admit(make.pod_json(box("app", "1")), vpa, gate=gate).verdict.reason == reason
+
+
+def test_look_up() -> None:
+    """What must be looked up first is handed back."""
+    view = make.snapshot(make.vpa_json()).of("default")
+    assert isinstance(admit_pod(make.review(), view, NOTHING_LOOKED_UP, PodRules()), LookupNeeded)
+
+
+# --- whatever comes
+
+
+def untouched(pod: Json) -> Json:
+    """Return what a patch must leave alone."""
+    containers = [
+        {key: value for key, value in container.items() if key != "resources"}
+        | {
+            "other": {
+                k: v
+                for k, v in (container.get("resources") or {}).items()
+                if k not in ("requests", "limits")
+            }
+        }
+        for container in pod["spec"]["containers"]
+    ]
+    annotations = {
+        key: value
+        for key, value in (pod["metadata"].get("annotations") or {}).items()
+        if not key.startswith(("vpaUpdates", "vpaObservedContainers", "vpaCpuStartupBoost/"))
+    }
+    return pod | {
+        "metadata": pod["metadata"] | {"annotations": annotations},
+        "spec": pod["spec"] | {"containers": containers},
+    }
+
+
+EVERYTHING = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+
+
+@EVERYTHING
+@given(worlds(odd=True), st.booleans(), st.booleans())
+def test_only_resources_change(world: World, has_claims: bool, has_sidecar: bool) -> None:
+    """The patch applies to its pod and touches nothing but resources and our annotations."""
+    pod = world.pod
+    if has_claims:
+        for container in pod["spec"]["containers"]:
+            if container.get("resources") is not None:
+                container["resources"]["claims"] = [{"name": "gpu"}]
+    if has_sidecar:
+        pod["spec"]["initContainers"] = [box("s", "1/1Gi", "2/2Gi") | {"restartPolicy": "Always"}]
+        pod["spec"]["resources"] = {"requests": two("3/3Gi"), "limits": two("4/4Gi")}
+    before = orjson.dumps(pod)
+    after = apply(pod, world.admit().patch)
+    assert orjson.dumps(pod) == before
+    assert untouched(after) == untouched(pod)
+
+
+@EVERYTHING
+@given(worlds(odd=True))
+def test_nothing_without_vpa(world: World) -> None:
+    """A pod that the VPAs of its namespace do not mean is left as it is, LimitRanges or not."""
+    stranger = world.pod | {"metadata": world.pod["metadata"] | {"labels": {"app": "other"}}}
+    assert World(stranger, world.vpa, world.ranges, world.gate, world.flag).admit().patch == ()
+
+
+@EVERYTHING
+@given(worlds(odd=True))
+def test_equal_bytes(world: World) -> None:
+    """Equal input gives equal bytes, whatever the order of members and of objects."""
+    pod, vpa = cast("Json", reordered(world.pod)), cast("Json", reordered(world.vpa))
+    again = World(pod, vpa, world.ranges[::-1], world.gate, world.flag)
+    assert orjson.dumps(world.admit().patch) == orjson.dumps(again.admit().patch)
+
+
+def reordered(json: object) -> object:
+    """Return equal JSON with the members of all objects turned round."""
+    if isinstance(json, dict):
+        return {key: reordered(json[key]) for key in reversed(json)}
+    return [reordered(item) for item in json] if isinstance(json, list) else json
+
+
+@EVERYTHING
+@given(worlds())
+def test_upstream(world: World) -> None:
+    """Where upstream shows no fault that we have mended, the patch is upstream's to the byte."""
+    plain = Upstream(world.pod, world.vpa, world.ranges, gate=world.gate, flag=world.flag)
+    verdict = world.admit()
+    assume(verdict.sizes is not None)
+    try:
+        expected = plain.patch()
+    except UpstreamFails:
+        expected = None
+    assume(expected is not None and not plain.mended)
+    assert verdict.patch == expected
+
+
+DIGITS = st.text("0123456789.", max_size=30)
+SUFFIXES = st.sampled_from(
+    ("", "m", "n", "k", "Ki", "Gi", "E", "Ei", "e5", "e-9", "E999999999", "x")
+)
+ODD = st.one_of(
+    st.builds(str.__add__, DIGITS, SUFFIXES),
+    st.builds(lambda sign, digits: sign + digits, st.sampled_from("+-"), DIGITS),
+    st.integers(-(10**40), 10**40),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+)
+
+
+@EVERYTHING
+@given(has=st.tuples(ODD, ODD, ODD, ODD), wants=st.tuples(ODD, ODD), bounds=st.tuples(ODD, ODD))
+def test_odd_quantities(
+    has: tuple[object, ...], wants: tuple[object, ...], bounds: tuple[object, ...]
+) -> None:
+    """No number is too odd: it is read, or its pod or VPA is left aside."""
+    pairs = [
+        {"cpu": cpu, "memory": memory} for cpu, memory in zip(has[::2], has[1::2], strict=True)
+    ]
+    pod = make.pod_json(
+        {"name": "app", "resources": dict(zip(("requests", "limits"), pairs, strict=True))}
+    )
+    policy = make.policy_json(minAllowed={"cpu": bounds[0]}, maxAllowed={"memory": bounds[1]})
+    target = {"containerName": "app", "target": dict(zip(("cpu", "memory"), wants, strict=True))}
+    try:
+        found = admit(pod, vpa_json(target, policies=[policy], boost=make.boost_json(factor=3)))
+    except BadObject:
+        return
+    assert found.verdict.reason in ("Sized", "UnreadablePod")
+
+
+def test_many_containers() -> None:
+    """Ten thousand containers are sized like one."""
+    names = [f"c{index}" for index in range(10_000)]
+    pod = make.pod_json(*(box(name, "100m/1Mi", "200m/2Mi") for name in names))
+    vpa = vpa_json(
+        *(advice(name, "300m/2Mi") for name in names[::2]), boost=make.boost_json(factor=2)
+    )
+    verdict = admit_pod(
+        read_review(make.review_json(pod)),
+        make.snapshot(vpa, make.workload_json()).of("default"),
+        NOTHING_LOOKED_UP,
+        PodRules(ALL_GATES),
+    )
+    assert isinstance(verdict, PodVerdict)
+    assert len(verdict.patch) == 5_000 * 5 + 5_000 * 3 + 3
+
+
+def test_names_twice() -> None:
+    """Containers of one name, which an API server refuses later, get the same."""
+    pod = make.pod_json(box("a", "1", "1"), box("a", "1", "1"), box("b", "1", "1"))
+    limits = make.limit_range_json(make.limits_json("Pod", most=two("5")))
+    found = admit(pod, vpa_json(advice("a", "2"), boost=make.boost_json(factor=2)), limits)
+    assert found.containers[0] == found.containers[1]
+
+
+RESOURCES_AT = "/spec/containers/0/resources"
+TOLD_FIRST = TOLD + "container 0: "
+
+
+def verdict(sizes: Sizes, boost: Boosted | None = None) -> ContainerVerdict:
+    """Return what a container gets, without its recommendation."""
+    return ContainerVerdict("app", None, sizes, boost)
+
+
+def sizes(requests: Mapping[str, str], limits: Mapping[str, str], *notes: str) -> Sizes:
+    """Return what a container gets."""
+    return Sizes(
+        {name: make.quantity(text) for name, text in requests.items()},
+        {name: make.quantity(text) for name, text in limits.items()},
+        notes,
+    )
+
+
+def boost(request: str, limit: str | None) -> Boosted:
+    """Return the boost of the container `app`."""
+    return Boosted(
+        container="app",
+        base=ZERO,
+        wanted=ZERO,
+        request=make.quantity(request),
+        limit=None if limit is None else make.quantity(limit),
+        ceiling=None,
+        original="{}",
+    )
+
+
+def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
+    """Return path and value of each operation but the last, which names the containers."""
+    operations = pod_patch(read_pod(pod), "v", [patched])
+    apply(pod, operations)
+    return [f"{operation['path']} {operation['value']}" for operation in operations[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("resources", "found", "expected"),
+    [
+        pytest.param(
+            {"limits": {"cpu": "0"}},
+            sizes({}, {"cpu": "1"}),
+            [f"{RESOURCES_AT}/limits/cpu 1", f"{TOLD_FIRST}cpu limit"],
+            id="a limit alone",
+        ),
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": "2"}},
+            sizes({}, {"nvidia.com/gpu": "1"}),
+            [f"{RESOURCES_AT}/limits/nvidia.com~1gpu 1", f"{TOLD_FIRST}nvidia.com/gpu limit"],
+            id="a name with a slash",
+        ),
+        pytest.param(
+            {"requests": {}},
+            sizes({"a~b": "1"}, {}),
+            [f"{RESOURCES_AT}/requests/a~0b 1", f"{TOLD_FIRST}a~b request"],
+            id="a name with a tilde",
+        ),
+        pytest.param(
+            None,
+            sizes({"z": "1", "memory": "1", "a": "1", "cpu": "1"}, {"cpu": "2"}, "cpu is fine"),
+            [
+                f"{RESOURCES_AT} {{}}",
+                f"{RESOURCES_AT}/requests {{}}",
+                f"{RESOURCES_AT}/requests/cpu 1",
+                f"{RESOURCES_AT}/requests/memory 1",
+                f"{RESOURCES_AT}/requests/a 1",
+                f"{RESOURCES_AT}/requests/z 1",
+                f"{RESOURCES_AT}/limits {{}}",
+                f"{RESOURCES_AT}/limits/cpu 2",
+                f"{TOLD_FIRST}cpu is fine, cpu request, memory request, a request, z request, "
+                "cpu limit",
+            ],
+            id="all in order",
+        ),
+        pytest.param(None, sizes({}, {}, "a note alone"), [], id="nothing to write"),
+        pytest.param(
+            {},
+            sizes({"cpu": "1"}, {}),
+            [
+                f"{RESOURCES_AT} {{}}",
+                f"{RESOURCES_AT}/requests {{}}",
+                f"{RESOURCES_AT}/requests/cpu 1",
+                f"{TOLD_FIRST}cpu request",
+            ],
+            id="an empty object is made anew",
+        ),
+        pytest.param(
+            {"claims": []},
+            sizes({"cpu": "1"}, {}),
+            [
+                f"{RESOURCES_AT}/requests {{}}",
+                f"{RESOURCES_AT}/requests/cpu 1",
+                f"{TOLD_FIRST}cpu request",
+            ],
+            id="one that holds more is not",
+        ),
+    ],
+)
+def test_sizes(resources: Json | None, found: Sizes, expected: list[str]) -> None:
+    """Maps are created where they are missing, and values come in order."""
+    container = make.container_json("app") | ({} if resources is None else {"resources": resources})
+    assert changes(make.pod_json(container, annotations={}), verdict(found)) == expected
+
+
+MARK = "/metadata/annotations/vpaCpuStartupBoost~1app {}"
+
+
+@pytest.mark.parametrize(
+    ("found", "boosted", "expected"),
+    [
+        pytest.param(
+            NO_SIZES,
+            boost("2", None),
+            [MARK, f"{RESOURCES_AT}/requests/cpu 2", f"{TOLD_FIRST}cpu request"],
+            id="a boost alone",
+        ),
+        pytest.param(
+            sizes({"memory": "1", "cpu": "1"}, {"cpu": "3"}),
+            boost("2", None),
+            [
+                MARK,
+                f"{RESOURCES_AT}/requests/cpu 2",
+                f"{RESOURCES_AT}/requests/memory 1",
+                f"{RESOURCES_AT}/limits/cpu 3",
+                f"{TOLD_FIRST}cpu request, memory request, cpu limit",
+            ],
+            id="the limit stays what it is",
+        ),
+        pytest.param(
+            sizes({"memory": "1"}, {"memory": "3"}),
+            boost("2", "4"),
+            [
+                MARK,
+                f"{RESOURCES_AT}/requests/cpu 2",
+                f"{RESOURCES_AT}/requests/memory 1",
+                f"{RESOURCES_AT}/limits/cpu 4",
+                f"{RESOURCES_AT}/limits/memory 3",
+                f"{TOLD_FIRST}cpu request, memory request, cpu limit, memory limit",
+            ],
+            id="the limit follows",
+        ),
+    ],
+)
+def test_boost(found: Sizes, boosted: Boosted, expected: list[str]) -> None:
+    """A boost stands in for the cpu, and its mark comes first."""
+    pod = make.pod_json(cpu="1", cpu_limit="1", annotations={})
+    assert changes(pod, verdict(found, boosted)) == expected
+
+
+def test_foreign_annotations() -> None:
+    """Whatever keys others use, they stay, and paths are escaped."""
+    key = "custom~domain.com/annotation/name"
+    pod = make.pod_json(cpu="1", annotations={key: "x"})
+    patched = apply(pod, pod_patch(read_pod(pod), "v", [verdict(NO_SIZES, boost("2", None))]))
+    assert patched["metadata"]["annotations"] == {
+        key: "x",
+        "vpaCpuStartupBoost/app": "{}",
+        "vpaUpdates": "Pod resources updated by v: container 0: cpu request",
+        "vpaObservedContainers": "app",
+    }

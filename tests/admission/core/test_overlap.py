@@ -1,0 +1,329 @@
+"""VPAs that claim the same pods are found, also while they are being stored."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.admission.core.field_errors import ErrorKind, FieldError, FieldWarning
+from app.admission.core.overlap import (
+    LIFETIME,
+    Disjointness,
+    PendingVpas,
+    SiblingsWanted,
+    conflicts,
+    needs_siblings,
+    overlap_findings,
+)
+from app.admission.core.vpa_review import read_vpa_review
+from app.model.review import AdmissionRequest
+from app.model.selectors import Selector
+from app.model.vpa import Vpa
+from tests import make
+
+LEADER: dict[str, Any] = {"matchLabels": {"role": "leader"}}
+FOLLOWER: dict[str, Any] = {"matchLabels": {"role": "follower"}}
+PROD: dict[str, Any] = {"matchLabels": {"env": "prod"}}
+ENFORCE, WARN, OFF = Disjointness.ENFORCE, Disjointness.WARN, Disjointness.OFF
+
+
+def labels(**words: str) -> dict[str, Any]:
+    """Return a selector of labels."""
+    return {"matchLabels": words}
+
+
+def role(operator: str, *values: str) -> dict[str, Any]:
+    """Return a selector of one expression."""
+    return {"matchExpressions": [{"key": "role", "operator": operator, "values": list(values)}]}
+
+
+CATCH_ALL, KEYS, VALUES = "(catch-all)", "(different keys)", "(overlapping values)"
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "path", "why"),
+    [
+        pytest.param(None, None, "spec.targetRef", CATCH_ALL, id="both take all"),
+        pytest.param({}, {}, "spec.targetRef", CATCH_ALL, id="both are empty"),
+        pytest.param(None, LEADER, "spec.selector", CATCH_ALL, id="the stored takes all"),
+        pytest.param(LEADER, None, "spec.selector", CATCH_ALL, id="the new takes all"),
+        pytest.param(PROD, LEADER, "spec.selector", KEYS, id="different keys"),
+        pytest.param(
+            labels(role="leader", env="prod"),
+            labels(role="leader", tier="x"),
+            "spec.selector",
+            VALUES,
+            id="same value, other keys",
+        ),
+        pytest.param(role("In", "a", "b"), role("In", "b", "c"), "spec.selector", VALUES, id="In"),
+        pytest.param(role("In", "a", "b"), role("Exists"), "spec.selector", VALUES, id="any"),
+    ],
+)
+def test_conflict(
+    stored: dict[str, Any] | None, new: dict[str, Any] | None, path: str, why: str
+) -> None:
+    """Two VPAs that a pod could match are told apart by nothing; the text says which and why."""
+    other = make.vpa("old", selector=stored)
+    (found,) = conflicts(make.vpa("new", selector=new), [other])
+    assert (found.path, found.kind) == (path, ErrorKind.FORBIDDEN)
+    assert found.detail.endswith(why)
+    assert "StatefulSet/web" in found.detail
+    assert 'VerticalPodAutoscaler "old"' in found.detail
+
+
+@pytest.mark.parametrize(
+    ("stored", "new"),
+    [
+        pytest.param(FOLLOWER, LEADER, id="other values"),
+        pytest.param(
+            labels(role="leader", env="prod"),
+            labels(role="leader", env="dev"),
+            id="one key is enough",
+        ),
+        pytest.param(role("In", "a", "b"), role("In", "c"), id="In"),
+        pytest.param(role("In", "a", "b"), role("NotIn", "a", "b"), id="NotIn"),
+        pytest.param(role("In", "a", "b"), role("DoesNotExist"), id="DoesNotExist"),
+        pytest.param(role("Exists"), role("DoesNotExist"), id="there or not there"),
+    ],
+)
+def test_disjoint(stored: dict[str, Any], new: dict[str, Any]) -> None:
+    """Selectors that no pod can match together may share a target."""
+    assert not list(conflicts(make.vpa("new", selector=new), [make.vpa("old", selector=stored)]))
+
+
+@pytest.mark.parametrize(
+    ("other", "is_sibling"),
+    [
+        pytest.param(make.vpa("old"), True, id="same target"),
+        pytest.param(make.vpa("new"), False, id="itself"),
+        pytest.param(make.vpa("old", namespace="other"), False, id="another namespace"),
+        pytest.param(make.vpa("old", target="StatefulSet/db"), False, id="another name"),
+        pytest.param(make.vpa("old", target="Deployment/web"), False, id="another kind"),
+        pytest.param(make.vpa("old", target="apps/v1beta1/StatefulSet/web"), True, id="version"),
+        pytest.param(make.vpa("old", target="x.io/v1/StatefulSet/web"), False, id="another group"),
+        pytest.param(make.vpa("old", target="v1/StatefulSet/web"), True, id="a forgotten group"),
+        pytest.param(
+            make.vpa("old", spec={"targetRef": {"kind": "StatefulSet", "name": "web"}}),
+            True,
+            id="no apiVersion",
+        ),
+        pytest.param(make.vpa("old", target=None), False, id="no target"),
+        pytest.param(
+            make.vpa("old", metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"}),
+            False,
+            id="on its way out",
+        ),
+        pytest.param(
+            make.vpa("old", selector={**LEADER, **role("In", "follower")}),
+            False,
+            id="one that selects nothing",
+        ),
+    ],
+)
+def test_siblings(other: Vpa, is_sibling: bool) -> None:
+    """Only VPAs of the same target in the same namespace count, and only while they stay."""
+    assert bool(list(conflicts(make.vpa("new"), [other]))) is is_sibling
+
+
+def test_no_api_version_equals_any() -> None:
+    """A custom target without apiVersion may be the one of any group."""
+    new = make.vpa("new", spec={"targetRef": {"kind": "Rollout", "name": "web"}})
+    other = make.vpa("old", target="argoproj.io/v1/Rollout/web")
+    assert list(conflicts(new, [other]))
+    assert list(conflicts(other, [new]))
+
+
+def test_strongest_first() -> None:
+    """Each rival is named once, the strongest first; without a target there is none."""
+    others = [
+        make.vpa(name, created=day) for name, day in (("b", "2026-01-02"), ("a", "2026-01-03"))
+    ]
+    found = [error.detail for error in conflicts(make.vpa("new"), others)]
+    assert ['"b"' in found[0], '"a"' in found[1]] == [True, True]
+    assert not list(conflicts(make.vpa("new", target=None), others))
+
+
+def create(vpa: dict[str, Any] | None = None, subresource: str | None = None) -> AdmissionRequest:
+    """Return a review of a creation."""
+    return make.review(vpa or make.vpa_json("new", selector=LEADER), subresource=subresource)
+
+
+def update(new: dict[str, Any], old: dict[str, Any]) -> AdmissionRequest:
+    """Return a review of an update."""
+    return make.review(new, old=old, operation="UPDATE")
+
+
+BASE = make.vpa_json("new", selector=LEADER)
+WITHOUT_API_VERSION = {"kind": "StatefulSet", "name": "web"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "mode", "is_decisive"),
+    [
+        pytest.param(create(), ENFORCE, True, id="creation"),
+        pytest.param(create(), WARN, False, id="creation, only warned of"),
+        pytest.param(
+            update(make.vpa_json("new", selector=FOLLOWER), BASE), ENFORCE, True, id="selector"
+        ),
+        pytest.param(update(make.vpa_json("new"), BASE), ENFORCE, True, id="selector taken away"),
+        pytest.param(
+            update(make.vpa_json("new", selector=LEADER, target="StatefulSet/db"), BASE),
+            ENFORCE,
+            True,
+            id="target",
+        ),
+        pytest.param(
+            update(BASE, make.vpa_json("new", selector=LEADER, target=None)),
+            ENFORCE,
+            True,
+            id="target that was missing",
+        ),
+        pytest.param(
+            update(make.vpa_json("new"), make.vpa_json("new", selector=role("Like"))),
+            ENFORCE,
+            True,
+            id="selector that was broken",
+        ),
+        pytest.param(
+            update(make.vpa_json("new", selector=LEADER, mode="Off"), BASE),
+            ENFORCE,
+            False,
+            id="mode",
+        ),
+        pytest.param(
+            update(
+                make.vpa_json("new", selector=LEADER, target="apps/v1beta1/StatefulSet/web"), BASE
+            ),
+            ENFORCE,
+            False,
+            id="version of the target",
+        ),
+        pytest.param(
+            update(make.vpa_json("new", selector=role("In", "leader")), BASE),
+            ENFORCE,
+            False,
+            id="spelling of the selector",
+        ),
+    ],
+)
+def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decisive: bool) -> None:
+    """Siblings decide when pods are claimed anew; otherwise they only cause warnings."""
+    asked = needs_siblings(request_, mode)
+    target = request_.new["spec"]["targetRef"] if isinstance(request_.new, dict) else {}
+    assert asked == SiblingsWanted("default", "StatefulSet", target["name"], is_decisive)
+
+
+@pytest.mark.parametrize(
+    ("request_", "mode"),
+    [
+        pytest.param(create(), OFF, id="not asked for"),
+        pytest.param(create(subresource="status"), ENFORCE, id="status"),
+        pytest.param(make.review(None, old=BASE, operation="DELETE"), ENFORCE, id="deletion"),
+        pytest.param(create(make.vpa_json(target=None)), ENFORCE, id="no target"),
+        pytest.param(create(make.vpa_json(target="StatefulSet/")), ENFORCE, id="no name"),
+        pytest.param(create(make.vpa_json(target="v1//web")), ENFORCE, id="no kind"),
+        pytest.param(
+            create(make.vpa_json(mode="Off", spec={"recommenders": 5})), ENFORCE, id="odd"
+        ),
+        pytest.param(create(make.vpa_json(selector=role("Like"))), ENFORCE, id="broken selector"),
+        pytest.param(
+            create(make.vpa_json(selector={**LEADER, **role("In", "follower")})),
+            ENFORCE,
+            id="selects nothing",
+        ),
+        pytest.param(
+            create(make.vpa_json(metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"})),
+            ENFORCE,
+            id="on its way out",
+        ),
+    ],
+)
+def test_needs_no_siblings(request_: AdmissionRequest, mode: Disjointness) -> None:
+    """What claims no pods, or is refused anyway, asks for nobody."""
+    assert needs_siblings(request_, mode) is None
+    assert (
+        list(overlap_findings(read_vpa_review(request_), None, mode)) == [] or request_.subresource
+    )
+
+
+RIVAL = make.vpa("old", selector=LEADER)
+
+
+@pytest.mark.parametrize(
+    ("request_", "mode", "kind"),
+    [
+        pytest.param(create(), ENFORCE, FieldError, id="a new one is refused"),
+        pytest.param(create(), WARN, FieldWarning, id="a new one is warned of"),
+        pytest.param(update(BASE, make.vpa_json("new")), ENFORCE, FieldError, id="changed"),
+        pytest.param(
+            update(BASE, make.vpa_json("new", selector=LEADER, metadata={"labels": {}})),
+            ENFORCE,
+            FieldWarning,
+            id="labelled",
+        ),
+    ],
+)
+def test_ratchet(request_: AdmissionRequest, mode: Disjointness, kind: type) -> None:
+    """VPAs that overlap already stay editable, with a warning."""
+    (found,) = overlap_findings(read_vpa_review(request_), [RIVAL], mode)
+    assert type(found) is kind
+    assert 'VerticalPodAutoscaler "old"' in str(found)
+
+
+def test_named_once() -> None:
+    """A rival that is handed in twice, stored and on its way, is named once."""
+    assert len(list(overlap_findings(read_vpa_review(create()), [RIVAL, RIVAL], ENFORCE))) == 1
+
+
+def test_siblings_unknown() -> None:
+    """When nobody knows the siblings, the VPA passes and its author hears of it."""
+    (found,) = overlap_findings(read_vpa_review(create()), None, ENFORCE)
+    assert isinstance(found, FieldWarning)
+    assert "could not be read" in found.text
+
+
+_EXPRESSION = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from("ab"),
+        "operator": st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+        "values": st.lists(st.sampled_from("xyz"), min_size=1, max_size=2),
+    }
+).map(lambda e: e if "In" in e["operator"] else {**e, "values": []})
+_SELECTOR = st.none() | st.fixed_dictionaries(
+    {"matchExpressions": st.lists(_EXPRESSION, max_size=3)}
+)
+_POD = st.dictionaries(st.sampled_from("ab"), st.sampled_from("wxyz"))
+
+
+@given(_SELECTOR, _SELECTOR, _POD)
+def test_no_pod_has_two_vpas(
+    one: dict[str, Any] | None, other: dict[str, Any] | None, pod: dict[str, str]
+) -> None:
+    """Whatever passes, no pod can match both; and it does not matter who came first."""
+    first, second = make.vpa("first", selector=one), make.vpa("second", selector=other)
+    is_refused = bool(list(conflicts(first, [second])))
+    assert is_refused == bool(list(conflicts(second, [first])))
+    takes_all = Selector()
+    if not is_refused:
+        assert not all((vpa.selector or takes_all).matches(pod) for vpa in (first, second))
+
+
+def test_held() -> None:
+    """A claim holds until it must be stored, and is forgotten then."""
+    first, second = make.vpa("first"), make.vpa("second")
+    later = make.NOW + LIFETIME / 2
+    claims = PendingVpas().adding(first, make.NOW).adding(second, later)
+    assert claims.pending(later) == (first, second)
+    assert claims.pending(make.NOW + LIFETIME) == (second,)
+    assert claims.pending(later + LIFETIME) == ()
+
+
+def test_forgets() -> None:
+    """Adding clears what is over, so that nothing piles up."""
+    claims = PendingVpas().adding(make.vpa("first"), make.NOW)
+    claims = claims.adding(make.vpa("second"), make.NOW + timedelta(hours=1))
+    assert len(claims.accepted) == 1

@@ -1,0 +1,327 @@
+"""A rotation never leaves an API server without the CA of what is served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from app.admission.core.rotation import (
+    IssueFirst,
+    IssueNext,
+    Issuing,
+    Nothing,
+    PublishCa,
+    RetireCa,
+    RotationRules,
+    RotationState,
+    RotationStep,
+    SwapServing,
+    defect,
+    plan,
+    renewal_time,
+)
+from app.model.certificates import Generation
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+RULES = RotationRules(settle_seconds=30, grace_seconds=3600)
+
+
+def generation(
+    name: str, made: datetime = NOW, days: int = 90, trouble: str = "", missing: str = ""
+) -> Generation:
+    """A generation whose only authority has this fingerprint."""
+    return Generation(
+        frozenset({name}), made, made + days * DAY, trouble, (missing,) if missing else ()
+    )
+
+
+def bundle(*names: str) -> frozenset[str]:
+    """The CAs that a configuration carries."""
+    return frozenset(names)
+
+
+OLD, NEW = generation("0a"), generation("0b")
+DUE = generation("0a", NOW - 70 * DAY)
+DEAD = generation("0a", NOW - 90 * DAY)
+BROKEN = generation("0a", trouble="the key does not fit")
+
+
+def known(
+    current: Generation | None = None,
+    upcoming: Generation | None = None,
+    bundles: tuple[frozenset[str] | None, ...] = (None, None),
+    retiring: frozenset[str] = frozenset(),
+    age_seconds: float = 0,
+) -> RotationState:
+    """A situation that has been so for some seconds."""
+    return RotationState(current, upcoming, retiring, bundles, NOW - timedelta(seconds=age_seconds))
+
+
+BOTH = bundle("0a", "0b")
+
+CASES = [
+    pytest.param(known(), IssueFirst, "no certificate", id="nothing anywhere"),
+    pytest.param(known(bundles=()), IssueFirst, "no certificate", id="no configurations"),
+    pytest.param(known(bundles=(bundle(), None)), IssueFirst, "", id="trusting nothing"),
+    pytest.param(known(bundles=(bundle("ff"), None)), IssueNext, "", id="a lost pair is trusted"),
+    pytest.param(known(DEAD), IssueFirst, "expired", id="expired, never published"),
+    pytest.param(known(DEAD, bundles=(bundle("0a"),)), IssueNext, "expired", id="expired"),
+    pytest.param(known(BROKEN), IssueFirst, "key does not fit", id="half a pair"),
+    pytest.param(known(generation("0a", NOW + DAY)), IssueFirst, "not valid", id="too early"),
+    pytest.param(known(OLD, bundles=(None, bundle())), PublishCa, "lacks", id="not published"),
+    pytest.param(known(OLD, bundles=(None, None)), Nothing, "good", id="nothing registered yet"),
+    pytest.param(known(OLD, bundles=(bundle("0a"),) * 2), Nothing, "good", id="steady"),
+    pytest.param(known(DUE, bundles=(bundle("0a"),) * 2), IssueNext, "expires", id="due"),
+    pytest.param(
+        known(generation("0a", missing="svc"), bundles=(bundle("0a"),)),
+        IssueNext,
+        "not made out to svc",
+        id="another service name",
+    ),
+    pytest.param(
+        known(DUE, NEW, (bundle("0a"), BOTH)), PublishCa, "lacks", id="one still lacks it"
+    ),
+    pytest.param(known(DUE, NEW, (BOTH, BOTH)), Nothing, "a moment", id="just published"),
+    pytest.param(known(DUE, NEW, (BOTH, BOTH), age_seconds=30), SwapServing, "", id="settled"),
+    pytest.param(known(DUE, NEW), SwapServing, "nothing else", id="nobody to convince"),
+    pytest.param(known(DEAD, NEW, (bundle("0b"),)), SwapServing, "nothing else", id="only ours"),
+    pytest.param(known(DEAD, NEW, (BOTH,)), Nothing, "a moment", id="others are trusted"),
+    pytest.param(
+        known(DUE, DEAD, (bundle("0a"),)), IssueNext, "expires", id="upcoming died meanwhile"
+    ),
+    pytest.param(known(NEW, bundles=(BOTH, BOTH)), Nothing, "stays", id="just swapped"),
+    pytest.param(
+        known(NEW, bundles=(BOTH, BOTH), retiring=bundle("0a"), age_seconds=3600),
+        RetireCa,
+        "time to swap",
+        id="grace is over",
+    ),
+    pytest.param(
+        known(NEW, bundles=(bundle("0b"), BOTH), age_seconds=3600),
+        RetireCa,
+        "",
+        id="retired from one only",
+    ),
+    pytest.param(
+        known(NEW, bundles=(bundle("0b"),), retiring=bundle("0a")),
+        PublishCa,
+        "lacks",
+        id="somebody took the retiring CA out",
+    ),
+    pytest.param(
+        known(NEW, bundles=(bundle("0b", "ee"),), age_seconds=3600),
+        RetireCa,
+        "",
+        id="a stranger's CA leaves",
+    ),
+]
+
+
+@pytest.mark.parametrize(("situation", "step", "reason"), CASES)
+def test_plan(situation: RotationState, step: type[RotationStep], reason: str) -> None:
+    """Each situation has one next step, and it says why."""
+    planned = plan(situation, NOW, RULES)
+    assert type(planned) is step
+    assert reason in planned.reason
+
+
+@pytest.mark.parametrize(
+    ("situation", "issuing", "step", "reason"),
+    [
+        pytest.param(known(), Issuing.NEVER, Nothing, "not ours to make", id="no files"),
+        pytest.param(DUE, Issuing.NEVER, Nothing, "not ours to renew", id="files are due"),
+        pytest.param(DUE, Issuing.ONCE, Nothing, "not ours to renew", id="CA is told by others"),
+        pytest.param(known(), Issuing.ONCE, IssueFirst, "", id="first of our own"),
+    ],
+)
+def test_issuing(
+    situation: RotationState | Generation, issuing: Issuing, step: type[RotationStep], reason: str
+) -> None:
+    """What is not ours is never made anew, and the plan says so."""
+    if isinstance(situation, Generation):
+        situation = known(situation, bundles=(bundle("0a"),))
+    planned = plan(situation, NOW, replace(RULES, issuing=issuing))
+    assert type(planned) is step
+    assert reason in planned.reason
+
+
+@pytest.mark.parametrize(
+    ("situation", "until"),
+    [
+        pytest.param(known(OLD), renewal_time(OLD, RULES), id="until the renewal"),
+        pytest.param(
+            known(DUE, NEW, (BOTH, BOTH), age_seconds=10),
+            NOW + timedelta(seconds=20),
+            id="until settled",
+        ),
+        pytest.param(
+            known(NEW, bundles=(BOTH,), age_seconds=600),
+            NOW + timedelta(seconds=3000),
+            id="until the grace is over",
+        ),
+    ],
+)
+def test_wait(situation: RotationState, until: datetime) -> None:
+    """A wait names its end."""
+    planned = plan(situation, NOW, RULES)
+    assert isinstance(planned, Nothing)
+    assert planned.wait_until == until
+
+
+@given(st.integers(0, 2**256 - 1))
+def test_renewal_time(number: int) -> None:
+    """Renewal comes after two thirds of a life, and within the jitter of that."""
+    life = generation(f"{number:064x}", days=100)
+    assert NOW + (100 * 2 / 3) * DAY <= renewal_time(life, RULES) <= NOW + 72 * DAY
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class World:
+    """A cluster in which every write may be the last one before a crash."""
+
+    now: datetime = NOW
+    current: Generation | None = None
+    upcoming: Generation | None = None
+    retiring: frozenset[str] = frozenset()
+    bundles: list[frozenset[str] | None] = field(default_factory=lambda: [None, None])
+    served: list[tuple[datetime, Generation]] = field(default_factory=list)
+    trusted: list[list[tuple[datetime, frozenset[str] | None]]] = field(
+        default_factory=lambda: [[], []]
+    )
+    made: int = 0
+    watched: tuple[object, datetime] = (None, NOW)
+    writes_left: int = 0
+
+    def step(self, writes: int = 9) -> RotationStep:
+        """Take the next step, and crash after so many writes of it."""
+        state = (self.current, self.upcoming, self.retiring, tuple(self.bundles))
+        if self.watched[0] != state:
+            self.watched = (state, self.now)
+        self.writes_left = writes
+        step = plan(RotationState(*state, self.watched[1]), self.now, RULES)
+        match step:
+            case IssueFirst():
+                self._store(self._issue(), None, self.retiring)
+            case IssueNext():
+                self._store(self.current, self._issue(), self.retiring)
+            case PublishCa():
+                self._publish(self._everything(), only_missing=False)
+            case SwapServing():
+                former = self.current.authorities if self.current else frozenset()
+                self._store(self.upcoming, None, self.retiring | former)
+            case RetireCa():
+                assert self.current is not None
+                self._store(self.current, None, frozenset())
+                self._publish(self.current.authorities, only_missing=False)
+            case Nothing():
+                self._publish(self._everything(), only_missing=True)
+        return step
+
+    def restart(self) -> None:
+        """Forget what only memory holds."""
+        self.watched = (None, self.now)
+
+    def _everything(self) -> frozenset[str]:
+        on_ring = [g.authorities for g in (self.current, self.upcoming) if g]
+        return self.retiring.union(*on_ring, *(b for b in self.bundles if b))
+
+    def _issue(self) -> Generation:
+        self.made += 1
+        return generation(f"{self.made:08x}", self.now)
+
+    def _store(
+        self, current: Generation | None, upcoming: Generation | None, retiring: frozenset[str]
+    ) -> None:
+        if self.writes_left:
+            self.writes_left -= 1
+            self.current, self.upcoming, self.retiring = current, upcoming, retiring
+            if current:
+                self.served.append((self.now, current))
+
+    def _publish(self, trusted: frozenset[str], *, only_missing: bool) -> None:
+        for which, bundle in enumerate(self.bundles):
+            if self.writes_left and (bundle is None or not only_missing):
+                self.writes_left -= 1
+                self.bundles[which] = trusted
+                self.trusted[which].append((self.now, trusted))
+
+    def check(self) -> None:
+        """Whatever a slow replica serves is trusted by whatever a slow API server sees."""
+        replica = self.now - timedelta(seconds=RULES.grace_seconds - 1)
+        api_server = self.now - timedelta(seconds=RULES.settle_seconds - 1)
+        for made in held_since(self.served, replica):
+            if self.now >= made.not_after:
+                continue  # trust does not help it
+            for history in self.trusted:
+                views = held_since(history, api_server)
+                assert all(view is None or made.authorities <= view for view in views)
+
+
+def held_since(history: list[tuple[datetime, T]], since: datetime) -> list[T]:
+    """What held at some moment after `since`: the last value before it and all later ones."""
+    before = [value for at, value in history if at <= since]
+    return before[-1:] + [value for at, value in history if at > since]
+
+
+def serving(name: str) -> World:
+    """A world that serves and trusts one generation."""
+    made = generation(name)
+    world = World(current=made, bundles=[bundle(name)] * 2, served=[(NOW, made)])
+    world.trusted = [[(NOW, bundle(name))], [(NOW, bundle(name))]]
+    return world
+
+
+def bereft() -> World:
+    """A world whose ring was lost while replicas serve from memory."""
+    world = serving("ff")
+    world.current = None
+    world.bundles[1], world.trusted[1] = None, []
+    return world
+
+
+STARTS = {"empty": World, "serving": lambda: serving("ff"), "ring lost": bereft}
+ACTIONS = st.one_of(
+    st.integers(0, 3),  # a step that crashes after so many writes
+    st.sampled_from(["step", "restart"]),
+    st.sampled_from([1, 31, 3601, 86_400 * 20, 86_400 * 70]).map(
+        lambda seconds: timedelta(seconds=seconds)
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@example("empty", [1, timedelta(days=20), timedelta(days=70)])  # expired, never published
+@given(st.sampled_from(sorted(STARTS)), st.lists(ACTIONS, max_size=40))
+def test_rotation(start: str, actions: list[int | str | timedelta]) -> None:
+    """Crashes, restarts and pauses anywhere break no call, and end in a steady state."""
+    world = STARTS[start]()
+    for action in actions:
+        match action:
+            case int():
+                world.step(action)
+            case timedelta():
+                world.now += action
+            case "restart":
+                world.restart()
+            case _:
+                world.step()
+        world.check()
+    for _ in range(20):
+        step = world.step()
+        world.check()
+        if isinstance(step, Nothing) and step.reason == "the certificate is good":
+            break
+        world.now = (step.wait_until if isinstance(step, Nothing) else None) or world.now
+    assert world.current is not None
+    assert world.bundles == [world.current.authorities] * 2
+    assert not world.retiring
+    assert defect(world.current, world.now) == ""

@@ -1,0 +1,551 @@
+"""Verdicts on VPAs, from the review to the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.admission.core.field_errors import ErrorKind
+from app.admission.core.overlap import Disjointness
+from app.admission.core.validate import (
+    Phase,
+    ValidationRules,
+    VpaReason,
+    VpaVerdict,
+    review_vpa,
+)
+from app.model.gates import FeatureGate, FeatureGates
+from app.model.review import AdmissionRequest
+from app.model.vpa import Vpa
+from tests import make
+from tests.make import ALL_GATES, NO_GATES
+
+Json = dict[str, Any]
+Errors = list[tuple[str, ErrorKind]]
+
+RULES = ValidationRules()
+IN_PLACE = FeatureGates(frozenset({FeatureGate.IN_PLACE}))
+REQUIRED, INVALID, FORBIDDEN = ErrorKind.REQUIRED, ErrorKind.INVALID, ErrorKind.FORBIDDEN
+NOT_SUPPORTED, TOO_MANY = ErrorKind.NOT_SUPPORTED, ErrorKind.TOO_MANY
+INTERNAL = ErrorKind.INTERNAL
+POLICY = "spec.resourcePolicy.containerPolicies[0]"
+UPDATE = "spec.updatePolicy"
+HIGHER = "TargetHigherThanRequests"
+NOT_A_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+
+
+def judge(
+    new: object,
+    *,
+    old: object = None,
+    gates: FeatureGates = NO_GATES,
+    siblings: Sequence[Vpa] | None = (),
+    rules: ValidationRules = RULES,
+    phase: Phase = Phase.MUTATING,
+) -> VpaVerdict:
+    """Judge the creation of a VPA, or its update if there is an old one."""
+    operation = "CREATE" if old is None else "UPDATE"
+    request = make.review(make.vpa_json(), operation=operation)._replace(new=new, old=old)
+    return review_vpa(request, gates, siblings, rules, phase=phase)
+
+
+def errors(verdict: VpaVerdict) -> Errors:
+    """Return where something is wrong, and how."""
+    return [(error.path, error.kind) for error in verdict.errors]
+
+
+def vpa(
+    policy: Json | None = None,
+    *,
+    mode: str | None = "Off",
+    boost: Json | None = None,
+    selector: Json | None = None,
+    spec: Json | None = None,
+) -> Json:
+    """Return a VPA, by default of a mode that needs no default."""
+    policies = None if policy is None else [policy]
+    return make.vpa_json(mode=mode, policies=policies, boost=boost, selector=selector, spec=spec)
+
+
+def updating(**fields: object) -> Json:
+    """Return a VPA with this update policy."""
+    return vpa(spec={"updatePolicy": fields})
+
+
+POLICY_JSON = make.policy_json
+FACTOR = make.boost_json(factor=2)
+BROKEN_RESOURCE = vpa(POLICY_JSON(resources=["cpu", "broken"]))
+
+
+@pytest.mark.parametrize(
+    ("new", "gates", "expected", "warnings"),
+    [
+        pytest.param(vpa(), NO_GATES, [], 0, id="valid"),
+        pytest.param(vpa(mode="Auto"), NO_GATES, [], 1, id="a deprecated mode is warned of"),
+        pytest.param(
+            vpa(mode="InPlace"),
+            NO_GATES,
+            [(f"{UPDATE}.updateMode", FORBIDDEN)],
+            0,
+            id="InPlace with its gate off",
+        ),
+        pytest.param(vpa(mode="InPlace"), IN_PLACE, [], 0, id="InPlace with its gate on"),
+        pytest.param(
+            vpa(POLICY_JSON(boost=FACTOR)),
+            NO_GATES,
+            [(f"{POLICY}.startupBoost", FORBIDDEN)],
+            0,
+            id="a boost of a policy with the gate off",
+        ),
+        pytest.param(
+            vpa({"containerName": "app", "minAllowed": {"requests": {"cpu": "50m"}}}),
+            NO_GATES,
+            [(".", INTERNAL)],
+            0,
+            id="an object where a quantity belongs",
+        ),
+    ],
+)
+def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int) -> None:
+    """A new VPA is refused for what is wrong with it, at the field where it is."""
+    verdict = judge(new, gates=gates)
+    assert verdict.allowed is not bool(expected)
+    assert (errors(verdict), len(verdict.warnings)) == (expected, warnings)
+
+
+WAS_BOOSTED = vpa(boost=FACTOR)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "expected", "warnings"),
+    [
+        pytest.param(
+            updating(updateMode="InPlace", minReplicas=2),
+            vpa(mode="InPlace"),
+            [],
+            0,
+            id="a mode whose gate was closed",
+        ),
+        pytest.param(
+            vpa(POLICY_JSON(resources=["broken"])),
+            BROKEN_RESOURCE,
+            [],
+            1,
+            id="an unknown resource that is stored",
+        ),
+        pytest.param(
+            vpa(POLICY_JSON(boost=FACTOR)), WAS_BOOSTED, [], 0, id="a boost whose gate was closed"
+        ),
+        pytest.param(
+            vpa(boost=make.boost_json(factor=0)),
+            WAS_BOOSTED,
+            [("spec.startupBoost.cpu.factor", INVALID)],
+            0,
+            id="a boost whose gate was closed is still checked",
+        ),
+        pytest.param(
+            vpa(boost=FACTOR),
+            vpa(boost={}),
+            [("spec.startupBoost", FORBIDDEN)],
+            0,
+            id="an empty boost keeps nothing open",
+        ),
+        pytest.param(
+            updating(updateMode="Off", evictAfterOOMSeconds=0),
+            vpa(POLICY_JSON(oomMinBumpUp="1Mi")),
+            [(f"{UPDATE}.evictAfterOOMSeconds", INVALID)],
+            0,
+            id="one field of the gate keeps all of them open",
+        ),
+        pytest.param(
+            updating(updateMode="Off", minReplicas=0, evictionRequirements=[]),
+            updating(updateMode="Off", minReplicas=0),
+            [(f"{UPDATE}.minReplicas", INVALID)],
+            0,
+            id="another change of an invalid object",
+        ),
+        pytest.param(
+            make.vpa_json(target=None), vpa(), [], 0, id="a target is only required of new ones"
+        ),
+        pytest.param(vpa(), {"spec": 5}, [(".", INTERNAL)], 0, id="unreadable before"),
+        pytest.param({"spec": 5}, vpa(), [(".", INTERNAL)], 0, id="unreadable now"),
+        pytest.param(
+            {**vpa(), "status": {"conditions": 5}}, vpa(), [(".", INTERNAL)], 0, id="odd status"
+        ),
+    ],
+)
+def test_updated(new: Json, old: Json, expected: Errors, warnings: int) -> None:
+    """With gates off, an update may keep what it found, but the rules still hold."""
+    verdict = judge(new, old=old)
+    assert (errors(verdict), len(verdict.warnings)) == (expected, warnings)
+
+
+VERY_BROKEN = make.vpa_json(
+    target=None,
+    policies=[
+        make.policy_json("app", resources=["cpu", "memory", "broken"], boost={"cpu": {}}),
+    ],
+    boost={},
+    spec={
+        "updatePolicy": {"updateMode": "bad", "minReplicas": -1, "evictAfterOOMSeconds": -1},
+        "recommenders": [{"name": "a"}, {"name": "b"}],
+    },
+)
+
+
+def test_very_broken() -> None:
+    """A VPA with eight faults hears of all eight, in their order."""
+    assert errors(judge(VERY_BROKEN)) == [
+        ("spec.targetRef", REQUIRED),
+        (f"{UPDATE}.updateMode", NOT_SUPPORTED),
+        (f"{UPDATE}.minReplicas", INVALID),
+        (f"{UPDATE}.evictAfterOOMSeconds", FORBIDDEN),
+        (f"{POLICY}.controlledResources[2]", NOT_SUPPORTED),
+        (f"{POLICY}.startupBoost", FORBIDDEN),
+        ("spec.startupBoost", FORBIDDEN),
+        ("spec.recommenders", TOO_MANY),
+    ]
+
+
+RECREATE = {"op": "add", "path": "/spec/updatePolicy", "value": {"updateMode": "Recreate"}}
+PLAIN = vpa(mode=None)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "phase", "is_patched"),
+    [
+        pytest.param(PLAIN, None, Phase.MUTATING, True, id="created"),
+        pytest.param(PLAIN, vpa(), Phase.MUTATING, True, id="updated"),
+        pytest.param(PLAIN, PLAIN, Phase.MUTATING, True, id="labelled"),
+        pytest.param(PLAIN, None, Phase.VALIDATING, False, id="too late to change it"),
+        pytest.param(vpa(), None, Phase.MUTATING, False, id="it has one"),
+        pytest.param(
+            vpa(spec={"updatePolicy": None}), None, Phase.MUTATING, True, id="null is absent"
+        ),
+        pytest.param(updating(), None, Phase.MUTATING, False, id="empty is refused"),
+        pytest.param(vpa({}, mode=None), None, Phase.MUTATING, False, id="refused otherwise"),
+        pytest.param({}, vpa(), Phase.MUTATING, False, id="no spec to put it into"),
+    ],
+)
+def test_default(new: Json, old: Json | None, phase: Phase, is_patched: bool) -> None:
+    """A valid VPA without an update policy gets one that says what is meant anyway."""
+    verdict = judge(new, old=old, phase=phase)
+    assert verdict.patch == ((RECREATE,) if is_patched else ())
+    assert (verdict.reason is VpaReason.DEFAULTED) is is_patched
+
+
+TERMINATING = {"metadata": {"name": "web", "deletionTimestamp": "2026-01-05T10:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(make.review(None, old=VERY_BROKEN, operation="DELETE"), id="deletion"),
+        pytest.param(make.review(VERY_BROKEN, operation="CONNECT"), id="connection"),
+        pytest.param(make.review(VERY_BROKEN, subresource="status"), id="status"),
+        pytest.param(make.review(VERY_BROKEN, subresource="scale"), id="scale"),
+        pytest.param(
+            make.review(VERY_BROKEN | TERMINATING, old=VERY_BROKEN, operation="UPDATE"),
+            id="a finalizer on the way out",
+        ),
+    ],
+)
+def test_exempt(request_: AdmissionRequest) -> None:
+    """What writes no spec is never refused, never warned of, and never changed."""
+    verdict = review_vpa(request_, NO_GATES, None, RULES, phase=Phase.MUTATING)
+    assert verdict == VpaVerdict(VpaReason.EXEMPT)
+    assert verdict.allowed
+
+
+@pytest.mark.parametrize(
+    ("item", "warnings"),
+    [
+        pytest.param(VERY_BROKEN, 6, id="invalid, less what only new ones must have"),
+        pytest.param({"spec": 5}, 2, id="unreadable"),
+        pytest.param(vpa(POLICY_JSON(oomMinBumpUp="x")), 2, id="a bad quantity"),
+        pytest.param({**vpa(), "status": 5}, 2, id="garbage in status"),
+    ],
+)
+def test_stored_that_way(item: Json, warnings: int) -> None:
+    """However a bad object got in, it can still be labelled and lose its finalizers."""
+    labelled = {**item, "metadata": {"name": "web", "labels": {"a": "b"}}}
+    verdict = judge(labelled, old=item)
+    assert verdict.reason is VpaReason.TOLERATED
+    assert verdict.allowed
+    assert not verdict.patch
+    assert len(verdict.warnings) == warnings, verdict.warnings
+    assert all("tolerated" in warning for warning in verdict.warnings)
+    assert not judge({**labelled, "spec": {"recommenders": 5}}, old=item).allowed
+
+
+RIVAL = make.vpa("old", selector={"matchLabels": {"role": "leader"}})
+LEADER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "leader"}})
+FOLLOWER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "follower"}})
+WARN, OFF = ValidationRules(Disjointness.WARN), ValidationRules(Disjointness.OFF)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "siblings", "rules", "reason", "warnings"),
+    [
+        pytest.param(LEADER, None, [RIVAL], RULES, VpaReason.OVERLAPPING, 0, id="refused"),
+        pytest.param(FOLLOWER, None, [RIVAL], RULES, VpaReason.ACCEPTED, 0, id="kept apart"),
+        pytest.param(LEADER, None, [RIVAL], WARN, VpaReason.ACCEPTED, 1, id="only warned of"),
+        pytest.param(LEADER, None, [RIVAL], OFF, VpaReason.ACCEPTED, 0, id="not looked at"),
+        pytest.param(LEADER, None, None, OFF, VpaReason.ACCEPTED, 0, id="not looked at, unknown"),
+        pytest.param(
+            LEADER, None, None, RULES, VpaReason.SIBLINGS_UNKNOWN, 1, id="siblings unknown"
+        ),
+        pytest.param(
+            {**LEADER, "metadata": {"name": "new", "namespace": "default", "labels": {}}},
+            LEADER,
+            [RIVAL],
+            RULES,
+            VpaReason.ACCEPTED,
+            1,
+            id="labelled",
+        ),
+        pytest.param(
+            {**LEADER, "spec": {**LEADER["spec"], "recommenders": [{}, {}]}},
+            None,
+            [RIVAL],
+            RULES,
+            VpaReason.INVALID,
+            0,
+            id="something else is wrong too",
+        ),
+    ],
+)
+def test_overlap(
+    new: Json,
+    old: Json | None,
+    siblings: list[Vpa] | None,
+    rules: ValidationRules,
+    reason: VpaReason,
+    warnings: int,
+) -> None:
+    """Two VPAs may share a target only if no pod can have both."""
+    request = make.review(new, old=old, operation="UPDATE" if old else "CREATE")
+    verdict = review_vpa(request, NO_GATES, siblings, rules, phase=Phase.VALIDATING)
+    assert (verdict.reason, len(verdict.warnings)) == (reason, warnings)
+    assert verdict.allowed is (reason not in (VpaReason.OVERLAPPING, VpaReason.INVALID))
+
+
+@pytest.mark.parametrize(
+    ("request_", "rules", "claims"),
+    [
+        pytest.param(make.review(LEADER), RULES, True, id="created"),
+        pytest.param(make.review(LEADER, dry_run=True), RULES, False, id="never stored"),
+        pytest.param(make.review(LEADER), WARN, False, id="refuses nobody"),
+        pytest.param(
+            make.review(LEADER, old=LEADER, operation="UPDATE"), RULES, False, id="as before"
+        ),
+        pytest.param(
+            make.review(make.vpa_json("", mode="Off"))._replace(name=""),
+            RULES,
+            False,
+            id="not named yet",
+        ),
+        pytest.param(make.review(VERY_BROKEN), RULES, False, id="refused"),
+    ],
+)
+def test_claim(request_: AdmissionRequest, rules: ValidationRules, claims: bool) -> None:
+    """Whoever takes pods anew is handed back, to be noted until it is stored."""
+    verdict = review_vpa(request_, NO_GATES, (), rules, phase=Phase.VALIDATING)
+    assert (verdict.claim is not None) is claims
+
+
+def test_answer_of_denial() -> None:
+    """A denial reaches the user as a Status that names the object, with its warnings."""
+    new = make.vpa_json("hamster", mode="Auto", policies=[POLICY_JSON(oomBumpUpRatio="2")])
+    request = make.review(new)
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
+    assert not answer.allowed
+    assert answer.status is not None
+    assert answer.status["message"].startswith(
+        'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
+        f"{POLICY}.oomBumpUpRatio: Forbidden: "
+    )
+    assert len(answer.warnings) == 1
+    assert answer.audit == {"reason": "Invalid", "fields": f"{POLICY}.oomBumpUpRatio"}
+
+
+def test_answer_of_bad_quantity() -> None:
+    """Of a bad quantity the message is an API server's, word for word."""
+    request = make.review(vpa(POLICY_JSON(oomBumpUpRatio="not-a-number")))
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
+    assert answer.status is not None
+    assert answer.status["message"].endswith(f"is invalid: .: Internal error: {NOT_A_QUANTITY}")
+
+
+def test_answer_of_two_recommenders() -> None:
+    """The text is an API server's."""
+    (error,) = judge(vpa(spec={"recommenders": [{}, {}]})).errors
+    assert str(error) == "spec.recommenders: Too many: 2: must have at most 1 item"
+
+
+def test_answer_of_nameless_review() -> None:
+    """A review written by hand may lack what an API server always says."""
+    request = AdmissionRequest(
+        uid="",
+        kind=make.review(vpa()).kind._replace(word=""),
+        resource=make.review(vpa()).resource._replace(group=""),
+        subresource="",
+        operation="",
+        namespace="",
+        name="",
+        dry_run=False,
+        new=None,
+        old=None,
+    )
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
+    assert answer.status is not None
+    assert answer.status["message"] == (
+        'VerticalPodAutoscaler.autoscaling.k8s.io "" is invalid: '
+        ".: Internal error: the review carries no object"
+    )
+
+
+def test_answer_of_acceptance() -> None:
+    """An acceptance carries its patch and its reason."""
+    request = make.review(PLAIN)
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
+    assert answer.allowed
+    assert answer.status is None
+    assert (answer.patch, answer.audit) == ((RECREATE,), {"reason": "Defaulted"})
+
+
+def test_audit_is_short() -> None:
+    """However much is wrong, the audit log gets a line."""
+    broken = make.vpa_json(policies=[{"mode": "bad"} for _ in range(50)])
+    fields = judge(broken).audit["fields"]
+    assert fields.endswith(", and 90 more")
+    assert fields.count(",") == 10
+
+
+def test_warnings_are_counted() -> None:
+    """However much is odd, the author gets a page of it."""
+    warnings = judge(make.vpa_json(policies=[make.policy_json()] * 100)).warnings
+    assert (len(warnings), warnings[-1]) == (51, "and 49 more")
+
+
+_LEAF = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "*", "app", "Off", "bad", "1", "-1", "100m", "1e999", "10s", "cpu"])
+    | st.text(max_size=5)
+)
+_ANYTHING = st.recursive(
+    _LEAF,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["cpu", "type", "name", "matchLabels", "resources"])
+            | st.text(max_size=3),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+_FULL = make.vpa_json(
+    mode="Recreate",
+    min_replicas=2,
+    policies=[
+        make.policy_json(
+            "app",
+            mode="Auto",
+            min_allowed={"cpu": "1", "memory": "1Gi"},
+            max_allowed={"cpu": "2"},
+            resources=["cpu"],
+            values="RequestsOnly",
+            boost=make.boost_json(quantity="1", duration="10s"),
+            oomBumpUpRatio="1.2",
+            oomMinBumpUp="1Mi",
+            memoryAggregationIntervalSeconds=1,
+            memoryAggregationIntervalCount=1,
+        ),
+        make.policy_json(boost=make.boost_json(factor=2, duration_seconds=1)),
+    ],
+    boost=FACTOR,
+    selector={
+        "matchLabels": {"role": "leader"},
+        "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}],
+    },
+    spec={
+        "recommenders": [{"name": "default"}],
+        "updatePolicy": {
+            "updateMode": "Recreate",
+            "minReplicas": 2,
+            "evictionRequirements": [{"resources": ["cpu"], "changeRequirement": HIGHER}],
+            "evictAfterOOMSeconds": 1,
+        },
+    },
+    cpu="1",
+    status={"conditions": [{"type": "a", "status": "b"}]},
+)
+
+
+def _places(item: object, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the places of all values of an object, itself included."""
+    inside: list[tuple[str | int, object]] = []
+    if isinstance(item, dict):
+        inside = list(item.items())
+    elif isinstance(item, list):
+        inside = list(enumerate(item))
+    return [at, *(place for key, value in inside for place in _places(value, (*at, key)))]
+
+
+def _with(item: object, place: tuple[str | int, ...], value: object) -> object:
+    """Return an object with another value at a place."""
+    if not place:
+        return value
+    if isinstance(item, dict):
+        return item | {place[0]: _with(item[place[0]], place[1:], value)}
+    assert isinstance(item, list)
+    return [
+        _with(inner, place[1:], value) if index == place[0] else inner
+        for index, inner in enumerate(item)
+    ]
+
+
+_ODD = st.builds(_with, st.just(_FULL), st.sampled_from(_places(_FULL)), _ANYTHING)
+_GATES = st.sampled_from([NO_GATES, ALL_GATES])
+_SIBLINGS = st.sampled_from([None, [], [RIVAL, make.vpa("all")]])
+
+
+@given(_ODD, st.none() | _ODD | _ANYTHING, _GATES, _SIBLINGS, st.sampled_from(Phase))
+def test_never_crashes(
+    new: object, old: object, gates: FeatureGates, siblings: Sequence[Vpa] | None, phase: Phase
+) -> None:
+    """Whatever stands wherever, a VPA is allowed, or refused with a field to look at."""
+    request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
+    verdict = review_vpa(request, gates, siblings, RULES, phase=phase)
+    answer = verdict.answer(request)
+    assert verdict.allowed or all(error.path for error in verdict.errors)
+    assert json.dumps([answer.status, answer.patch, answer.warnings, answer.audit])
+    assert not (verdict.errors and (verdict.patch or verdict.claim))
+
+
+@given(_ODD, _GATES)
+def test_touching_metadata_is_always_allowed(item: object, gates: FeatureGates) -> None:
+    """An object can be labelled whatever it holds, once it is stored."""
+    old = item if isinstance(item, dict) else {"spec": item}
+    new = {**old, "metadata": old.get("metadata")}
+    request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
+    assert review_vpa(request, gates, (), RULES, phase=Phase.MUTATING).allowed
+
+
+def test_full_vpa_is_allowed() -> None:
+    """What the random objects are made of is a good VPA."""
+    verdict = judge(_FULL, gates=ALL_GATES)
+    assert (verdict.reason, verdict.warnings) == (VpaReason.ACCEPTED, ())

@@ -1,0 +1,547 @@
+"""The HTTP contract: whatever is sent, the answer is one that an API server understands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.types import Message
+
+from app.admission.app import MOST_BYTES, ReviewEndpoint, webhook
+from app.admission.core.validate import Phase
+from app.model.snapshot import Snapshot
+from app.model.workloads import Absent, Failed, Lookup, LookupResult
+from tests import make
+from tests.junk import ANYTHING, objects_like
+from tests.make import Json
+from tests.runtime.reviewing import UNREADABLE, WEB, BrokenNumbers, Desk, desk, patch_of
+
+JSON = {"content-type": "application/json"}
+POD = make.review_json(make.pod_json(cpu="100m"))
+VPA = make.review_json(make.vpa_json("new", target="StatefulSet/other"))
+ALLOWED = {"uid": "review-1", "allowed": True}
+HEAD = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":'
+
+
+def send(
+    at: Desk,
+    content: bytes | Iterable[bytes] | Json,
+    *,
+    path: str = "/mutate",
+    method: str = "POST",
+    headers: Mapping[str, str] = JSON,
+) -> httpx.Response:
+    """Send a request to the application; parts are sent one by one, without a length."""
+
+    async def parts(found: Iterable[bytes]) -> AsyncIterator[bytes]:
+        for part in found:
+            yield part
+
+    async def exchange() -> httpx.Response:
+        transport = httpx.ASGITransport(webhook(at.reviewer))
+        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
+            return await client.request(method, path, content=body, headers=headers)
+
+    body: Any = content
+    if isinstance(content, dict):
+        body = orjson.dumps(content)
+    elif not isinstance(content, bytes):
+        body = parts(content)
+    return asyncio.run(exchange())
+
+
+def response_of(answer: httpx.Response) -> Json:
+    """Return the response inside an answer, which must be a review."""
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    review = answer.json()
+    assert review.keys() == {"kind", "apiVersion", "response"}
+    response: Json = review["response"]
+    return response
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"content-type": "application/json"}, 200, id="plain"),
+        pytest.param({"content-type": "application/json; charset=utf-8"}, 200, id="parameters"),
+        pytest.param({"content-type": "Application/JSON;q=1"}, 200, id="letters"),
+        pytest.param({"content-type": "text/plain"}, 415, id="text (H1)"),
+        pytest.param({"content-type": "application/json-patch+json"}, 415, id="longer"),
+        pytest.param({"content-type": ""}, 415, id="empty"),
+        pytest.param({}, 415, id="none"),
+    ],
+)
+def test_content_types(headers: Mapping[str, str], status: int) -> None:
+    """A body that does not say to be JSON is not taken for a review, and is counted."""
+    at = desk(*WEB)
+    answer = send(at, POD, headers=headers)
+    assert answer.status_code == status
+    assert (("review", "error", "unknown") in at.numbers.seen) == (status != 200)
+    assert (b"uid" in answer.content) == (status == 200)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"])
+@pytest.mark.parametrize("path", ["/", "/mutate", "/validate"])
+def test_other_methods(method: str, path: str) -> None:
+    """Reviews are posted."""
+    answer = send(desk(*WEB), b"", method=method, path=path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("path", ["/mutate/", "/other", "/openapi.json", "/docs", "/metrics"])
+def test_other_paths(path: str) -> None:
+    """There is nothing else behind the port."""
+    assert send(desk(*WEB), POD, path=path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        pytest.param(b" " * (MOST_BYTES + 1), {}, 413, id="one byte too many (H2)"),
+        pytest.param([b" " * MOST_BYTES, b" "], {}, 413, id="streamed"),
+        pytest.param([b" " * MOST_BYTES, b" "] * 9, {}, 413, id="streamed on and on"),
+        pytest.param(b"{", {"content-length": "5242881"}, 413, id="declared"),
+        pytest.param(b"{", {"content-length": "9" * 5000}, 413, id="declared beyond all numbers"),
+        pytest.param(b" " * MOST_BYTES, {}, 200, id="as large as may be"),
+        pytest.param([b" " * (MOST_BYTES - 1), b" "], {}, 200, id="streamed as large as may be"),
+        pytest.param(b"{", {"content-length": "x"}, 200, id="no length"),
+    ],
+)
+def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status: int) -> None:
+    """Five MiB is the most; who sends more is told so, and sends no more on this connection."""
+    at = desk(*WEB)
+    answer = send(at, content, headers={**JSON, **headers})
+    assert answer.status_code == status
+    assert at.numbers.seen == [("review", "error", "unknown")]
+    assert answer.headers.get("connection") == ("close" if status == 413 else None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"{", id="cut off (H3)"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"no JSON", id="text"),
+        pytest.param(orjson.dumps(POD)[:-1], id="a cut off review"),
+        pytest.param(orjson.dumps(POD) * 2, id="two reviews"),
+        pytest.param(b"\xef\xbb\xbf" + orjson.dumps(POD), id="byte order mark"),
+        pytest.param(json.dumps(POD).encode("utf-16"), id="UTF-16"),
+        pytest.param(b'{"request":{"uid":"\xff"}}', id="not UTF-8"),
+        pytest.param(b'{"request":{"uid":"\\ud800"}}', id="half a character"),
+        pytest.param(b'{"request":{"uid":NaN}}', id="no number"),
+        pytest.param(b'{"request":{"uid":1e999}}', id="a number beyond all others"),
+        pytest.param(b'{"request":' * 100_000, id="deep"),
+        pytest.param(b"[" * 1_000_000, id="deeper"),
+        pytest.param(b"[" * 1000 + b"]" * 1000, id="deep and closed"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b"7", id="a number"),
+        pytest.param(b'"x"', id="a string"),
+        pytest.param(b"{}", id="no request"),
+        pytest.param(b'{"request":null}', id="null request"),
+        pytest.param(b'{"request":[]}', id="a list as request"),
+        pytest.param(b'{"request":{"uid":7}}', id="a number as uid"),
+        pytest.param(b'{"request":{"uid":"u","kind":[]}}', id="a list as kind"),
+        pytest.param(b'{"request":{"uid":"u","resource":"pods"}}', id="a text as resource"),
+        pytest.param(b'{"request":{"uid":"u","operation":{}}}', id="an object as operation"),
+        pytest.param(b'{"request":{"uid":"u","dryRun":"yes"}}', id="a text as dryRun"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/mutate", "/validate"])
+def test_what_is_no_review(body: bytes, path: str) -> None:
+    """What cannot be read as a review has one answer, to the byte."""
+    at = desk(*WEB)
+    answer = send(at, body, path=path)
+    assert (answer.status_code, answer.content) == (200, UNREADABLE)
+    assert at.numbers.seen == [("review", "error", "unknown")]
+
+
+def request(**changes: object) -> Json:
+    """Return the pod review with other members of its request; None takes one away."""
+    found = POD["request"] | changes
+    return {"request": {key: value for key, value in found.items() if value is not None}}
+
+
+RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
+NO_CREATIONS: dict[str, Json] = {
+    "an update": {"operation": "UPDATE"},
+    "a deletion": {"operation": "DELETE", "object": None},
+    "a connection": {"operation": "CONNECT"},
+    "an eviction": {"subResource": "eviction"},
+    "a resize": {"subResource": "resize", "operation": "UPDATE"},
+}
+
+
+@pytest.mark.parametrize(
+    ("review", "counted"),
+    [
+        pytest.param(
+            request(resource={"group": "apps", "version": "v1", "resource": "deployments"}),
+            [("review", "error", "unknown")],
+            id="another resource (H4)",
+        ),
+        pytest.param(
+            request(resource={"group": "autoscaling.k8s.io", "version": "v1", "resource": "pods"}),
+            [("review", "error", "unknown")],
+            id="pods of another group",
+        ),
+        pytest.param(
+            request(resource={"version": "v1", "resource": "verticalpodautoscalers"}),
+            [("review", "error", "unknown")],
+            id="VPAs of another group",
+        ),
+        pytest.param(request(resource=None), [("review", "error", "unknown")], id="no resource"),
+        pytest.param({"request": {"uid": "review-1"}}, [("review", "error", "unknown")], id="bare"),
+        pytest.param(
+            request(resource=RESOURCE | {"version": "v2"}),
+            [("pod", "False"), ("failed open", "UnknownVersion"), ("review", "skipped", "Pod")],
+            id="another version (H5)",
+        ),
+        *(
+            pytest.param(
+                request(object=found),
+                [("pod", "False"), ("failed open", "UnreadablePod"), ("review", "skipped", "Pod")],
+                id=f"{name} as pod (H6)",
+            )
+            for name, found in {
+                "a text": "x",
+                "a list": [],
+                "wrong metadata": {"metadata": 7},
+                "wrong labels": make.with_value(make.pod_json(), "metadata.labels", {"a": 1}),
+                "wrong containers": make.with_value(make.pod_json(), "spec.containers", "x"),
+                "a wrong quantity": make.pod_json(cpu="much"),
+            }.items()
+        ),
+        pytest.param(
+            request(object=None),
+            [("pod", "False"), ("failed open", "UnreadablePod"), ("review", "skipped", "Pod")],
+            id="no pod",
+        ),
+        *(
+            pytest.param(
+                request(**changes),
+                [("pod", "False"), ("skipped", "NotACreation"), ("review", "skipped", "Pod")],
+                id=name,
+            )
+            for name, changes in NO_CREATIONS.items()
+        ),
+        pytest.param(
+            request(namespace="other"),
+            [("pod", "False"), ("skipped", "NoVPAInNamespace"), ("review", "skipped", "Pod")],
+            id="no VPA (P13)",
+        ),
+    ],
+)
+def test_reviews_that_change_nothing(review: Json, counted: list[tuple[str, ...]]) -> None:
+    """What is no business of ours passes as it is, under its uid, and is counted."""
+    at = desk(*WEB)
+    response = response_of(send(at, review))
+    assert {key: response[key] for key in response if key != "auditAnnotations"} == ALLOWED
+    assert at.numbers.seen == counted
+
+
+@pytest.mark.parametrize("path", ["/", "/mutate"])
+@pytest.mark.parametrize(
+    "review",
+    [
+        pytest.param(POD, id="as API servers send it"),
+        pytest.param(request(requestKind=POD["request"]["kind"]), id="with requestKind"),
+        pytest.param(request(kind=None, operation=None), id="by hand"),
+    ],
+)
+def test_a_pod_is_patched(review: Json, path: str) -> None:
+    """A pod that a VPA controls gets its patch, in the order of an API server's fields."""
+    at = desk(*WEB)
+    answer = send(at, review, path=path)
+    response = response_of(answer)
+    assert answer.content.startswith(HEAD + b'{"uid":"review-1","allowed":true,"patch":"')
+    assert list(response) == ["uid", "allowed", "patch", "patchType", "auditAnnotations"]
+    assert response["patchType"] == "JSONPatch"
+    assert patch_of(response)[1] == {
+        "op": "add",
+        "path": "/spec/containers/0/resources/requests/cpu",
+        "value": "250m",
+    }
+    assert response["auditAnnotations"] == {"reason": "Sized", "vpa": "web"}
+    assert at.numbers.seen == [("pod", "True"), ("review", "applied", "Pod")]
+
+
+def test_pods_are_not_judged() -> None:
+    """At the later phase a pod passes unseen, whatever stands in it."""
+    for review in (POD, request(object="x")):
+        at = desk(*WEB)
+        assert response_of(send(at, review, path="/validate")) == ALLOWED
+        assert at.numbers.seen == [("review", "skipped", "Pod")]
+
+
+def test_a_refusal() -> None:
+    """A refusal is a Status as API servers send it, with every problem at once."""
+    at = desk(*WEB)
+    bad = make.vpa_json("bad", mode="Sometimes", min_replicas=0)
+    for path in ("/", "/mutate", "/validate"):
+        response = response_of(send(at, make.review_json(bad), path=path))
+        assert list(response) == ["uid", "allowed", "status", "auditAnnotations"]
+        assert (response["uid"], response["allowed"]) == ("review-1", False)
+        status = response["status"]
+        causes = status["details"].pop("causes")
+        message = status.pop("message")
+        assert status == {
+            "metadata": {},
+            "status": "Failure",
+            "reason": "Invalid",
+            "details": {
+                "name": "bad",
+                "group": "autoscaling.k8s.io",
+                "kind": "VerticalPodAutoscaler",
+            },
+            "code": 422,
+        }
+        assert message.startswith(
+            'VerticalPodAutoscaler.autoscaling.k8s.io "bad" is invalid: [spec.updatePolicy.'
+        )
+        assert [(cause["reason"], cause["field"]) for cause in causes] == [
+            ("FieldValueNotSupported", "spec.updatePolicy.updateMode"),
+            ("FieldValueInvalid", "spec.updatePolicy.minReplicas"),
+        ]
+    assert at.numbers.seen == [("refused", "Invalid"), ("review", "skipped", "VPA")] * 3
+
+
+def test_only_the_earlier_phase_sets_defaults() -> None:
+    """A mode that nobody wrote is written at /mutate and at /, and nowhere else."""
+    patches = {
+        path: "patch" in response_of(send(desk(), VPA, path=path))
+        for path in ("/", "/mutate", "/validate")
+    }
+    assert patches == {"/": True, "/mutate": True, "/validate": False}
+    response = response_of(send(desk(), VPA))
+    value = {"updateMode": "Recreate"}
+    assert patch_of(response) == [{"op": "add", "path": "/spec/updatePolicy", "value": value}]
+
+
+def test_a_vpa_review_by_hand() -> None:
+    """A review of a VPA needs no requestKind (H7), and a deletion is never refused."""
+    bare = {key: VPA["request"][key] for key in ("uid", "operation", "resource", "object")}
+    assert response_of(send(desk(), {"request": bare}))["allowed"]
+    gone = {"uid": "u", "operation": "DELETE", "resource": bare["resource"]}
+    assert response_of(send(desk(), {"request": gone}))["allowed"]
+
+
+def test_warnings_come_last() -> None:
+    """A warning is part of the answer that lets the object pass."""
+    review = make.review_json(make.vpa_json("new", target="Job/x", mode="Auto"))
+    response = response_of(send(desk(), review))
+    assert list(response) == ["uid", "allowed", "auditAnnotations", "warnings"]
+    assert response["warnings"][0].startswith("spec.updatePolicy: ")
+
+
+class Patient:
+    """Owners that note how long somebody would wait for them."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def find(self, _lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
+        """Find nothing."""
+        self.seconds.append(deadline_seconds)
+        return Absent()
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        pytest.param("?timeout=5s", 4.0, id="five seconds"),
+        pytest.param("?timeout=0.5s", 0.4, id="half a second"),
+        pytest.param("?a=b&timeout=30s", 24.0, id="beside others"),
+        pytest.param("?timeout=9000s", 24.0, id="more than API servers wait"),
+        pytest.param("?timeout=0s", 0.0, id="no time"),
+        pytest.param("", 8.0, id="none"),
+        pytest.param("?timeout=nans", 8.0, id="no number"),
+        pytest.param("?timeout=infs", 8.0, id="for ever"),
+        pytest.param("?timeout=-5s", 8.0, id="less than nothing"),
+        pytest.param("?timeout=5", 8.0, id="no unit"),
+        pytest.param("?timeout=%FF%00s&&==", 8.0, id="noise"),
+    ],
+)
+def test_look_ups_end_before_the_api_server_gives_up(query: str, seconds: float) -> None:
+    """Of the time that an API server waits a part is left for the way."""
+    owners = Patient()
+    at = desk(make.vpa_json(), owners=owners)
+    response = response_of(send(at, POD, path=f"/mutate{query}"))
+    assert response["auditAnnotations"]["reason"] == "OwnerUnknown"
+    assert owners.seconds == [pytest.approx(seconds)]
+
+
+class Held:
+    """Owners that answer when they are told to."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.told = threading.Event()
+
+    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
+        """Wait."""
+        self.asked.set()
+        assert self.told.wait(30)
+        return Failed("too late")
+
+
+def test_a_look_up_holds_nobody_else_up() -> None:
+    """While one review waits for an owner, others are answered."""
+    owners = Held()
+    at = desk(make.vpa_json("hit", target="StatefulSet/web", cpu="1"), owners=owners)
+    small = orjson.dumps(request(operation="UPDATE"))
+
+    async def both() -> tuple[httpx.Response, httpx.Response]:
+        transport = httpx.ASGITransport(webhook(at.reviewer))
+        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
+            slow = asyncio.create_task(
+                client.post("/mutate", content=orjson.dumps(POD), headers=JSON)
+            )
+            await asyncio.to_thread(owners.asked.wait, 30)
+            fast = await client.post("/mutate", content=small, headers=JSON)
+            assert not slow.done()
+            owners.told.set()
+            return await slow, fast
+
+    slow, fast = asyncio.run(both())
+    assert response_of(fast)["auditAnnotations"] == {"reason": "NotACreation"}
+    assert response_of(slow)["auditAnnotations"] == {
+        "reason": "OwnerUnknown",
+        "message": "StatefulSet/web: too late",
+    }
+
+
+@pytest.mark.parametrize("size", [40_000, 300_000])
+def test_large_bodies_leave_the_event_loop(size: int) -> None:
+    """What takes long to read is read beside the reviews of others."""
+    threads: set[str] = set()
+
+    def snapshot() -> Snapshot:
+        threads.add(threading.current_thread().name)
+        return make.snapshot(*WEB)
+
+    large = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * size})
+    for review in (POD, large):
+        assert "patch" in response_of(send(desk(snapshot=snapshot), review))
+    assert len(threads) == 2
+
+
+def test_large_bodies_come_one_after_the_other() -> None:
+    """What a few MB grow to while they are read is never there twice."""
+    inside, arrived, most = 0, threading.Semaphore(0), []
+
+    def snapshot() -> Snapshot:
+        nonlocal inside
+        inside += 1
+        most.append(inside)
+        arrived.release()
+        arrived.acquire()
+        arrived.acquire(timeout=0.2)  # a second one would not let us wait
+        inside -= 1
+        return make.snapshot(*WEB)
+
+    large = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * 300_000})
+    at = desk(snapshot=snapshot)
+
+    async def exchange() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(webhook(at.reviewer))
+        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
+            asked = (
+                client.post("/mutate", content=orjson.dumps(large), headers=JSON) for _ in "ab"
+            )
+            return await asyncio.gather(*asked)
+
+    assert all("patch" in response_of(answer) for answer in asyncio.run(exchange()))
+    assert most == [1, 1]
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2])
+def test_a_client_that_leaves(sent: int) -> None:
+    """Who leaves before everything is sent gets no answer, and counts as nothing."""
+    at = desk(*WEB)
+    messages: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}] * sent
+    messages.append({"type": "http.disconnect"})
+    answers: list[Message] = []
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def answer(message: Message) -> None:
+        answers.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
+    asyncio.run(ReviewEndpoint(at.reviewer, Phase.MUTATING)(scope, receive, answer))
+    assert not answers
+    assert not at.numbers.seen
+
+
+def test_broken_numbers() -> None:
+    """An answer goes out whole though it can be neither counted nor timed."""
+    at = desk(*WEB, numbers=BrokenNumbers())
+    assert send(at, b"{").content == UNREADABLE
+    assert response_of(send(at, POD))["auditAnnotations"] == {"reason": "InternalError"}
+
+
+def test_ten_thousand_containers() -> None:
+    """A pod may have any number of containers, also several of the same name."""
+    containers = [make.container_json(f"c{i // 2}", cpu="1") for i in range(10_000)]
+    review = make.review_json(make.pod_json(*containers))
+    response = response_of(send(desk(*WEB), review))
+    assert [operation["path"] for operation in patch_of(response)] == [
+        "/metadata/annotations",
+        "/metadata/annotations/vpaObservedContainers",
+    ]
+
+
+BODIES = (
+    ANYTHING.map(lambda value: json.dumps(value).encode())
+    | st.builds(lambda value: json.dumps({"request": value}).encode(), ANYTHING)
+    | st.binary(max_size=50)
+)
+
+
+@settings(max_examples=200)
+@given(BODIES, st.sampled_from(["/", "/mutate", "/validate"]))
+def test_any_body_is_answered(body: bytes, path: str) -> None:
+    """Whatever is posted, the answer lets it pass."""
+    response = response_of(send(desk(*WEB), body, path=path))
+    assert response["allowed"]
+
+
+REVIEWS = (
+    POD,
+    make.review_json(make.pod_json(make.container_json(cpu="1", cpu_limit="2"), owner="Job/x")),
+    VPA,
+    make.review_json(
+        make.vpa_json(
+            policies=[make.policy_json("app", min_allowed={"cpu": "1"})],
+            boost=make.boost_json(factor=2),
+            selector={"matchLabels": {"a": "b"}},
+        ),
+        old=make.vpa_json(selector={"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+        operation="UPDATE",
+    ),
+)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(REVIEWS).flatmap(objects_like), st.sampled_from(["/", "/validate"]))
+def test_any_review_is_answered(review: Json, path: str) -> None:
+    """Whatever stands in a review, nothing breaks, and only VPAs are refused."""
+    at = desk(*WEB)
+    response = response_of(send(at, json.dumps(review).encode(), path=path))
+    assert isinstance(response["uid"], str)
+    assert ("failed open", "InternalError") not in at.numbers.seen
+    assert response.get("auditAnnotations") != {"reason": "InternalError"}
+    if not response["allowed"]:
+        assert ("review", "skipped", "VPA") in at.numbers.seen

@@ -1,0 +1,195 @@
+"""What a process knows comes from files once, or from an API server as it changes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+
+from app.admission.core.overlap import Disjointness
+from app.admission.knowledge import (
+    ListedSiblings,
+    LiveKnowledge,
+    RecordedKnowledge,
+    check_files,
+    recorded_sources,
+    review_rules,
+)
+from app.kube.client import connect
+from app.kube.connection import Origin
+from app.kube.files import Document, Unreadable
+from app.model.errors import BadSetting
+from app.model.gates import FeatureGate
+from app.model.kinds import owner_key
+from app.model.workloads import Lookup, Workload
+from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
+from app.runtime.live import LiveRuntime
+from app.settings.command_line import parse
+from app.settings.commands import AdmitSettings
+from app.settings.shared import Scope
+from tests import make
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import connected, kubeconfig, write
+from tests.waiting import eventually
+
+
+def test_recorded_objects(tmp_path: Path) -> None:
+    """Files are read once, and nothing is ever wrong or old."""
+    path = tmp_path / "objects.jsonl"
+    items = (make.vpa_json(), make.workload_json("Deployment/a", namespace="other"))
+    path.write_bytes(b"\n".join(map(orjson.dumps, items)))
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "x.json").write_bytes(orjson.dumps(make.vpa_json("second")))
+    known = RecordedKnowledge([path, tmp_path / "more"])
+    assert (known.problem(), known.watch_ages()) == ("", {})
+    assert known.sources.snapshot() is known.sources.snapshot()
+    assert sorted(known.sources.snapshot().of("default").vpas) == ["second", "web"]
+    assert not known.sources.is_live
+    assert [vpa.name for vpa in known.sources.siblings.of("default") or ()] == ["web", "second"]
+
+
+def test_what_is_wrong_with_objects_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Each object that cannot be used as it is has one line."""
+    with caplog.at_level(logging.WARNING, "app.wiring"):
+        recorded_sources([Unreadable("f:1", "no JSON"), Document("f:2", make.vpa_json())])
+    (record,) = caplog.records
+    assert record.message == "object not used as it is"
+    assert (record.__dict__["place"], record.__dict__["problem"]) == ("f:1", "no JSON")
+
+
+def test_files_that_vanish(tmp_path: Path) -> None:
+    """Objects that cannot be read when they are wanted are a problem, and no end."""
+    known = RecordedKnowledge([tmp_path / "gone.yaml"])
+    assert known.problem() == f"{tmp_path}/gone.yaml: No such file or directory"
+    assert not known.sources.snapshot().namespaces
+
+
+def test_check_files(tmp_path: Path) -> None:
+    """What processes are to read must be there, for as often as they read it."""
+    file, pipe = tmp_path / "file", tmp_path / "pipe"
+    file.write_bytes(b"")
+    os.mkfifo(pipe)
+    check_files([file, tmp_path])
+    for path, why in ((tmp_path / "x", "No such file"), (pipe, "several processes")):
+        with pytest.raises(BadSetting, match=why):
+            check_files([file, path])
+
+
+# --- a live cluster
+
+GARBAGE = make.vpa_json("garbage", mode="Initial", cpu="1") | {"status": 7}
+BROKEN = make.vpa_json("broken", spec={"targetRef": 7})
+
+
+@contextmanager
+def live(server: ApiServer, folder: Path, scope: Scope | None = None) -> Iterator[LiveKnowledge]:
+    """Know the cluster behind a server until the block ends."""
+    origin = Origin(write(folder / "config", kubeconfig(server.url)), environ={})
+    scope = scope or Scope("", ())
+    known = LiveKnowledge(lambda: connect(qps=0, burst=1, origin=origin), scope, LiveRuntime())
+    try:
+        yield known
+    finally:
+        known.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    """Serve a cluster with a VPA and its workload."""
+    with serving(VPAS, LIMIT_RANGES, *WORKLOADS) as found:
+        for item in (make.vpa_json(cpu="1"), GARBAGE, BROKEN):
+            found.store(VPAS, item)
+        found.store(LIMIT_RANGES, make.limit_range_json(most={"cpu": "2"}))
+        yield found
+
+
+def test_a_live_cluster(server: ApiServer, tmp_path: Path) -> None:
+    """Everything that decides is mirrored, and follows what happens."""
+    with live(server, tmp_path) as known:
+        assert eventually(lambda: not known.problem())
+        view = known.sources.snapshot().of("default")
+        assert sorted(view.vpas) == ["garbage", "web"]
+        assert (view.vpas["garbage"].mode, view.vpas["garbage"].recommendation) == ("Initial", None)
+        assert view.limit_ranges.keys() == {"limits"}
+        assert known.watch_ages().keys() == {one.plural for one in (VPAS, LIMIT_RANGES, *WORKLOADS)}
+        server.store(VPAS, make.vpa_json("new"))
+        assert eventually(lambda: "new" in known.sources.snapshot().of("default").vpas)
+        assert known.sources.is_live
+
+
+def test_owners_are_looked_up(server: ApiServer, tmp_path: Path) -> None:
+    """An owner that no watch has told of yet is asked for."""
+    with live(server, tmp_path) as known:
+        assert eventually(lambda: not known.problem())
+        with server.holding("watch"):
+            server.store(REPLICA_SETS, make.workload_json("ReplicaSet/new"))
+            key = owner_key("apps/v1", "ReplicaSet", "new")
+            asked = Lookup("default", "apps/v1", "ReplicaSet", "new", key)
+            assert isinstance(known.sources.owners.find(asked, 10.0), Workload)
+
+
+def test_what_cannot_be_read_is_a_problem(server: ApiServer, tmp_path: Path) -> None:
+    """Until everything was read once, answers would be given without knowledge."""
+    with server.holding("limitranges"), live(server, tmp_path) as known:
+        assert eventually(lambda: known.problem() == "limitranges are not read yet")
+    server.fail("verticalpodautoscalers", 500, times=1000)
+    with live(server, tmp_path) as known:
+        told = "verticalpodautoscalers are not read yet: "
+        assert eventually(lambda: known.problem().startswith(told))
+
+
+def test_one_namespace(server: ApiServer, tmp_path: Path) -> None:
+    """Of a cluster no more is read than was asked for."""
+    server.store(VPAS, make.vpa_json("elsewhere", namespace="elsewhere"))
+    with live(server, tmp_path, Scope("elsewhere", ())) as known:
+        assert eventually(lambda: not known.problem())
+        assert list(known.sources.snapshot().namespaces) == ["elsewhere"]
+
+
+def test_siblings_are_read_from_the_server(server: ApiServer) -> None:
+    """The VPAs of a namespace come page by page; one that nobody can read takes no pods."""
+    for index in range(1_000):
+        server.store(VPAS, make.vpa_json(f"v{index:04}"))
+    server.store(VPAS, make.vpa_json("elsewhere", namespace="elsewhere"))
+    with connected(server) as cluster:
+        found = ListedSiblings(cluster).of("default")
+    assert found is not None
+    assert len(found) == 1_002
+    assert {"web", "garbage", "v0000", "v0999"} <= {vpa.name for vpa in found}
+    assert len(server.asked(VPAS.path("default"))) == 3
+
+
+def test_siblings_that_cannot_be_read(server: ApiServer) -> None:
+    """A server that does not tell leaves the siblings unknown."""
+    server.fail("verticalpodautoscalers", 500, times=100)
+    with connected(server) as cluster:
+        assert ListedSiblings(cluster).of("default") is None
+
+
+def test_rules_without_flags() -> None:
+    """By default gates are closed, boosts have no cap, and overlaps are refused."""
+    rules = review_rules(parse(AdmitSettings, [], {}).decisions)
+    assert not any(gate in rules.pods.gates for gate in FeatureGate)
+    assert rules.pods.max_cpu_boost is None
+    assert rules.vpas.disjointness is Disjointness.ENFORCE
+
+
+@pytest.mark.parametrize("mode", Disjointness)
+def test_rules_of_flags(mode: Disjointness) -> None:
+    """Each flag finds its rule."""
+    words = [
+        "--feature-gates=CPUStartupBoost=true",
+        "--max-allowed-cpu-boost=2",
+        f"--selector-disjointness={mode}",
+    ]
+    rules = review_rules(parse(AdmitSettings, words, {}).decisions)
+    assert [gate for gate in FeatureGate if gate in rules.pods.gates] == [
+        FeatureGate.CPU_STARTUP_BOOST
+    ]
+    assert rules.pods.max_cpu_boost == make.quantity("2")
+    assert rules.vpas.disjointness is mode

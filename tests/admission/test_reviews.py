@@ -1,0 +1,491 @@
+"""Reviews that need look-ups are finished in time, and whatever breaks lets the object pass."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import orjson
+import pytest
+
+from app.admission.core.overlap import LIFETIME, Disjointness
+from app.admission.core.validate import Phase, ValidationRules
+from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.model.workloads import Absent, Failed, Lookup, LookupResult
+from tests import make
+from tests.make import Json
+from tests.runtime.reviewing import (
+    UNREADABLE,
+    WEB,
+    BrokenNumbers,
+    Counted,
+    Desk,
+    Lines,
+    Stored,
+    desk,
+    logged,
+    patch_of,
+)
+from tests.stepped_clock import SteppedClock
+
+POD = make.review_json(make.pod_json(cpu="100m"))
+WARN = ReviewRules(vpas=ValidationRules(Disjointness.WARN))
+WAIT_SECONDS = 30.0  # for other threads; nothing comes near it
+
+
+@dataclass
+class Owners:
+    """Owners by kind and name; each answer takes some seconds of a clock."""
+
+    known: dict[str, LookupResult] = field(default_factory=dict)
+    seconds: float = 0.0
+    clock: SteppedClock = field(default_factory=SteppedClock)
+    asked: list[tuple[str, float]] = field(default_factory=list)
+
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
+        """Return what is known, or that it takes too long."""
+        self.asked.append((str(lookup.key), deadline_seconds))
+        self.clock.wait(min(self.seconds, deadline_seconds))
+        if self.seconds > deadline_seconds:
+            return Failed("no answer in time")
+        return self.known.get(str(lookup.key), Absent())
+
+
+def asking(owners: Owners, *items: Json) -> Desk:
+    """Return a desk where owners share the clock."""
+    at = desk(*items, owners=owners)
+    owners.clock = at.clock
+    return at
+
+
+def test_an_ordinary_review_looks_nothing_up() -> None:
+    """What the snapshot holds is not asked for."""
+    owners = Owners()
+    at = asking(owners, *WEB)
+    assert isinstance(at.reviewer.begin(orjson.dumps(POD)), bytes)
+    assert not owners.asked
+
+
+def test_owners_are_looked_up_one_above_the_other() -> None:
+    """A pod waits for the owners that no snapshot holds, up to the topmost one."""
+    owners = Owners(
+        {
+            "ReplicaSet/web-1": make.workload("ReplicaSet/web-1", owner="Deployment/web"),
+            "Deployment/web": make.workload("Deployment/web", owner="x.io/v1/Shop/web"),
+        },
+        seconds=1.0,
+    )
+    at = asking(owners, make.vpa_json(target="Deployment/web", cpu="250m"))
+    response = at.answer(make.review_json(make.pod_json(owner="ReplicaSet/web-1")))
+    assert patch_of(response)
+    assert owners.asked == [
+        ("ReplicaSet/web-1", 5.0),
+        ("Deployment/web", 4.0),
+        ("Shop.x.io/web", 3.0),
+    ]
+
+
+def test_all_look_ups_share_one_deadline() -> None:
+    """The time that a review waited before it was taken up is over for its look-ups as well."""
+    owners = Owners({"ReplicaSet/a": make.workload("ReplicaSet/a", owner="Job/b")}, seconds=2.0)
+    at = asking(owners, make.vpa_json())
+    pending = at.reviewer.begin(orjson.dumps(make.review_json(make.pod_json(owner="ReplicaSet/a"))))
+    assert isinstance(pending, Pending)
+    at.clock.wait(1.0)
+    response = orjson.loads(at.reviewer.finish(pending, 4.0))["response"]
+    assert owners.asked == [("ReplicaSet/a", 3.0), ("Job/b", 1.0)]
+    assert at.clock.monotonic() == 4.0
+    assert response["auditAnnotations"] == {
+        "reason": "OwnerUnknown",
+        "message": "Job/b: no answer in time",
+    }
+
+
+def test_a_review_that_waited_too_long() -> None:
+    """When the time is over before anything is looked up, what is known already still counts."""
+    owners = Owners({"StatefulSet/web": make.workload()})
+    at = asking(owners, make.vpa_json(cpu="250m"))
+    pending = at.reviewer.begin(orjson.dumps(POD))
+    assert isinstance(pending, Pending)
+    at.clock.wait(60.0)
+    assert "patch" in orjson.loads(at.reviewer.finish(pending, 4.0))["response"]
+    assert owners.asked == [("StatefulSet/web", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("known", "reason", "message"),
+    [
+        pytest.param(
+            {"StatefulSet/web": Failed("no way")},
+            "OwnerUnknown",
+            "StatefulSet/web: no way",
+            id="a failure",
+        ),
+        pytest.param({}, "OwnerUnknown", "StatefulSet/web does not exist", id="no such owner"),
+        pytest.param(
+            {"StatefulSet/web": make.workload(owner="StatefulSet/web")},
+            "OwnershipCycle",
+            "StatefulSet/web owns itself in a circle",
+            id="a circle",
+        ),
+        pytest.param(
+            {
+                "StatefulSet/web": make.workload(owner="Job/0"),
+                **{f"Job/{i}": make.workload(f"Job/{i}", owner=f"Job/{i + 1}") for i in range(100)},
+            },
+            "OwnerUnknown",
+            "more than 10 owners to look up",
+            id="a chain without end",
+        ),
+    ],
+)
+def test_pods_pass_when_owners_are_not_found(
+    known: dict[str, LookupResult], reason: str, message: str
+) -> None:
+    """A pod whose owner cannot be told passes as it is; that is counted and logged."""
+    at, lines = desk(make.vpa_json(cpu="1"), owners=Owners(known)), Lines()
+    with logged(lines):
+        response = at.answer(POD)
+    assert response == {
+        "uid": "review-1",
+        "allowed": True,
+        "auditAnnotations": {"reason": reason, "message": message},
+    }
+    assert at.numbers.seen == [
+        ("pod", "False"),
+        ("failed open", reason),
+        ("review", "skipped", "Pod"),
+    ]
+    assert [record.getMessage() for record in lines.records] == ["pod let pass unchanged"]
+
+
+# --- VPAs beside siblings
+
+
+def vpa_review(name: str, target: str = "StatefulSet/web", **labels: str) -> Json:
+    """Return the creation of a VPA for the pods with some labels."""
+    selector = {"matchLabels": labels} if labels else None
+    return make.review_json(make.vpa_json(name, target=target, mode="Off", selector=selector))
+
+
+def stored(name: str, **labels: str) -> Vpa:
+    """Return a VPA of the same target that is stored already."""
+    return make.vpa(name, selector={"matchLabels": labels} if labels else None)
+
+
+@pytest.mark.parametrize(
+    ("siblings", "labels", "allowed"),
+    [
+        pytest.param((), {}, True, id="alone"),
+        pytest.param((stored("old"),), {}, False, id="beside one that takes all"),
+        pytest.param((stored("old", role="a"),), {"role": "b"}, True, id="kept apart"),
+        pytest.param((stored("old", role="a"),), {"role": "a"}, False, id="not kept apart"),
+        pytest.param((stored("new"),), {}, True, id="beside itself"),
+    ],
+)
+def test_vpas_are_judged_beside_those_stored(
+    siblings: tuple[Vpa, ...], labels: dict[str, str], allowed: bool
+) -> None:
+    """Two VPAs for the same pods are refused, by what is stored and not by the snapshot."""
+    at = desk(make.vpa_json("stale"), siblings=Stored(siblings))
+    assert at.answer(vpa_review("new", **labels))["allowed"] is allowed
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_siblings_that_cannot_be_read(phase: Phase) -> None:
+    """Without the others a VPA passes with a warning; what is wrong with itself still counts."""
+    at = desk(siblings=Stored(None))
+    response = at.answer(vpa_review("new"), phase)
+    assert response["allowed"]
+    assert "the other VPAs could not be read" in response["warnings"][0]
+    assert response["auditAnnotations"] == {"reason": "SiblingsUnknown"}
+    wrong = make.with_value(vpa_review("new"), "request.object.spec.updatePolicy.updateMode", "x")
+    assert not at.answer(wrong, phase)["allowed"]
+
+
+class Broken:
+    """Siblings that break their promise."""
+
+    def of(self, _namespace: str) -> tuple[Vpa, ...] | None:
+        """Raise."""
+        raise LookupError("broken")
+
+
+def test_siblings_that_raise() -> None:
+    """An error while siblings are read is the same as not to have read them."""
+    lines = Lines()
+    with logged(lines):
+        response = desk(siblings=Broken()).answer(vpa_review("new"))
+    assert response["auditAnnotations"] == {"reason": "SiblingsUnknown"}
+    assert [record.getMessage() for record in lines.records] == ["siblings not read"]
+
+
+def test_warnings_need_no_look_up() -> None:
+    """Where an overlap only warns, the snapshot is good enough."""
+    at = desk(make.vpa_json("old"), siblings=Broken(), rules=WARN)
+    assert isinstance(at.reviewer.begin(orjson.dumps(vpa_review("new"))), bytes)
+    response = at.answer(vpa_review("new"))
+    assert response["allowed"]
+    assert "old" in response["warnings"][0]
+
+
+class Gate:
+    """Siblings that are listed once the gate opens; tells how many wait there."""
+
+    def __init__(self, vpas: Sequence[Vpa] = ()) -> None:
+        self.vpas = list(vpas)
+        self.open = threading.Event()
+        self.arrived = threading.Semaphore(0)
+        self.most_inside = 0
+        self._inside = 0
+        self._lock = threading.Lock()
+
+    def of(self, _namespace: str) -> tuple[Vpa, ...] | None:
+        """Wait for the gate."""
+        with self._lock:
+            self._inside += 1
+            self.most_inside = max(self.most_inside, self._inside)
+        self.arrived.release()
+        assert self.open.wait(WAIT_SECONDS)
+        with self._lock:
+            self._inside -= 1
+        return tuple(self.vpas)
+
+
+def test_parallel_creations_of_rivals() -> None:
+    """Of many VPAs for the same pods that come at once one passes, though none is stored yet."""
+    gate = Gate()
+    at = desk(siblings=gate)
+    with ThreadPoolExecutor(8) as pool:
+        reviews = [vpa_review(f"v{i}") for i in range(8)]
+        answers = [pool.submit(at.answer, review, Phase.MUTATING, 60.0) for review in reviews]
+        assert gate.arrived.acquire(timeout=WAIT_SECONDS)
+        gate.open.set()
+        allowed = [found.result(WAIT_SECONDS)["allowed"] for found in answers]
+    assert allowed.count(True) == 1
+    assert gate.most_inside == 1
+
+
+def test_other_targets_do_not_wait() -> None:
+    """Reviews for different targets are judged side by side."""
+    gate = Gate()
+    at = desk(siblings=gate)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [
+            pool.submit(at.answer, vpa_review("v", f"StatefulSet/{name}"), Phase.MUTATING, 60.0)
+            for name in ("a", "b")
+        ]
+        for _ in answers:
+            assert gate.arrived.acquire(timeout=WAIT_SECONDS)
+        gate.open.set()
+        assert all(found.result(WAIT_SECONDS)["allowed"] for found in answers)
+
+
+def test_whoever_waits_too_long_passes_with_a_warning() -> None:
+    """Neither a slow list nor those before it in the queue can hold a review for ever."""
+    gate = Gate()
+    at = desk(siblings=gate)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(at.answer, vpa_review("first"), Phase.MUTATING, 60.0)
+        assert gate.arrived.acquire(timeout=WAIT_SECONDS)
+        queued = at.answer(vpa_review("second"), seconds=0.0)
+        slow = at.answer(vpa_review("third", "StatefulSet/other"), seconds=0.0)
+        gate.open.set()
+        assert first.result(WAIT_SECONDS)["auditAnnotations"] == {"reason": "Accepted"}
+    for response in (queued, slow):
+        assert response["allowed"]
+        assert response["auditAnnotations"] == {"reason": "SiblingsUnknown"}
+
+
+def test_a_claim_ends() -> None:
+    """A VPA that was let pass and not stored within a moment is forgotten."""
+    at = desk()
+    assert at.answer(vpa_review("one"))["allowed"]
+    assert not at.answer(vpa_review("two"))["allowed"]
+    assert at.answer(vpa_review("one"))["allowed"]
+    at.clock.wait(LIFETIME.total_seconds())
+    assert at.answer(vpa_review("two"))["allowed"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(make.with_value(vpa_review("one"), "request.dryRun", True), id="dry run"),
+        pytest.param(
+            make.with_value(vpa_review("one"), "request.object.spec.updatePolicy.updateMode", "x"),
+            id="refused",
+        ),
+        pytest.param(
+            make.review_json(old=make.vpa_json("one"), operation="DELETE"), id="a deletion"
+        ),
+    ],
+)
+def test_what_will_not_be_stored_claims_nothing(first: Json) -> None:
+    """Only a VPA that is about to be stored stands in the way of others."""
+    at = desk()
+    at.answer(first)
+    assert at.answer(vpa_review("two"))["allowed"]
+
+
+def test_nothing_is_claimed_where_nothing_is_stored() -> None:
+    """On recorded objects every review is a question of its own."""
+    at = desk(is_live=False)
+    assert all(at.answer(vpa_review(name))["allowed"] for name in ("one", "two", "three"))
+
+
+# --- what breaks
+
+
+def broken_snapshot() -> Snapshot:
+    """Raise."""
+    raise ZeroDivisionError("secret of an object")
+
+
+class BrokenLog(logging.Handler):
+    """A log that raises."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raise."""
+        raise RuntimeError(record.getMessage())
+
+
+class BrokenOwners:
+    """Owners that break their promise."""
+
+    def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
+        """Raise."""
+        raise ConnectionError("broken")
+
+
+def reviewer(snapshot: Callable[[], Snapshot], numbers: Counted) -> Reviewer:
+    """Return a reviewer on what may be broken."""
+    sources = Sources(snapshot, BrokenOwners(), Stored(), SteppedClock())
+    return Reviewer(sources, WARN, numbers)
+
+
+def without_web() -> Snapshot:
+    """Return a snapshot that lacks the pod's owner."""
+    return make.snapshot(make.vpa_json())
+
+
+@pytest.mark.parametrize("handler", [Lines, BrokenLog])
+@pytest.mark.parametrize("numbers", [Counted, BrokenNumbers])
+@pytest.mark.parametrize(
+    ("snapshot", "review"),
+    [
+        pytest.param(broken_snapshot, POD, id="pod"),
+        pytest.param(without_web, POD, id="pod with look-up"),
+        pytest.param(broken_snapshot, vpa_review("v"), id="VPA"),
+    ],
+)
+def test_nothing_escapes(
+    snapshot: Callable[[], Snapshot],
+    review: Json,
+    numbers: type[Counted],
+    handler: type[logging.Handler],
+) -> None:
+    """Whatever breaks, and though counting and logging break too, the object passes."""
+    at, lines = Desk(reviewer(snapshot, numbers()), Counted()), handler()
+    with logged(lines):
+        response = at.answer(review)
+    assert response == {
+        "uid": "review-1",
+        "allowed": True,
+        "auditAnnotations": {"reason": "InternalError"},
+    }
+    if isinstance(lines, Lines):
+        assert [record.getMessage() for record in lines.records] == ["review failed"]
+        assert lines.records[0].exc_info
+
+
+def test_what_breaks_is_counted() -> None:
+    """A pod that passed because something broke is counted as such; a VPA is no pod."""
+    for review, counted in (
+        (POD, [("failed open", "InternalError"), ("review", "error", "unknown")]),
+        (vpa_review("v"), [("review", "error", "unknown")]),
+    ):
+        at = desk(snapshot=broken_snapshot, rules=WARN)
+        at.answer(review)
+        assert at.numbers.seen == counted
+
+
+@pytest.mark.parametrize("handler", [Lines, BrokenLog])
+def test_an_unreadable_review_is_answered_though_the_log_is_broken(
+    handler: type[logging.Handler],
+) -> None:
+    """Logging that something cannot be read may fail as well."""
+    at = Desk(reviewer(broken_snapshot, BrokenNumbers()), Counted())
+    with logged(handler()):
+        assert at.reviewer.begin(b"{") == UNREADABLE
+        assert at.reviewer.take([]) == UNREADABLE
+        assert at.reviewer.unreadable("no file") == UNREADABLE
+
+
+# --- what is logged
+
+
+@pytest.mark.parametrize(
+    ("review", "message", "keys"),
+    [
+        pytest.param(
+            POD,
+            "pod sized",
+            {"namespace", "pod", "reason", "why", "changes"},
+            id="one line for a changed pod",
+        ),
+        pytest.param(
+            make.review_json(make.vpa_json(mode="x")),
+            "VPA refused",
+            {"uid", "resource", "object", "problems"},
+            id="one line for a refusal",
+        ),
+        pytest.param({"request": 7}, "review not readable", {"error"}, id="one line for no review"),
+    ],
+)
+def test_one_line(review: Json, message: str, keys: set[str]) -> None:
+    """What changes or stops something is told in one line, with a constant message."""
+    lines = Lines()
+    with logged(lines):
+        desk(*WEB).answer(review)
+    (record,) = lines.records
+    assert (record.msg, record.args) == (message, ())
+    extra = record.__dict__.keys() - logging.makeLogRecord({}).__dict__.keys()
+    assert extra - {"taskName"} == keys
+
+
+@pytest.mark.parametrize(
+    "review",
+    [
+        pytest.param(make.review_json(make.pod_json(owner=None)), id="no controller"),
+        pytest.param(make.review_json(make.pod_json(namespace="other")), id="no VPA"),
+        pytest.param(make.review_json(make.pod_json(), operation="UPDATE"), id="no creation"),
+        pytest.param(make.review_json(make.vpa_json(mode="Off")), id="an accepted VPA"),
+        pytest.param(make.review_json(make.workload_json()), id="another resource"),
+    ],
+)
+def test_no_line(review: Json) -> None:
+    """What passes as it came is not worth a line."""
+    lines = Lines()
+    with logged(lines):
+        desk(*WEB).answer(review)
+    assert not lines.records
+
+
+def test_changes_tell_amounts_and_nothing_else() -> None:
+    """The line about a pod tells what it gets; the rest of the pod is nobody's business."""
+    secret = {"name": "PASSWORD", "value": "hunter2"}
+    pod = make.pod_json(
+        make.container_json(cpu="100m", env=[secret], args=["hunter2"]),
+        annotations={"token": "hunter2"},
+    )
+    lines = Lines()
+    with logged(lines):
+        desk(*WEB).answer(make.review_json(pod))
+    (record,) = lines.records
+    assert record.__dict__["changes"] == {"/spec/containers/0/resources/requests/cpu": "250m"}
+    assert "hunter2" not in str(record.__dict__)

@@ -1,0 +1,357 @@
+"""A rotation in a cluster: nobody is ever served what is not trusted, and it always ends."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.admission.certificate_files import CertificateFiles, CertificatePaths
+from app.admission.certificates import Authority, issue
+from app.admission.core.rotation import Issuing, RotationRules
+from app.admission.registrar import Registrar
+from app.admission.rotator import RingStore, Rotator
+from app.admission.secret_store import SecretStore
+from app.kube.manifests.webhooks import Registration, documents
+from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
+from app.model.errors import ClusterError
+from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
+from tests.cluster_in_memory import ClusterInMemory
+from tests.kube.issuing import issued
+from tests.stepped_clock import START, SteppedClock
+
+CALLED = "vpa-webhook.kube-system.svc"
+RULES = RotationRules(jitter=0.0, settle_seconds=30, grace_seconds=3600)
+DAY_SECONDS = 86_400.0
+
+
+class Scene:
+    """One cluster, and the replica that leads."""
+
+    def __init__(self) -> None:
+        self.clock = SteppedClock()
+        self.cluster = ClusterInMemory(self.clock.now)
+        self.store = SecretStore(self.cluster, "kube-system", "vpa-tls-certs")
+        self.leads = True
+        self.reason = ""  # not to be registered yet
+        self.registrar = Registrar(
+            self.cluster,
+            lambda bundle: documents(Registration(), bundle),
+            lambda: self.leads,
+            lambda: self.reason,
+        )
+        self.rotator = self.rotating(self.store)
+
+    def rotating(
+        self, store: RingStore, *, rules: RotationRules = RULES, registers: bool = True
+    ) -> Rotator:
+        """A rotator of this replica."""
+        authority = Authority("vpa-webhook", "kube-system", "", 90)
+        registrar = self.registrar if registers else None
+        return Rotator(store, authority, registrar, rules, lambda: self.leads)
+
+    def tick(self, after_seconds: float = 0.0) -> float:
+        """Let time pass, then let the replica work."""
+        self.clock.wait(after_seconds)
+        return self.rotator.tick(self.clock.now())
+
+    def run(self, seconds: float) -> None:
+        """Let the replica work for a while, as its loop does."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        while self.clock.now() < until:
+            self.clock.wait(self.tick())
+
+    def ring(self) -> KeyRing:
+        """What is in the Secret."""
+        return self.store.read().ring
+
+    def current(self) -> CertificateSet:
+        """The generation in use."""
+        current = self.ring().current
+        assert current is not None
+        return current
+
+    def events(self) -> int:
+        """How many events there are."""
+        return len(self.cluster.list(EVENTS, "default").items)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """An empty cluster."""
+    return Scene()
+
+
+@pytest.fixture
+def installed() -> Scene:
+    """A cluster in which all is well."""
+    scene = Scene()
+    scene.run(10)
+    return scene
+
+
+def test_first_installation(scene: Scene) -> None:
+    """From nothing: one generation, and both configurations trust it."""
+    assert scene.tick() == 1.0
+    assert scene.registrar.bundles() == (None, None)
+    assert scene.tick(1) == 15.0
+    assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
+    scene.run(3600)
+    assert scene.ring() == KeyRing(scene.current())
+    assert scene.events() == 0
+
+
+def test_registration_soon_after_readiness(scene: Scene) -> None:
+    """While only readiness is missing, the next look is a second away."""
+    scene.reason = "caches are not synced"
+    assert [scene.tick(), scene.tick(1), scene.tick(1)] == [1.0, 1.0, 1.0]
+    scene.reason = ""
+    assert scene.tick(1) == 15.0
+    assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
+
+
+def test_rotation(installed: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """New CA beside the old one, then the new certificate, then the old CA leaves."""
+    caplog.set_level("INFO")
+    scene, old = installed, installed.current()
+    scene.clock.wait(65 * DAY_SECONDS)
+    scene.tick()
+    new = scene.ring().upcoming
+    assert new is not None
+    assert scene.current() == old
+    assert scene.registrar.bundles() == (old.ca_pem,) * 2
+    scene.tick(1)
+    both = old.ca_pem + new.ca_pem
+    assert scene.registrar.bundles() == (both, both)
+    scene.run(20)
+    assert scene.ring() == KeyRing(old, new)
+    scene.run(20)
+    assert scene.ring() == KeyRing(new, None, (old.ca_pem,))
+    scene.run(3500)
+    assert scene.registrar.bundles() == (both, both)
+    scene.run(130)
+    assert scene.registrar.bundles() == (new.ca_pem,) * 2
+    assert scene.ring() == KeyRing(new)
+    assert scene.events() == 0
+    messages = [record.message for record in caplog.records]
+    assert "New client CA found, reloading and patching webhook" in messages
+    assert "Successfully patched webhook with new client CA" in messages
+    assert "PRIVATE KEY" not in caplog.text
+
+
+def test_takeover_from_upstream(scene: Scene) -> None:
+    """Upstream's Secret and configuration are taken over; its long-lived pair stays in use."""
+    ca = issued("vpa_webhook_ca", START - timedelta(days=100))
+    pair = issued(CALLED, START - timedelta(days=100), by=ca, names=(CALLED,))
+    theirs = CertificateSet(ca.pem, pair.pem, pair.key_pem())
+    scene.store.write(scene.store.read(), KeyRing(theirs))
+    upstream = documents(Registration(), ca.pem)[0][1]
+    scene.cluster.create(Ref(MUTATING_WEBHOOKS), upstream)
+    scene.run(2 * 3600)
+    assert scene.ring() == KeyRing(theirs)
+    assert scene.registrar.bundles() == (joined([ca.pem]),) * 2
+
+
+def test_another_service_name(installed: Scene) -> None:
+    """A certificate for another name is rotated like one that is due."""
+    foreign = issue(("other.kube-system.svc",), START, 90)
+    installed.store.write(installed.store.read(), KeyRing(foreign))
+    installed.run(60)
+    assert installed.current() != foreign
+    assert fingerprints(foreign.ca_pem) <= fingerprints(installed.registrar.bundles()[0] or "")
+
+
+@pytest.mark.parametrize("registered", [False, True], ids=["nobody trusts", "its CA is trusted"])
+def test_lost_secret(registered: bool) -> None:
+    """A Secret that vanishes is made anew, and replicas that serve from memory stay trusted."""
+    scene = Scene()
+    scene.run(10)
+    old = scene.current()
+    scene.cluster.delete(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
+    if not registered:
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            scene.cluster.delete(Ref(resource, "", "vpa-webhook-config"))
+    scene.run(20)
+    assert (scene.ring().current is None) == registered
+    if registered:
+        assert fingerprints(old.ca_pem) <= fingerprints(scene.registrar.bundles()[0] or "")
+    scene.run(2 * 3600)
+    assert scene.current() != old
+    assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
+
+
+def trust(scene: Scene, bundle: str, which: slice = slice(1)) -> None:
+    """Let somebody else change what the configuration for pods trusts, or also the other."""
+    for resource, fresh in documents(Registration(), bundle)[which]:
+        live = scene.cluster.get(Ref(resource, "", "vpa-webhook-config"))
+        scene.cluster.replace(
+            Ref(resource, "", "vpa-webhook-config"),
+            {**live, **fresh} | {"metadata": live["metadata"]},
+        )
+
+
+def test_drift(installed: Scene) -> None:
+    """A bundle that somebody changes is put back at the next look, and told."""
+    before = installed.registrar.bundles()
+    stranger = issue(("x",), START, 1).ca_pem
+    for at, bundle in enumerate(("", stranger, installed.current().ca_pem + stranger), start=1):
+        trust(installed, bundle)
+        installed.tick(1)
+        assert installed.registrar.bundles() == before
+        assert installed.events() == at
+    assert installed.ring() == KeyRing(installed.current())
+
+
+def test_drift_between_leaders(installed: Scene) -> None:
+    """A new leader puts back the CA that still has to stay, and takes a stranger's out later."""
+    old = installed.current().ca_pem
+    installed.clock.wait(65 * DAY_SECONDS)
+    installed.run(60)
+    new = installed.current().ca_pem
+    assert installed.ring().retiring == (old,)
+    installed.rotator = installed.rotating(installed.store)
+    installed.registrar.forget()
+    stranger = issue(("x",), START, 1).ca_pem
+    trust(installed, stranger + new, slice(2))
+    installed.run(10)
+    assert fingerprints(old + new) <= fingerprints(installed.registrar.bundles()[0] or "")
+    installed.run(3700)
+    assert installed.registrar.bundles() == (new, new)
+
+
+def test_follower(scene: Scene) -> None:
+    """Who does not lead writes nothing, and forgets what it knew."""
+    scene.leads = False
+    assert scene.tick() == 1.0
+    assert scene.ring() == KeyRing()
+    scene.leads = True
+    scene.run(10)
+    scene.leads = False
+    scene.tick()
+    assert scene.registrar.bundle == ""
+
+
+def test_slept_through_its_term(installed: Scene) -> None:
+    """A leader that wakes up after its term does not finish what it began."""
+    installed.clock.wait(65 * DAY_SECONDS)
+    answers = iter([True, False])
+    awake = Rotator(
+        installed.store,
+        Authority("vpa-webhook", "kube-system", "", 90),
+        installed.registrar,
+        RULES,
+        lambda: next(answers),
+    )
+    awake.tick(installed.clock.now())
+    assert installed.ring() == KeyRing(installed.current())
+
+
+def test_somebody_else_wrote_the_secret(installed: Scene) -> None:
+    """A change between reading and writing wins, and is planned from anew."""
+    installed.clock.wait(65 * DAY_SECONDS)
+    theirs = issue((CALLED,), installed.clock.now(), 90)
+    other = SecretStore(installed.cluster, "kube-system", "vpa-tls-certs")
+    installed.cluster.before_write = lambda: other.write(other.read(), KeyRing(theirs))
+    with pytest.raises(ClusterError):
+        installed.tick()
+    installed.run(2 * 3600)
+    assert installed.ring() == KeyRing(theirs)
+    assert installed.registrar.bundles() == (theirs.ca_pem,) * 2
+
+
+def test_given_files(scene: Scene, tmp_path: Path) -> None:
+    """A CA that comes with new files is published beside the old one, which leaves later."""
+    paths = CertificatePaths.in_folder(tmp_path)
+
+    def put(made: CertificateSet) -> None:
+        for path, text in (
+            (paths.ca, made.ca_pem),
+            (paths.cert, made.cert_pem),
+            (paths.key, made.key_pem),
+        ):
+            path.write_text(text)
+
+    one, two = (issue((CALLED,), START, 90) for _ in range(2))
+    rules = RotationRules(issuing=Issuing.NEVER, grace_seconds=3600)
+    scene.rotator = scene.rotating(CertificateFiles(paths), rules=rules)
+    assert scene.tick() == 15.0
+    assert scene.registrar.bundles() == (None, None)
+    put(one)
+    scene.tick(15)
+    assert scene.registrar.bundles() == (one.ca_pem,) * 2
+    put(two)
+    scene.tick(15)
+    assert scene.registrar.bundles() == (one.ca_pem + two.ca_pem,) * 2
+    scene.run(3700)
+    assert scene.registrar.bundles() == (two.ca_pem,) * 2
+    put(CertificateSet(one.ca_pem, two.cert_pem, two.key_pem))
+    scene.run(100)
+    assert scene.registrar.bundles() == (two.ca_pem,) * 2
+    assert scene.ring() == KeyRing()
+
+
+def test_registered_by_others(scene: Scene) -> None:
+    """Whose CA is told by somebody else makes one pair and keeps it."""
+    rules = RotationRules(issuing=Issuing.ONCE)
+    scene.rotator = scene.rotating(scene.store, rules=rules, registers=False)
+    scene.run(10)
+    made = scene.current()
+    scene.clock.wait(80 * DAY_SECONDS)
+    scene.run(60)
+    assert scene.ring() == KeyRing(made)
+    assert scene.registrar.bundles() == (None, None)
+
+
+def served_is_trusted(scene: Scene, served: list[tuple[datetime, str]]) -> bool:
+    """Say whether the CA of every pair that a slow replica may serve is trusted everywhere."""
+    recent = scene.clock.now() - timedelta(seconds=600)
+    before = [ca for at, ca in served if at <= recent]
+    lagging = set(before[-1:] + [ca for at, ca in served if at > recent])
+    return all(
+        fingerprints(ca) <= fingerprints(bundle)
+        for ca in lagging
+        for bundle in scene.registrar.bundles()
+        if bundle is not None
+    )
+
+
+TICKS = st.tuples(
+    st.sampled_from([1.0, 15.0, 31.0, 3601.0, 30 * DAY_SECONDS]),
+    st.integers(0, 12),  # the call of this tick that fails, if it comes to so many
+    st.booleans(),  # whether another replica leads from here on
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(TICKS, max_size=30))
+def test_any_failure(ticks: list[tuple[float, int, bool]]) -> None:
+    """API calls may fail anywhere and leaders may change: what is served stays trusted."""
+    scene = Scene()
+    scene.run(10)
+    served = [(scene.clock.now(), scene.current().ca_pem)]
+
+    def check() -> None:
+        scene.cluster.fail_after(None)
+        if scene.current().ca_pem != served[-1][1]:
+            served.append((scene.clock.now(), scene.current().ca_pem))
+        assert served_is_trusted(scene, served)
+
+    for seconds, failing_call, handed_over in ticks:
+        if handed_over:
+            scene.rotator = scene.rotating(scene.store)
+            scene.registrar.forget()
+        scene.cluster.fail_after(failing_call)
+        with suppress(ClusterError):
+            scene.tick(seconds)
+        check()
+    for _ in range(12):
+        scene.tick(3601.0)
+        check()
+        current = scene.current()
+        if scene.ring() == KeyRing(current) and scene.registrar.bundles() == (current.ca_pem,) * 2:
+            return
+    pytest.fail("the rotation does not end")
