@@ -37,7 +37,7 @@ cover: $(STAMP) ## tests with branch coverage; model and core must be covered wh
 
 generate: $(STAMP) ## write docs/flags.md and docs/metrics.md, copy manifests to deploy
 	@$(BIN)/python -c 'from app.settings.pages import flags_page; print(flags_page(), end="")' >docs/flags.md
-	@$(BIN)/python -c 'from app.telemetry.page import page; print(page(), end="")' >docs/metrics.md
+	@$(BIN)/python -c 'from app.commands.metrics_page import page; print(page(), end="")' >docs/metrics.md
 	@for name in crd admission recommender updater; do cp app/manifests/$$name.yaml deploy/base/$$name; done
 	@cp app/kube/manifests/trials.yaml deploy/components/prove-by-trial
 	@cp app/kube/manifests/external-metrics.yaml deploy/components/external-metrics/rights.yaml

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import orjson
 
 from app.admission.reviews import Reviewer, ReviewRules, Sources
+from app.commands.admit import NoMetrics
 from app.runtime.clock import SystemClock
-from app.wiring.admit import NoMetrics
 from bench.reviews import review
 from bench.seeds import controllers, vpa
 from tests import make

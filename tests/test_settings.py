@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from app.admission.core.overlap import Disjointness
 from app.admission.flags import AdmissionSettings
 from app.cli import VERBS
+from app.commands.flags import AdmitSettings, PlanSettings
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
 from app.settings.command_line import asks_for_help, parse, schema
-from app.settings.commands import AdmitSettings, PlanSettings
 from app.settings.flags import (
     SWITCH,
     TEXT,

@@ -14,12 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO, TypeVar
 
 from app.admission.flags import AdmissionSettings
-from app.model.errors import BadSetting
-from app.output import Output, Report, Text, line, shown
-from app.ports import Clock
-from app.runtime.metrics_folder import metrics_folder
-from app.settings.command_line import asks_for_help, parse
-from app.settings.commands import (
+from app.commands.flags import (
     AdmitSettings,
     CertsSettings,
     DoctorSettings,
@@ -29,10 +24,15 @@ from app.settings.commands import (
     RecommendationsSettings,
     VersionSettings,
 )
+from app.commands.replay_flags import ReplaySettings
+from app.model.errors import BadSetting
+from app.output import Output, Report, Text, line, shown
+from app.ports import Clock
+from app.runtime.metrics_folder import metrics_folder
+from app.settings.command_line import asks_for_help, parse
 from app.settings.completion import CompletionSettings, Shell, Verb, script
 from app.settings.pages import PURPOSES, help_text, summary
 from app.settings.recommender import RecommenderSettings
-from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.shared import OutputFormat
 from app.settings.updater import UpdaterSettings
@@ -130,7 +130,7 @@ def recommendations(words: Arguments, environment: Environment) -> int:
     """List recommendations beside requests."""
 
     def ask(settings: RecommendationsSettings, clock: Clock) -> Report:
-        from app.wiring.recommendations import recommendations_report
+        from app.commands.recommendations import recommendations_report
 
         return recommendations_report(settings, clock)
 
@@ -141,7 +141,7 @@ def explain(words: Arguments, environment: Environment) -> int:
     """Tell what becomes of pods."""
 
     def ask(settings: ExplainSettings, clock: Clock) -> Report:
-        from app.wiring.explain import explain_report
+        from app.commands.explain import explain_report
 
         return explain_report(settings, clock)
 
@@ -152,7 +152,7 @@ def plan(words: Arguments, environment: Environment) -> int:
     """Tell what the updater would do now."""
 
     def ask(settings: PlanSettings, clock: Clock) -> Report:
-        from app.wiring.plan import logged_plan_report
+        from app.commands.plan import logged_plan_report
 
         return logged_plan_report(settings, clock)
 
@@ -163,7 +163,7 @@ def doctor(words: Arguments, environment: Environment) -> int:
     """Check an installation."""
 
     def ask(settings: DoctorSettings, clock: Clock) -> Report:
-        from app.wiring.doctor import doctor_report
+        from app.commands.doctor import doctor_report
 
         return doctor_report(settings, clock)
 
@@ -174,7 +174,7 @@ def certs(words: Arguments, environment: Environment) -> int:
     """Make certificates for a webhook without a cluster."""
 
     def ask(settings: CertsSettings, clock: Clock) -> Report:
-        from app.wiring.certs import certs_report
+        from app.commands.certs import certs_report
 
         return certs_report(settings, clock)
 
@@ -193,7 +193,7 @@ def version(words: Arguments, environment: Environment) -> int:
 
 def admit(words: Arguments, environment: Environment) -> int:
     """Answer reviews from files."""
-    from app.wiring.admit import answer_lines, answer_report
+    from app.commands.admit import answer_lines, answer_report
 
     settings = _settings(AdmitSettings, "admit", words, environment)
     if settings is None:
@@ -206,7 +206,7 @@ def admit(words: Arguments, environment: Environment) -> int:
 
 def replay(words: Arguments, environment: Environment) -> int:
     """Play recorded usage through the recommender."""
-    from app.wiring.replay import played, summed_up
+    from app.commands.replay import played, summed_up
 
     settings = _settings(ReplaySettings, "replay", words, environment)
     if settings is None:
@@ -233,7 +233,7 @@ def manifests(words: Arguments, environment: Environment) -> int:
     if settings.printing.output is Output.YAML:
         print(documents.text(name), end="")
         return 0
-    from app.wiring.manifests import manifests_report
+    from app.commands.manifests import manifests_report
 
     return show(manifests_report(documents.objects(name)), settings.printing.output, environment)
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from app.admission.flags import AdmissionSettings
-from app.settings.command_line import FlagGroup, Schema, schema
-from app.settings.commands import (
+from app.commands.flags import (
     AdmitSettings,
     CertsSettings,
     DoctorSettings,
@@ -18,10 +17,11 @@ from app.settings.commands import (
     RecommendationsSettings,
     VersionSettings,
 )
+from app.commands.replay_flags import ReplaySettings
+from app.settings.command_line import FlagGroup, Schema, schema
 from app.settings.completion import CompletionSettings
 from app.settings.flags import Flag
 from app.settings.recommender import RecommenderSettings
-from app.settings.replay import ReplaySettings
 from app.settings.run import RunSettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings

@@ -20,6 +20,7 @@ from app.admission.knowledge import (
     recorded_sources,
     review_rules,
 )
+from app.commands.flags import AdmitSettings
 from app.kube.client import connect
 from app.kube.connection import Origin
 from app.kube.files import Document, Unreadable
@@ -30,7 +31,6 @@ from app.model.workloads import Lookup, Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
 from app.runtime.live import LiveRuntime
 from app.settings.command_line import parse
-from app.settings.commands import AdmitSettings
 from app.settings.shared import Scope
 from tests import make
 from tests.kube.api_server import ApiServer, serving

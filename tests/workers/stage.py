@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from app.admission.core.mutate import PodRules
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.commands.admit import NoMetrics
 from app.kube.manifests import crd
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
@@ -33,7 +34,6 @@ from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.updater import UpdaterSettings
 from app.telemetry.updater import UpdaterMetrics
-from app.wiring.admit import NoMetrics
 from app.wiring.updater_team import Surroundings, Team, team
 from app.workers.boosts import Change
 from tests.cluster.numbers import total

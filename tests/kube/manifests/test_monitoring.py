@@ -9,9 +9,9 @@ from hashlib import sha256
 import pytest
 import yaml
 
+from app.commands.metrics_page import page
 from app.core.updating.decisions import Reason
 from app.ports import Json
-from app.telemetry.page import page
 from tests.kube.manifests.monitored import (
     ALERTS,
     DEPLOY,

@@ -1,0 +1,1 @@
+"""The verbs that ask once, print and end."""

@@ -1,0 +1,219 @@
+"""Recommendations beside what is requested, as a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Final
+
+from app.adapters.recommendation_api import RecommenderAccess, answers
+from app.commands.flags import RecommendationsSettings
+from app.core.reporting.answers import answered_histories
+from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons
+from app.core.reporting.history import histories
+from app.core.reporting.members import FoundByNamespace, Members, members
+from app.kube.recorded import RecordedCluster
+from app.model.errors import BadObject, BadSetting
+from app.model.fields import labels_at, object_at
+from app.model.quantity import Quantity
+from app.model.selectors import Selector
+from app.model.snapshot import Snapshot, object_identity
+from app.model.text import amount, nearest, percent, span
+from app.model.workloads import Lookup
+from app.output import Json, Piece, Report, Table, Tone
+from app.ports import CHECKPOINTS, VPAS, Clock
+from app.wiring.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    chosen_namespace,
+    gather_objects,
+)
+from app.workers.webhook_lease import HEALTHY, LeaseRules
+
+_COLUMNS: Final = (
+    "WORKLOAD",
+    "CONTAINER",
+    "RESOURCE",
+    "REQUEST",
+    "TARGET",
+    "BOUNDS",
+    "DIFFERENCE",
+    "CONFIDENCE",
+    "AGE",
+)
+_NOTHING: Final = Piece("-", Tone.FAINT)
+_NO_LEASE: Final = LeaseRules("", "", timedelta(), is_on=False)
+_NO_OBJECTS: Final = GatheredObjects(Snapshot(), RecordedCluster(()), HEALTHY)
+_CERTAIN: Final = 1.0  # days of history; with less a target may still move
+
+
+def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> Report:
+    """Return what is recommended for each container, and how far it is from that."""
+    now, knows_pods = clock.now(), _knows_pods(settings)
+    namespace = settings.selection.namespace
+    if knows_pods:
+        namespace = chosen_namespace(settings.selection, settings.offline, settings.cluster)
+    elif settings.selection.selector is not None:
+        raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
+    told = list(_answers(settings, namespace)) if settings.asking.url else None
+    with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
+        if told is not None:
+            seen = seen.with_answers(told)
+        found = ask_with_lookups(seen.owners, clock, lambda known: _asked(seen, known))
+    known = dict(chain.from_iterable(map(answered_histories, told or ())))
+    chosen = _selected(seen, settings.selection.selector)
+    all_of_them = [
+        one
+        for one in comparisons(
+            seen.snapshot, found.pods, {**histories(seen.objects_of(CHECKPOINTS)), **known}
+        )
+        if namespace in ("", one.namespace)
+        and (chosen is None or (one.namespace, one.vpa) in chosen)
+    ]
+    wanted = _named(all_of_them, settings.vpas, namespace)
+    return comparisons_report(
+        wanted, now, is_wide=not namespace, notes=_notes(seen, wanted, namespace)
+    )
+
+
+def _knows_pods(settings: RecommendationsSettings) -> bool:
+    """Whether requests can be compared; a recommender alone does not tell them."""
+    reach = settings.cluster
+    return not settings.asking.url or bool(settings.offline.objects or reach.kubeconfig)
+
+
+def _answers(settings: RecommendationsSettings, namespace: str) -> Iterator[Json]:
+    asking = settings.asking
+    access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
+    return answers(access, namespace)
+
+
+def _gathered(
+    settings: RecommendationsSettings, namespace: str, clock: Clock
+) -> AbstractContextManager[GatheredObjects]:
+    keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
+    wanted = GatherRequest(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
+    return gather_objects(wanted, clock, clock.now())
+
+
+def _asked(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
+    found = members(seen.snapshot, known)
+    return found, found.lookups
+
+
+def _selected(
+    seen: GatheredObjects, selector: Selector | None
+) -> frozenset[tuple[str, str]] | None:
+    """Return the VPAs whose own labels are selected, None for all."""
+    if selector is None:
+        return None
+    return frozenset(
+        (namespace, name)
+        for item in seen.objects_of(VPAS)
+        for namespace, name, labels in _labelled(item)
+        if selector.matches(labels)
+    )
+
+
+def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """Yield namespace, name and labels of an object; nothing of one that cannot be read."""
+    with suppress(BadObject):
+        _, _, namespace, name = object_identity(item)
+        labels = labels_at(object_at(item, "metadata", ""), "labels", "metadata")
+        yield namespace, name, labels
+
+
+def _named(
+    found: Sequence[RequestComparison], names: Sequence[str], namespace: str
+) -> Sequence[RequestComparison]:
+    """Return those of some VPAs, all if none is named.
+
+    Raises:
+        BadSetting: one of them is not there.
+    """
+    known = {one.vpa for one in found}
+    for name in names:
+        if name not in known:
+            where = f"in namespace {namespace}" if namespace else "anywhere"
+            raise BadSetting(f'there is no VPA "{name}" {where}{nearest(name, known)}')
+    return [one for one in found if not names or one.vpa in names]
+
+
+def _notes(seen: GatheredObjects, found: Sequence[RequestComparison], namespace: str) -> list[str]:
+    notes = list(map(str, seen.problems))
+    if not found:
+        where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
+        notes.append(f"no VerticalPodAutoscaler was found {where}")
+    return notes
+
+
+def comparisons_report(
+    found: Sequence[RequestComparison], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
+) -> Report:
+    """Return comparisons as a table with an object for each line."""
+    has_problems = any(one.problem for one in found)
+    columns = (
+        *(("NAMESPACE",) if is_wide else ()),
+        *_COLUMNS,
+        *(("NOTE",) if has_problems else ()),
+    )
+    rows = [
+        (
+            *((Piece(one.namespace),) if is_wide else ()),
+            *_row(one, now),
+            *((Piece(one.problem, Tone.CAREFUL),) if has_problems else ()),
+        )
+        for one in found
+    ]
+    names = [f"verticalpodautoscaler.{VPAS.group}/{one.vpa}" for one in found]
+    return Report(Table(columns, rows), list(map(comparison_json, found)), names, notes)
+
+
+def _row(one: RequestComparison, now: datetime) -> Iterator[Piece]:
+    yield _workload(one)
+    yield Piece(one.container) if one.container else _NOTHING
+    yield Piece(one.resource) if one.resource else _NOTHING
+    yield _range(one.resource, one.lowest, one.highest)
+    yield _amount(one.resource, one.target)
+    yield _range(one.resource, one.lower, one.upper)
+    yield _difference(one)
+    yield _confidence(one.confidence)
+    yield Piece(span(now - one.as_of)) if one.as_of else _NOTHING
+
+
+def _workload(one: RequestComparison) -> Piece:
+    """Return what a VPA is for; where its name says something else, that as well."""
+    kind, _, name = one.workload.partition("/")
+    shown = f"{kind.lower()}/{name}" if name else "-"
+    return Piece(shown if name == one.vpa else f"{shown} ({one.vpa})")
+
+
+def _amount(resource: str, quantity: Quantity | None) -> Piece:
+    return _NOTHING if quantity is None else Piece(amount(resource, quantity))
+
+
+def _range(resource: str, low: Quantity | None, high: Quantity | None) -> Piece:
+    if high is None:
+        return _NOTHING if low is None else Piece(f"{amount(resource, low)}-")
+    least = "none" if low is None else amount(resource, low)
+    most = amount(resource, high)
+    return Piece(most if least == most else f"{least}-{most}")
+
+
+def _difference(one: RequestComparison) -> Piece:
+    if one.gap is None or one.gap.amount.is_zero:
+        return _NOTHING
+    told, share = amount(one.resource, one.gap.size), one.gap.share
+    told += f" ({percent(abs(share))})" if share is not None else ""
+    if one.is_short:
+        return Piece(f"short {told}", Tone.BAD if one.is_outside else Tone.CAREFUL)
+    return Piece(f"saves {told}", Tone.GOOD)
+
+
+def _confidence(days: float | None) -> Piece:
+    if days is None:
+        return _NOTHING
+    return Piece(percent(min(days, _CERTAIN)), Tone.PLAIN if days >= _CERTAIN else Tone.CAREFUL)

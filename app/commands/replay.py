@@ -1,0 +1,202 @@
+"""Plays recorded usage through the recommender, without a cluster.
+
+Strategy: objects come from the same kinds of files as those of the webhook without a cluster,
+events line by line. Whatever cannot be read is told on standard error, and the rest is played.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from app.commands.lines import lines
+from app.commands.replay_flags import ReplaySettings
+from app.commands.replaying.changes import read_change
+from app.commands.replaying.cluster import Cluster
+from app.commands.replaying.history import History, read_history
+from app.commands.replaying.process import Terms
+from app.commands.replaying.replay import Look, Replay, Schedule
+from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
+from app.core.recommendation.moments import nanoseconds, span
+from app.kube.files import STDIN, Document, Unreadable, documents
+from app.kube.recorded import RecordedCluster
+from app.model.errors import BadObject, BadSetting
+from app.model.fields import Object
+from app.model.text import amount
+from app.model.times import rfc3339
+from app.output import Json, Line, Piece, Report, Table
+from app.ports import VPAS, Owners
+from app.wiring.recommender_rules import recommender_rules, variant_of
+
+_PROMETHEUS: Final = "prometheus"
+_MOST_TOLD: Final = 20  # sentences about objects, and as many about events
+_MOST_DAYS: Final = 100  # without an event, which are played unless the end is told
+_LEAPS: Final = "correct it, or say with --until or --at when to end"
+_COLUMNS: Final = ("TIME", "NAMESPACE", "VPA", "CONTAINER", "CPU", "MEMORY")
+_RESOURCES: Final = ("cpu", "memory")
+_COMPLAINTS: Final = {
+    "unknown": "samples are of containers that no pod had at the time",
+    "misdated": "samples are dated far from the time when they were seen",
+    "kills_unknown": "kills are of containers that no pod had at the time",
+    "kills_late": "kills are dated far from the time when they were heard of",
+}
+
+
+def played(settings: ReplaySettings) -> Iterator[bytes]:
+    """Yield what a replay prints for programs, as it goes.
+
+    Raises:
+        BadSetting: there is nothing to play, or no time to play it in.
+    """
+    showing = settings.showing
+    if showing.wants_csv:
+        yield CSV_HEADER
+    for look in _looks(settings):
+        if showing.wants_csv:
+            yield from csv_lines(look)
+        else:
+            yield from json_lines(look, checkpoints=showing.checkpoints)
+
+
+def summed_up(settings: ReplaySettings) -> Report:
+    """Return what a replay shows, as a report: a row for each target.
+
+    Raises:
+        BadSetting: there is nothing to play, or no time to play it in.
+    """
+    rows: list[Line] = []
+    items: list[Json] = []
+    for look in _looks(settings):
+        rows += _rows(look)
+        lines = json_lines(look, checkpoints=settings.showing.checkpoints)
+        items += map(orjson.loads, lines)
+    names = [f"verticalpodautoscaler.{VPAS.group}/{one['name']}" for one in items if "name" in one]
+    return Report(Table(_COLUMNS, rows), items, names)
+
+
+def _rows(look: Look) -> Iterator[Line]:
+    for vpa in look.vpas:
+        for one in vpa.recommendation or ():
+            amounts = (
+                amount(name, one.target[name]) if name in one.target else "-" for name in _RESOURCES
+            )
+            cells = (rfc3339(look.now), vpa.namespace, vpa.name, one.container)
+            yield tuple(map(Piece, (*cells, *amounts)))
+
+
+def _looks(settings: ReplaySettings) -> Iterator[Look]:
+    """Play, and tell in the end what could not be used."""
+    bar = Bar(sys.stderr)
+    cluster = _cluster(settings.offline.objects)
+    terms = _terms(settings)
+    history = _history(settings.playing.events, terms, bar)
+    schedule = _schedule(settings, history)
+    replay = Replay(history, cluster, terms, schedule, partial(bar.show, "playing"))
+    for look in replay.play():
+        bar.clear()
+        yield look
+    bar.clear()
+    _tell(replay.problems)
+    for count, complaint in _COMPLAINTS.items():
+        if number := replay.tally[count]:
+            _say(f"{number} {complaint}")
+
+
+def _cluster(paths: Iterable[Path]) -> Cluster:
+    """Return the cluster that files describe."""
+    cluster, problems = Cluster(_owners), list[str]()
+    for found in chain.from_iterable(documents(str(path)) for path in paths):
+        if isinstance(found, Unreadable):
+            problems.append(f"{found.place}: {found.message}")
+            continue
+        try:
+            change, left_out = read_change(found.item)
+        except BadObject as error:
+            problems.append(f"{found.place}: {error}")
+            continue
+        if left_out:
+            problems.append(f"{found.place}: {left_out}")
+        if change is not None:
+            cluster.take(change, None)
+    _tell(problems)
+    return cluster
+
+
+def _owners(items: Iterable[Object]) -> Owners:
+    return RecordedCluster(Document("", dict(item)) for item in items)
+
+
+def _history(path: Path | None, terms: Terms, bar: Bar) -> History:
+    if path is None:
+        raise BadSetting("no events given: name a file with --events, or - to read them")
+    shown = _shown(path)
+    read = lines(str(path), partial(bar.show, "reading"))
+    history = read_history(read, shown, terms.variant.usage)
+    bar.clear()
+    _tell(history.problems)
+    if history.problems and history.skipped == history.lines:
+        raise BadSetting(f"{shown}: no event can be read")
+    if history.skipped:
+        _say(f"{history.skipped} of {history.lines} events cannot be read and were skipped")
+    return history
+
+
+def _shown(path: Path | None) -> str:
+    return "stdin" if str(path) == STDIN else str(path)
+
+
+def _schedule(settings: ReplaySettings, history: History) -> Schedule:
+    playing, showing = settings.playing, settings.showing
+    if playing.start is not None:
+        start_ns = nanoseconds(playing.start)
+    elif history.bounds is not None:
+        start_ns = history.bounds[0]
+    else:
+        raise BadSetting("there are no events: say with --start when to begin")
+    until_ns = nanoseconds(playing.until) if playing.until is not None else None
+    looks = sorted({nanoseconds(look) for look in showing.at})
+    if until_ns is not None and until_ns < start_ns:
+        raise BadSetting("--until is before the start")
+    if until_ns is not None and looks and looks[-1] > until_ns:
+        raise BadSetting("--at is after --until")
+    if until_ns is None and not looks and (leap := history.leap(start_ns, _MOST_DAYS)):
+        line, days = leap
+        place = f"{_shown(playing.events)}:{line}: time"
+        raise BadSetting(f"{place}: {days} days after all before it; {_LEAPS}")
+    return Schedule(
+        start=start_ns,
+        interval=span(playing.interval or settings.loop.interval),
+        until=until_ns,
+        looks=looks,
+        every_tick=showing.wants_csv and not looks,
+    )
+
+
+def _terms(settings: ReplaySettings) -> Terms:
+    scope, history = settings.scope, settings.history
+    return Terms(
+        rules=recommender_rules(settings),
+        variant=variant_of(settings.likeness),
+        namespace=scope.namespace,
+        ignored_namespaces=frozenset(scope.ignored_namespaces),
+        keeps_checkpoints=history.storage != _PROMETHEUS,
+        orphans_interval=history.checkpoints_gc_interval,
+    )
+
+
+def _tell(problems: Sequence[str]) -> None:
+    for problem in problems[:_MOST_TOLD]:
+        _say(problem)
+    if len(problems) > _MOST_TOLD:
+        _say(f"and {len(problems) - _MOST_TOLD} more")
+
+
+def _say(sentence: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"plumbline: {sentence}\n")

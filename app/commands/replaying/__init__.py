@@ -1,0 +1,1 @@
+"""Recorded usage, played through the recommender."""

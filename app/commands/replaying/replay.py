@@ -1,0 +1,173 @@
+"""Plays a history through a recommender, tick by tick, and shows the cluster at given times.
+
+Strategy: at one moment first everything that happened, then the tick, then the look. What
+happened up to the start is there when the process begins; usage waits for the first tick. A
+restart ends the process and begins another one, whose ticks count from then on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from app.commands.replaying.changes import Change
+from app.commands.replaying.cluster import Cluster
+from app.commands.replaying.history import History
+from app.commands.replaying.process import Process, Terms
+from app.core.recommendation.checkpoints import Checkpoint
+from app.core.recommendation.moments import moment
+from app.core.recommendation.oom import OomRecord
+from app.model.vpa import Vpa
+
+_NEVER: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When things are done; in nanoseconds."""
+
+    start: int
+    interval: int
+    until: int | None = None  # else until a tick has seen everything
+    looks: Sequence[int] = ()  # in order; none of them means a look at the end
+    every_tick: bool = False  # look after each tick as well
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The cluster at one moment: all VPAs, and the checkpoints that were written."""
+
+    now: datetime
+    vpas: list[Vpa]
+    checkpoints: list[Checkpoint]
+
+
+class Replay:
+    """A history that is played once."""
+
+    def __init__(
+        self,
+        history: History,
+        cluster: Cluster,
+        terms: Terms,
+        schedule: Schedule,
+        told: Callable[[float], None] = lambda _share: None,
+    ) -> None:
+        self.tally: Counter[str] = Counter()  # what became of samples and kills
+        self.problems: list[str] = []  # sentences about what could not be used
+        self._history = history
+        self._cluster = cluster
+        self._terms = terms
+        self._schedule = schedule
+        self._told = told
+        self._process: Process | None = None
+        self._early: list[OomRecord] = []  # kills that nobody heard of yet
+        self._next = 0  # of the happenings
+        self._sample = 0  # the first that was not read yet
+        self._look_index = 0
+        self._tick_ns = _NEVER
+        self._ticked_ns = -_NEVER
+        last_ns = history.bounds[1] if history.bounds is not None else schedule.start
+        self._last_ns = max(last_ns, schedule.start)
+
+    def play(self) -> Iterator[Look]:
+        """Play to the end and yield what was asked for."""
+        schedule = self._schedule
+        while True:
+            time_ns, act = min(self._steps(), key=lambda step: step[0])
+            if self._is_over(time_ns):
+                break
+            found = act(time_ns)
+            if found is not None:
+                yield found
+        if not schedule.looks and not schedule.every_tick:
+            yield self._look(schedule.until if schedule.until is not None else self._ticked_ns)
+        self._forget()
+
+    def _steps(self) -> tuple[tuple[int, Callable[[int], Look | None]], ...]:
+        """Return what comes next of each kind; of the same moment the first goes first."""
+        happenings, looks = self._history.happenings, self._schedule.looks
+        more, looks_more = self._next < len(happenings), self._look_index < len(looks)
+        return (
+            (happenings[self._next].time_ns if more else _NEVER, self._happen),
+            (self._schedule.start if self._process is None else _NEVER, self._begin),
+            (self._tick_ns, self._tick),
+            (looks[self._look_index] if looks_more else _NEVER, self._look_on),
+        )
+
+    def _is_over(self, time_ns: int) -> bool:
+        schedule = self._schedule
+        if schedule.until is not None:
+            return time_ns > schedule.until
+        if schedule.looks:
+            return self._look_index == len(schedule.looks)
+        return self._ticked_ns >= self._last_ns
+
+    def _happen(self, time_ns: int) -> Look | None:
+        what, now = self._history.happenings[self._next].what, moment(time_ns)
+        self._next += 1
+        if isinstance(what, Change):
+            is_new = self._cluster.take(what, now)
+            if self._process is not None:
+                self._process.hear(what, now, is_new=is_new)
+        elif self._process is None:
+            self._early += [what] if isinstance(what, OomRecord) else []
+        elif isinstance(what, OomRecord):
+            self._process.kill([what], now)
+        else:
+            self._process.end(now)
+            self._forget()
+            self._begin(time_ns)
+        return None
+
+    def _begin(self, time_ns: int) -> None:
+        now = moment(time_ns)
+        self._process = Process(self._cluster, self._terms, now)
+        early, self._early = self._early, []
+        self._process.kill(early, now)
+        self._tick_ns = time_ns + self._schedule.interval
+
+    def _tick(self, time_ns: int) -> Look | None:
+        usage, first = self._history.usage, self._sample
+        self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
+        if self._process is not None:
+            batch = usage.between(first, self._sample)
+            self._process.tick(batch, moment(time_ns), is_watched=self._is_watched(time_ns))
+        self._ticked_ns, self._tick_ns = time_ns, time_ns + self._schedule.interval
+        self._told(self._share(time_ns))
+        return self._look(time_ns) if self._schedule.every_tick else None
+
+    def _is_watched(self, time_ns: int) -> bool:
+        """Whether anything can make a difference between what this tick writes and the next."""
+        next_ns = time_ns + self._schedule.interval
+        (happening_ns, _), _, _, (look_ns, _) = self._steps()
+        is_last = time_ns >= self._last_ns or next_ns > (self._schedule.until or _NEVER)
+        return is_last or min(happening_ns, look_ns) <= next_ns
+
+    def _look_on(self, time_ns: int) -> Look:
+        self._look_index += 1
+        return self._look(time_ns)
+
+    def _look(self, time_ns: int) -> Look:
+        cluster = self._cluster
+        vpas = [vpa for vpa in cluster.vpas.values() if self._terms.sees(vpa.namespace)]
+        written = [cluster.checkpoints[key] for key in sorted(cluster.written)]
+        return Look(moment(time_ns), sorted(vpas, key=lambda v: (v.namespace, v.name)), written)
+
+    def _forget(self) -> None:
+        """Let the process go; what it counted and complained of is kept."""
+        if self._process is not None:
+            self.tally.update(self._process.model.tally.counts())
+            self.problems += self._process.problems
+        self._process = None
+
+    def _share(self, time_ns: int) -> float:
+        """Return how much of the time is over."""
+        schedule = self._schedule
+        until = schedule.until if schedule.until is not None else self._last_ns
+        return min((time_ns - schedule.start) / max(until - schedule.start, 1), 1.0)

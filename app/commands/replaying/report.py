@@ -1,0 +1,100 @@
+"""What is printed of a replay: JSON lines, a table, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, Protocol
+
+import orjson
+
+from app.commands.replaying.replay import Look
+from app.core.recommendation.checkpoints import to_json
+from app.core.recommendation.status import status_json, status_of
+from app.model.fields import Json
+
+CSV_HEADER: Final = b"time,namespace,vpa,container,cpu_millicores,memory_bytes\n"
+_WIDTH: Final = 40  # of the bar
+
+
+class Screen(Protocol):
+    """Where people look, if it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Whether anybody looks."""
+        ...
+
+    def write(self, text: str, /) -> int:
+        """Show a text."""
+        ...
+
+    def flush(self) -> None:
+        """Show it now."""
+        ...
+
+
+def json_lines(look: Look, *, checkpoints: bool) -> Iterator[bytes]:
+    """Yield a line for each VPA, and for each checkpoint if wanted."""
+    time = _time(look.now)
+    for vpa in look.vpas:
+        status = status_json(status_of(vpa))
+        yield _line(
+            {
+                "time": time,
+                "namespace": vpa.namespace,
+                "name": vpa.name,
+                "recommendation": status.get("recommendation"),
+                "conditions": status["conditions"],
+            }
+        )
+    for checkpoint in look.checkpoints if checkpoints else ():
+        item = to_json(checkpoint)
+        name = {key: item["metadata"][key] for key in ("namespace", "name")}
+        shown = {"metadata": name, "spec": item["spec"], "status": item["status"]}
+        yield _line({"time": time, "checkpoint": shown})
+
+
+def csv_lines(look: Look) -> Iterator[bytes]:
+    """Yield a row for each container that has a target; an amount that is not there is empty."""
+    time = _time(look.now)
+    for vpa in look.vpas:
+        for one in vpa.recommendation or ():
+            cpu, memory = one.target.get("cpu"), one.target.get("memory")
+            amounts = ("" if cpu is None else cpu.milli, "" if memory is None else memory.units)
+            row = (time, vpa.namespace, vpa.name, one.container, *amounts)
+            yield ",".join(map(str, row)).encode() + b"\n"
+
+
+class Bar:
+    """Shows how much of something is done, on one line that is gone in the end."""
+
+    def __init__(self, screen: Screen | None) -> None:
+        self._screen = screen if screen is not None and screen.isatty() else None
+        self._shown = -1
+
+    def show(self, what: str, share: float) -> None:
+        """Show a share between 0 and 1."""
+        percent = int(min(max(share, 0.0), 1.0) * 100)
+        if percent != self._shown:
+            self._shown = percent
+            bar = "#" * (percent * _WIDTH // 100)
+            self._write(f"\r{what:<8} [{bar:<{_WIDTH}}] {percent:3} %")
+
+    def clear(self) -> None:
+        """Leave an empty line."""
+        if self._shown >= 0:
+            self._shown = -1
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        if self._screen is not None:
+            self._screen.write(text)
+            self._screen.flush()
+
+
+def _time(now: datetime) -> str:
+    return now.isoformat().replace("+00:00", "Z")
+
+
+def _line(item: Json) -> bytes:
+    return orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE)

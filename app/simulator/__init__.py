@@ -1,1 +1,0 @@
-"""The same decisions over recorded usage, without a cluster."""

@@ -1,0 +1,119 @@
+"""What an API server would hold, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.commands.replaying.changes import Change, Subject, read_change, removal_of
+from app.core.recommendation.checkpoints import Checkpoint, to_json
+from app.model.kinds import ObjectKey
+from app.model.workloads import Absent, Lookup
+from tests import make
+from tests.commands.replaying.story import START, WEB, Json, cluster_of, pod_json
+
+EVENT: Json = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Evicted"}
+CHECKPOINT = Checkpoint("default", "web-app", "web", "app", count=1)
+OTHERS = replace(CHECKPOINT, vpa="web-app", container="x", count=2)
+
+
+def change(item: Json) -> Change:
+    """Return the change that an object is."""
+    found, _ = read_change(item)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("status", "recommended"),
+    [
+        pytest.param(None, "300m", id="none is told"),
+        pytest.param({}, "300m", id="an empty one"),
+        pytest.param({"observedGeneration": 2}, None, id="another one"),
+    ],
+)
+def test_status_of_a_vpa(status: Json | None, recommended: str | None) -> None:
+    """Who applies a VPA leaves the status alone, unless one is told; its age stays."""
+    cluster = cluster_of([make.vpa_json("web", cpu="300m", created="2026-01-01T00:00:00Z")])
+    cluster.take(change(make.vpa_json("web", created=None, status=status)), START)
+    vpa = cluster.vpas["default", "web"]
+    found = vpa.recommended("app")
+    assert (found and str(found.target["cpu"])) == recommended
+    assert make.time(vpa.created) == "2026-01-01T00:00:00Z"
+
+
+def test_lives_of_a_pod() -> None:
+    """A pod that comes again is another one, though it does not say so."""
+    nameless = pod_json(metadata={"uid": None})
+    cluster = cluster_of([nameless])
+    uids = []
+    for step in (change(nameless), removal_of(nameless), change(nameless)):
+        assert step is not None
+        cluster.take(step, START)
+        uids += [pod.uid for pod in cluster.pods.values()]
+    assert uids == ["life-1", "life-2"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "new", "left"),
+    [
+        pytest.param([EVENT], [True], 1, id="one"),
+        pytest.param([EVENT, EVENT], [True, False], 1, id="the same one"),
+        pytest.param([EVENT | {"metadata": {}}] * 2, [True, True], 2, id="without names"),
+    ],
+)
+def test_events(steps: list[Json], new: list[bool], left: int) -> None:
+    """An event that changes is no new one; an API server keeps it for an hour."""
+    cluster = cluster_of([])
+    assert [cluster.take(change(step), START) for step in steps] == new
+    assert len(cluster.events(START + timedelta(minutes=59))) == left
+    assert cluster.events(START + timedelta(hours=1)) == []
+
+
+def test_events_that_are_deleted() -> None:
+    """What is deleted is told to nobody; what was there from the start is."""
+    cluster = cluster_of([EVENT])
+    assert len(cluster.events(START)) == 1
+    cluster.take(Change(Subject.EVENT, "default", "e", None), START)
+    assert cluster.events(START) == []
+
+
+@pytest.mark.parametrize(
+    ("by_name", "is_stored", "expected"),
+    [
+        pytest.param(False, False, OTHERS, id="ours refuses"),
+        pytest.param(True, True, replace(OTHERS, count=1), id="upstream overwrites"),
+    ],
+)
+def test_checkpoints_of_others(by_name: bool, is_stored: bool, expected: Checkpoint) -> None:
+    """An object of the same name stays whose it is."""
+    cluster = cluster_of([to_json(OTHERS)])
+    assert cluster.store(CHECKPOINT, by_name=by_name) is is_stored
+    found = cluster.checkpoints["default", "web-app"]
+    assert (found.vpa, found.container, found.count) == (
+        expected.vpa,
+        expected.container,
+        expected.count,
+    )
+    assert bool(cluster.written) is is_stored
+
+
+def test_checkpoints_that_go() -> None:
+    """What was written, and then deleted or replaced by somebody else, is not shown as written."""
+    cluster = cluster_of([])
+    cluster.store(CHECKPOINT, by_name=False)
+    cluster.take(change(to_json(OTHERS)), START)
+    assert (len(cluster.checkpoints), cluster.written) == (1, set())
+    cluster.store(OTHERS, by_name=False)
+    cluster.drop_checkpoints([("default", "web-app")])
+    assert (cluster.checkpoints, cluster.written) == ({}, set())
+
+
+def test_built_in_owners_are_never_looked_up() -> None:
+    """All of them are in the view."""
+    cluster = cluster_of(WEB)
+    key = ObjectKey("", "Deployment", "other")
+    assert cluster.find(Lookup("default", "apps/v1", "Deployment", "other", key)) == Absent()
+    assert cluster.view("default") is cluster.view("default")

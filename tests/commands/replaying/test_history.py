@@ -1,0 +1,318 @@
+"""Events are read line by line; what is wrong with one is said with its line and field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.commands.replaying.changes import Change, Subject
+from app.commands.replaying.history import Restart, read_history
+from app.commands.replaying.process import Terms
+from app.commands.replaying.replay import Replay, Schedule
+from app.commands.replaying.report import json_lines
+from app.core.recommendation.checkpoints import Checkpoint, to_json
+from app.core.recommendation.moments import nanoseconds
+from app.core.recommendation.observations import ABSENT, REFUSED
+from app.core.recommendation.oom import OomRecord
+from app.core.recommendation.rules import RecommenderRules
+from app.model.errors import BadObject
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
+from tests import make
+from tests.commands.replaying.story import (
+    MINUTE_NS,
+    WEB,
+    WORKLOADS,
+    Json,
+    Story,
+    cluster_of,
+    eviction_json,
+    pod_json,
+)
+from tests.junk import objects_like
+
+TIME = "2026-01-05T10:00:00Z"
+TIME_NS = 1_767_607_200 * 10**9
+NAMES = {"namespace": "shop", "pod": "web-0", "container": "app"}
+
+
+def line(kind: str = "usage", **more: object) -> bytes:
+    """Return an event about a container; None leaves a member out."""
+    event = {"time": TIME, "type": kind} | NAMES | more
+    return orjson.dumps({key: value for key, value in event.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("told", "cpu", "memory"),
+    [
+        pytest.param({"cpu": "250m", "memory": "300Mi"}, 250, 300 * 2**20, id="both"),
+        pytest.param({"cpu": "498501465n"}, 499, ABSENT, id="W96 rounded up"),
+        pytest.param({"memory": "656Ki"}, ABSENT, 671_744, id="W96 no cpu"),
+        pytest.param({"cpu": 2, "memory": 1000}, 2000, 1000, id="numbers"),
+        pytest.param({"cpu": "0.5", "memory": "1e3"}, 500, 1000, id="other spellings"),
+        pytest.param({"cpu": "1" * 30, "memory": "9" * 30 + "Ki"}, REFUSED, REFUSED, id="huge"),
+        pytest.param({"cpu": "1u", "memory": "1m"}, 1, 1, id="tiny"),
+    ],
+)
+def test_amounts(told: Json, cpu: int, memory: int) -> None:
+    """Amounts are millicores and bytes, rounded up; one may be missing."""
+    usage = read_history([line(**told)], "x").usage.between(0, 1)
+    assert (usage.cpu_millicores.tolist(), usage.memory_bytes.tolist()) == ([cpu], [memory])
+
+
+@pytest.mark.parametrize(
+    ("told", "stamp_ns", "window_ns"),
+    [
+        pytest.param({}, TIME_NS, 0, id="neither"),
+        pytest.param(
+            {"timestamp": "2026-01-05T09:59:30Z", "window": "15s"},
+            TIME_NS - 30 * 10**9,
+            15 * 10**9,
+            id="both",
+        ),
+        pytest.param({"timestamp": "2026-01-05T11:00:00+01:00"}, TIME_NS, 0, id="another zone"),
+    ],
+)
+def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
+    """A sample stands for its timestamp, and is seen at its time."""
+    usage = read_history([line(cpu="1", **told)], "x").usage
+    found = (usage.seen.tolist(), usage.times.tolist(), usage.windows.tolist())
+    assert found == ([TIME_NS], [stamp_ns], [window_ns])
+    assert usage.between(0, 1).containers == [("shop", "web-0", "app")]
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        pytest.param(
+            line("oom", memory="1Gi", finishedAt="2026-01-05T09:59:30Z"),
+            OomRecord("shop", "web-0", "app", TIME_NS - 30 * 10**9, 2**30),
+            id="a kill",
+        ),
+        pytest.param(
+            line("oom", namespace=None),
+            OomRecord("default", "web-0", "app", TIME_NS, 0),
+            id="a kill without request",
+        ),
+        pytest.param(line("restart"), Restart(), id="a restart"),
+        pytest.param(
+            line("delete", object={"kind": "Pod", "namespace": "shop", "name": "web-0"}),
+            Change(Subject.POD, "shop", "web-0", None),
+            id="a pod that goes",
+        ),
+    ],
+)
+def test_other_events(told: bytes, expected: object) -> None:
+    """Kills, restarts and deletions are kept with their time."""
+    (found,) = read_history([told], "x").happenings
+    assert (found.time_ns, found.what) == (TIME_NS, expected)
+
+
+def test_objects_are_created_when_they_come() -> None:
+    """An object that does not say since when it is there is new."""
+    vpa = make.vpa_json("web", created=None)
+    (found,) = read_history([line("apply", object=vpa)], "x").happenings
+    assert isinstance(found.what, Change)
+    assert found.what.value.created.isoformat() == "2026-01-05T10:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        pytest.param(b"{", "no JSON: ", id="no JSON"),
+        pytest.param(b"[]", "event: expected an object, found a list", id="no object"),
+        pytest.param(line(time=None), "time: is missing", id="no time"),
+        pytest.param(line(time=1), "time: expected a time, found the number 1", id="no text"),
+        pytest.param(line(time="noon"), 'time: "noon" is no RFC 3339 time', id="some time"),
+        pytest.param(
+            line("use"),
+            'type: expected usage, oom, apply, delete or restart, found the string "use"',
+            id="unknown",
+        ),
+        pytest.param(orjson.dumps({"time": TIME}), "type: is missing", id="no type"),
+        pytest.param(line(pod=None), "pod: is missing", id="no pod"),
+        pytest.param(line(pod=[]), "pod: expected a string, found a list", id="a list for a pod"),
+        pytest.param(line(container=""), "container: is missing", id="no container"),
+        pytest.param(
+            line(namespace=3), "namespace: expected a string, found the number 3", id="a number"
+        ),
+        pytest.param(line(cpu="lots"), "cpu: quantities must match", id="no quantity"),
+        pytest.param(line(cpu=True), "cpu: quantities must match", id="a boolean"),
+        pytest.param(line(memory={}), "memory: expected a text, found an object", id="an object"),
+        pytest.param(line(timestamp="x"), 'timestamp: "x" is no RFC 3339', id="no timestamp"),
+        pytest.param(line(window="1"), 'window: "1" has no unit', id="no window"),
+        pytest.param(line(window=30), "window: expected a text, found the number", id="seconds"),
+        pytest.param(line("oom", memory="-1"), "memory: -1 is negative", id="a negative request"),
+        pytest.param(line("oom", memory="1e30"), "memory: 1e30 is too much", id="a huge request"),
+        pytest.param(line("apply"), "object: is missing", id="no object to apply"),
+        pytest.param(
+            line("apply", object={"kind": "Pod"}), "object.metadata.name: is missing", id="no name"
+        ),
+        pytest.param(
+            line("apply", object={"kind": "Pod", "metadata": {"name": "a", "labels": 1}}),
+            "object.metadata.labels: expected an object, found the number 1",
+            id="a broken pod",
+        ),
+        pytest.param(
+            line("delete", object={"kind": "Pod"}), "object.name: is missing", id="nobody goes"
+        ),
+    ],
+)
+def test_lines_that_cannot_be_read(told: bytes, sentence: str) -> None:
+    """A bad line is told with file, line and field, skipped and counted; the rest is read."""
+    found = read_history([b"\n", line(cpu="1"), told, line(cpu="1")], "events.jsonl")
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith(f"events.jsonl:3: {sentence}")
+    assert (found.lines, found.skipped, len(found.usage.seen)) == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "problem", "strict"),
+    [
+        pytest.param("-1", "-1 is negative", REFUSED, id="negative"),
+        pytest.param("100000000001", "100000000001 is too much", 100000000001000, id="too much"),
+        pytest.param(1e300, "1e+300 is too much", 2**62, id="far too much"),
+        pytest.param("100000000001000m", "100000000001000m is too much", 100000000001000, id="m"),
+    ],
+)
+def test_amounts_that_cannot_be(cpu: object, problem: str, strict: int) -> None:
+    """What cannot be is left out, and the other amount of the line counts; upstream takes more."""
+    told = line(cpu=cpu, memory="1Mi")
+    found = read_history([told], "x")
+    assert found.problems == [f"x:1: cpu: {problem}, so it is left out"]
+    assert found.skipped == 0
+    assert (found.usage.cpu.tolist(), found.usage.memory.tolist()) == ([REFUSED], [2**20])
+    assert read_history([told], "x", UPSTREAM.usage).usage.cpu.tolist() == [strict]
+
+
+def test_a_broken_status_costs_itself_alone() -> None:
+    """A VPA counts without the status that cannot be read."""
+    vpa = make.vpa_json("web", status={"conditions": 7})
+    found = read_history([line("apply", object=vpa)], "x")
+    assert found.problems == [
+        "x:1: object.status.conditions: expected a list, found the number 7; status left out"
+    ]
+    assert (found.skipped, len(found.happenings)) == (0, 1)
+
+
+def test_a_file_that_ends_too_soon() -> None:
+    """What was read of a damaged file counts."""
+
+    def damaged() -> Iterator[bytes]:
+        yield line(cpu="1")
+        raise BadObject("", "damaged: too short")
+
+    found = read_history(damaged(), "x")
+    assert (found.lines, found.problems) == (1, ["x: damaged: too short behind line 1"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "bounds"),
+    [
+        pytest.param([], None, id="nothing"),
+        pytest.param([line("restart")], (TIME_NS, TIME_NS), id="one"),
+        pytest.param(
+            [line(cpu="1", time="2026-01-05T10:00:01Z"), line("restart")],
+            (TIME_NS, TIME_NS + 10**9),
+            id="two kinds",
+        ),
+    ],
+)
+def test_bounds(lines: list[bytes], bounds: tuple[int, int] | None) -> None:
+    """The first and the last event are known, whatever they are."""
+    assert read_history(lines, "x").bounds == bounds
+
+
+@pytest.mark.parametrize(
+    ("start", "days", "leap"),
+    [
+        pytest.param(0, [5, 104, 205], (3, 101), id="far from the one before it"),
+        pytest.param(0, [205, 104, 5], (1, 101), id="in any order"),
+        pytest.param(0, [5, 105, 205], None, id="near enough"),
+        pytest.param(0, [101], (1, 101), id="far from the start"),
+        pytest.param(300, [5, 300, 301], None, id="what was before the start is no matter"),
+        pytest.param(0, [], None, id="nothing"),
+    ],
+)
+def test_leaps(start: int, days: list[int], leap: tuple[int, int] | None) -> None:
+    """A line that is too far from all before it is known, with the days between."""
+
+    def day(number: int) -> datetime:
+        return datetime(2026, 1, 5, 12, tzinfo=UTC) + timedelta(days=number)
+
+    lines = [line("restart", time=day(number).isoformat()) for number in days]
+    assert read_history(lines, "x").leap(nanoseconds(day(start)), 100) == leap
+
+
+CAST = ("a", "b", "c")
+
+
+def scene() -> list[tuple[int, str, bytes]]:
+    """Return events of three VPAs that have nothing to do with each other: minute, VPA, line."""
+    found: list[tuple[int, str, bytes]] = []
+    for name in CAST:
+        story, labels = Story(), {"app": name}
+        story.put(0, make.workload_json(f"Deployment/{name}", labels=labels))
+        story.put(0, make.vpa_json(name, target=f"Deployment/{name}"))
+        story.put(0, pod_json(name, labels=labels))
+        for minute in range(1, 6):
+            story.use(minute, f"{100 * minute}m", f"{200 + minute}Mi", pod=name)
+        story.kill(3, "1Gi", pod=name).drop(5, "Pod", name)
+        times = [0, 0, 0, 1, 2, 3, 4, 5, 3, 5]
+        found += [(time, name, one) for time, one in zip(times, story.lines, strict=True)]
+    return found
+
+
+@settings(max_examples=15, deadline=None)
+@given(shuffled=st.permutations(range(30)), upstream=st.booleans())
+def test_the_order_of_lines_does_not_matter(shuffled: list[int], upstream: bool) -> None:
+    """Events of different times, and of different objects, may come in any order."""
+    events = scene()
+    places = [events[index][:2] for index in shuffled]
+    turns = {
+        place: iter([one for *where, one in events if tuple(where) == place]) for place in places
+    }
+    lines = [next(turns[place]) for place in places]
+    told = [Story([*WORKLOADS], found) for found in ([one for *_, one in events], lines)]
+    first, second = (story.play(2, 4, 6, upstream=upstream).lines for story in told)
+    assert first == second
+
+
+CHECKPOINT = Checkpoint("default", "web-app", "web", "app")
+EVENTS = [
+    orjson.loads(told)
+    for told in (
+        line("usage", cpu="100m", memory="300Mi", timestamp=TIME, window="15s"),
+        line("oom", memory="300Mi", finishedAt=TIME),
+        line("delete", object={"kind": "Pod", "namespace": "default", "name": "web-0"}),
+        line("restart"),
+        *(
+            line("apply", object=item)
+            for item in (*WEB, eviction_json("app", "1Gi", "memory"), to_json(CHECKPOINT))
+        ),
+    )
+]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    events=st.lists(st.sampled_from(EVENTS).flatmap(objects_like), max_size=6),
+    upstream=st.booleans(),
+)
+def test_whatever_stands_in_a_file_is_played(events: list[Json], upstream: bool) -> None:
+    """A line is played or told to be wrong, and never ends the others."""
+    lines = [json.dumps(event).encode() for event in (*EVENTS, *events)]
+    found = read_history(lines, "x")
+    assert len(found.problems) >= found.skipped
+    schedule = Schedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
+    variant = UPSTREAM if upstream else OURS
+    terms = Terms(variant.tuned(RecommenderRules()), variant)
+    replay = Replay(found, cluster_of(()), terms, schedule)
+    for look in replay.play():
+        assert list(json_lines(look, checkpoints=True))

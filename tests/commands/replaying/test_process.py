@@ -1,0 +1,505 @@
+"""A process sees what is there, writes what it says, and another one goes on from that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from app.commands.replaying.process import Process, Terms
+from app.core.recommendation import checkpoints
+from app.core.recommendation.checkpoints import Checkpoint, to_json
+from app.core.recommendation.observations import UsageBatch
+from app.core.recommendation.rules import RecommenderRules
+from app.workers.upstream.variant import UPSTREAM
+from app.workers.variants import OURS
+from tests import make
+from tests.commands.replaying.story import (
+    DAY,
+    OWNER,
+    START,
+    WEB,
+    WORKLOADS,
+    Json,
+    Story,
+    cluster_of,
+    eviction_json,
+    pod_json,
+)
+
+both = pytest.mark.parametrize("upstream", [True, False], ids=["upstream", "ours"])
+
+NO_PODS = ("True", "NoPodsMatched", "No pods match this VPA object")
+VPA = make.vpa_json("web", target="Deployment/web")
+CHECKPOINT = to_json(Checkpoint("default", "web-app", "web", "app"))
+STORED: Json = CHECKPOINT | {
+    "status": {
+        "version": "v3",
+        "cpuHistogram": {
+            "referenceTimestamp": "2026-01-04T00:00:00Z",
+            "bucketWeights": {"25": 10000},
+            "totalWeight": 100.0,
+        },
+        "memoryHistogram": {
+            "referenceTimestamp": "2026-01-04T00:00:00Z",
+            "bucketWeights": {"37": 10000},
+            "totalWeight": 4.0,
+        },
+        "firstSampleStart": "2026-01-03T00:00:00Z",
+        "lastSampleStart": "2026-01-04T23:59:00Z",
+        "totalSamplesCount": 2880,
+    }
+}
+
+
+def steady(minutes: range, pod: str = "web-0", cpu: str = "100m", memory: str = "400Mi") -> Story:
+    """Return a story of the same usage every minute."""
+    story = Story()
+    for minute in minutes:
+        story.use(minute, cpu, memory, pod=pod)
+    return story
+
+
+# --- which VPAs, pods and targets
+
+
+@pytest.mark.parametrize(
+    ("recommender", "asked", "is_ours"),
+    [
+        pytest.param("default", [], True, id="W86 nobody is asked for"),
+        pytest.param("default", ["default"], True, id="W86 we are asked for"),
+        pytest.param("default", ["perf"], False, id="W86 another is asked for"),
+        pytest.param("perf", [], False, id="W86 the default one is meant"),
+        pytest.param("perf", ["default"], False, id="W86 the default one is asked for"),
+        pytest.param("perf", ["perf"], True, id="W86 by another name"),
+    ],
+)
+def test_whose_vpa_it_is(recommender: str, asked: Sequence[str], is_ours: bool) -> None:
+    """A VPA of another recommender gets no word of ours."""
+    named = {"recommenders": [{"name": name} for name in asked]}
+    vpa = make.vpa_json("web", target="Deployment/web", spec=named)
+    story = Story([*WORKLOADS, vpa, pod_json()]).use(1, "100m", "400Mi")
+    found = story.play(1, rules=RecommenderRules(name=recommender)).at(1)
+    assert bool(found["recommendation"] and found["conditions"]) is is_ours
+
+
+def test_a_vpa_that_is_given_to_another_recommender() -> None:
+    """What was said stays, and nothing more is said."""
+    story = Story().use(1, "100m", "400Mi")
+    story.put(1.5, make.vpa_json("web", target="X/y", spec={"recommenders": [{"name": "perf"}]}))
+    shown = story.use(2, "900m", "900Mi").play(1, 2, 3)
+    assert shown.at(3) | {"time": ""} == shown.at(1) | {"time": ""}
+
+
+@pytest.mark.parametrize(
+    ("only", "ignored", "seen"),
+    [
+        pytest.param("", (), ["default", "other"], id="all"),
+        pytest.param("other", (), ["other"], id="one"),
+        pytest.param("", ["other"], ["default"], id="all but one"),
+    ],
+)
+def test_namespaces(only: str, ignored: Sequence[str], seen: Sequence[str]) -> None:
+    """A process may be told where to look, and where not."""
+    others = [make.with_value(item, "metadata.namespace", "other") for item in WEB]
+    story = Story([*WEB, *others])
+    for namespace in ("default", "other"):
+        story.tell(1, "usage", namespace=namespace, pod="web-0", container="app", cpu="1")
+    shown = story.play(1, namespace=only, ignored=ignored)
+    assert [one["namespace"] for one in shown.lines if one.get("recommendation")] == seen
+
+
+def test_pods_that_do_not_run_yet() -> None:
+    """A pending pod is not there; once it has run it is."""
+    pending = pod_json(status={"phase": "Pending"})
+    story = Story([*WEB[:3], pending]).use(1, "100m", "400Mi").put(1.5, pod_json())
+    for upstream in (True, False):
+        shown = story.use(2, "100m", "400Mi").play(1, 2, upstream=upstream)
+        assert "NoPodsMatched" in shown.conditions(1)
+        assert "NoPodsMatched" not in shown.conditions(2)
+
+
+def test_init_containers() -> None:
+    """Init containers have usage, and no recommendation."""
+    story = Story([*WEB[:3], pod_json(init=["setup"])])
+    story.use(1, "100m", "400Mi").use(1, "900m", "900Mi", container="setup")
+    for upstream in (True, False):
+        shown = story.play(1, upstream=upstream)
+        assert shown.target(1, "setup") == ""
+        assert shown.target(1).split()[0] == "126m"
+
+
+SHOP = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "web"}}
+SHOP_KIND = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "shops.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Shop", "plural": "shops"},
+        "versions": [
+            {
+                "name": "v1",
+                "subresources": {
+                    "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "labelSelectorPath": ".status.selector",
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "owner", "objects", "problem"),
+    [
+        pytest.param("Deployment/web", OWNER, WORKLOADS, "", id="the topmost"),
+        pytest.param(
+            OWNER,
+            OWNER,
+            WORKLOADS,
+            "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should point to "
+            "a topmost well-known or scalable controller",
+            id="not the topmost",
+        ),
+        pytest.param(
+            "Deployment/web",
+            OWNER,
+            [],
+            "Cannot read targetRef. Reason: Deployment default/web does not exist",
+            id="missing",
+        ),
+        pytest.param(
+            "example.com/v1/Shop/web",
+            "example.com/v1/Shop/web",
+            [SHOP_KIND, SHOP | {"spec": {"replicas": 1}, "status": {"selector": "app=web"}}],
+            "",
+            id="a custom kind",
+        ),
+        pytest.param(
+            "example.com/v1/Shop/web",
+            "example.com/v1/Shop/web",
+            [SHOP],
+            "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Shop / web, "
+            "last error no CustomResourceDefinition of Shop.example.com was given",
+            id="a custom kind nobody knows",
+        ),
+    ],
+)
+@both
+def test_targets(
+    target: str, owner: str, objects: Sequence[Json], problem: str, upstream: bool
+) -> None:
+    """A target must be there and the topmost; the condition says what is wrong."""
+    vpa, pod = make.vpa_json("web", target=target), pod_json(owner=owner)
+    story = Story([vpa, pod]).put(0.5, *objects).use(1, "100m", "400Mi")
+    conditions = story.play(1, upstream=upstream).conditions(1)
+    assert conditions.get("ConfigUnsupported", ("", "", ""))[2] == problem
+    assert conditions["RecommendationProvided"][0] == ("False" if problem else "True")
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target"),
+    [pytest.param(True, "", id="upstream"), pytest.param(False, "126m 511772986", id="ours")],
+)
+def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
+    """Upstream wipes the recommendation, ours keeps it and says what is wrong."""
+    story = steady(range(1, 10))
+    story.drop(4.5, "Deployment", "web").put(6.5, WORKLOADS[0])
+    shown = story.play(4, 6, 8, upstream=upstream)
+    assert [shown.target(4), shown.target(6)] == ["126m 511772986", target]
+    assert "ConfigUnsupported" in shown.conditions(6)
+    assert shown.target(8) == "126m 511772986"
+    assert "ConfigUnsupported" not in shown.conditions(8)
+
+
+# --- statuses
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param(
+            [VPA],
+            {"RecommendationProvided": ("False", *NO_PODS[1:]), "NoPodsMatched": NO_PODS},
+            id="W90 neither pods nor history",
+        ),
+        pytest.param(
+            [VPA, STORED],
+            {"RecommendationProvided": ("True", "", ""), "NoPodsMatched": NO_PODS},
+            id="W91 history alone",
+        ),
+        pytest.param(
+            [
+                make.vpa_json(
+                    "web",
+                    target="Deployment/web",
+                    policies=[make.policy_json(mode="Off")],
+                ),
+                pod_json(),
+            ],
+            {"RecommendationProvided": ("False", "", "")},
+            id="W92 pods that are left alone",
+        ),
+        pytest.param([VPA, pod_json()], {"RecommendationProvided": ("True", "", "")}, id="pods"),
+    ],
+)
+def test_conditions_of_upstream(objects: Sequence[Json], expected: Json) -> None:
+    """Conditions tell whether there are pods and a recommendation."""
+    shown = Story([*WORKLOADS, *objects]).tell(1, "restart").play(2, upstream=True)
+    assert shown.conditions(2) == expected
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target"),
+    [pytest.param(True, "25m 250Mi", id="upstream"), pytest.param(False, "", id="ours")],
+)
+def test_containers_without_samples(upstream: bool, target: str) -> None:
+    """W61: upstream publishes the floor before it knows anything."""
+    assert Story().use(5, "100m").play(1, upstream=upstream).target(1) == target
+
+
+def test_other_peoples_conditions_stay() -> None:
+    """A condition that nobody here sets is kept, with its time."""
+    alien = {"type": "Alien", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    vpa = make.vpa_json("web", target="Deployment/web", status={"conditions": [alien]})
+    story = Story([*WORKLOADS, vpa, pod_json()]).use(1, "100m", "400Mi")
+    story.put(1.5, VPA).use(2, "100m", "400Mi")  # who applies a VPA does not touch its status
+    for upstream in (True, False):
+        found = story.play(2, upstream=upstream).at(2)["conditions"]
+        assert [one["lastTransitionTime"] for one in found] == [
+            "2020-01-01T00:00:00Z",
+            "2026-01-05T00:01:00Z",
+        ]
+
+
+def test_history_expires() -> None:
+    """W87: without samples upstream forgets after eight days."""
+    story = steady(range(1, 30)).drop(61, "Pod", "web-0")
+    first, last = 8 * DAY, 8 * DAY + 120
+    shown = story.play(first, last, upstream=True, interval=60)
+    assert shown.target(first).split()[0] == "126m"
+    assert (shown.target(last), shown.at(last)["recommendation"]) == ("", {})
+
+
+def test_pods_with_equal_labels_are_one() -> None:
+    """W85: containers of one name learn together, namespaces apart."""
+    story = Story([*WEB, pod_json("web-1")])
+    story.use(1, "100m", "300Mi").use(1, "100m", "400Mi", pod="web-1")
+    for upstream in (True, False):
+        stored = story.play(1, upstream=upstream).checkpoints(1)
+        assert stored["web-app"]["status"]["totalSamplesCount"] == 2
+
+
+# --- checkpoints and restarts
+
+
+@both
+def test_history_is_read_at_start(upstream: bool) -> None:
+    """What another recommender stored counts from the first tick on."""
+    story = Story([*WEB, STORED]).use(1, "100m", "400Mi")
+    shown = story.play(1, upstream=upstream)
+    assert shown.target(1) == "587m 1238659775"
+    assert shown.checkpoints(1)["web-app"]["status"]["totalSamplesCount"] == 2881
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target"),
+    [
+        pytest.param(True, "126m 511772986", id="upstream overwrites it"),
+        pytest.param(False, "587m 1238659775", id="ours reads it"),
+    ],
+)
+def test_history_of_a_vpa_that_comes_later(upstream: bool, target: str) -> None:
+    """History waits for its VPA, but for upstream only at start."""
+    story = Story([*WORKLOADS, pod_json(), STORED]).put(1.5, VPA).use(2, "100m", "400Mi")
+    assert story.play(2, upstream=upstream).target(2) == target
+
+
+@both
+def test_ticks_after_a_restart(upstream: bool) -> None:
+    """A new process counts its ticks from its own start."""
+    story = steady(range(1, 6)).restart(2.25)
+    shown = story.play(2, 3, 3.25, upstream=upstream)
+    counts = [
+        shown.checkpoints(look)["web-app"]["status"]["lastUpdateTime"][11:19] for look in (2, 3.25)
+    ]
+    assert counts[0] == "00:02:00" if upstream else counts[0] <= "00:02:00"
+    assert shown.at(3)["recommendation"] == shown.at(2)["recommendation"]
+    if upstream:
+        assert counts[1] == "00:03:15"
+
+
+@both
+def test_samples_survive_a_restart(upstream: bool) -> None:
+    """All samples count once, whichever process reads them."""
+    story = steady(range(1, 30)).restart(10.5).restart(20)
+    shown = story.play(29.75, 30.75, upstream=upstream, until=31, start=0)
+    found = shown.checkpoints(30.75)["web-app"]["status"]
+    if upstream:
+        assert found["totalSamplesCount"] == 29
+    assert found["firstSampleStart"] == "2026-01-05T00:01:00Z"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "memory"), [(True, "511772986"), (False, "1470157273")], ids=["upstream", "ours"]
+)
+def test_kills_that_nobody_counted_yet(upstream: bool, memory: str) -> None:
+    """What waits in upstream's queue ends with the process."""
+    story = steady(range(1, 5)).kill(2.5, "1000Mi").restart(2.75)
+    assert story.play(3.75, upstream=upstream).memory(3.75) == memory
+
+
+@pytest.mark.parametrize(
+    ("restart", "memory"),
+    [pytest.param(30, "1470157273", id="within the hour"), pytest.param(90, "250Mi", id="later")],
+)
+def test_evictions_are_told_again(restart: float, memory: str) -> None:
+    """A process that begins is told the events that still exist."""
+    event = eviction_json("app", "1000Mi", "memory")
+    story = Story().put(1.5, event).restart(restart)
+    shown = story.play(2, restart + 1, upstream=True)
+    assert [shown.memory(2), shown.memory(restart + 1)] == ["1470157273", memory]
+
+
+def test_names_that_collide() -> None:
+    """W94: upstream lets two containers write one object, ours keeps them apart."""
+    objects = [
+        *WORKLOADS,
+        VPA,
+        make.vpa_json("web-a", target="Deployment/web"),
+        pod_json("web-0", "b", "a-b"),
+    ]
+    story = Story(objects).use(1, "1", "300Mi", container="b")
+    story.use(1, "100m", "300Mi", container="a-b").use(1, "1", "300Mi", container="b")
+    theirs = story.play(1, upstream=True).checkpoints(1)
+    assert sorted(theirs) == ["web-a-a-b", "web-a-b", "web-b"]
+    assert theirs["web-a-b"]["spec"] == {"vpaObjectName": "web", "containerName": "a-b"}
+    assert theirs["web-a-b"]["status"]["cpuHistogram"]["bucketWeights"] == {"36": 10000}
+    assert len(story.play(1).checkpoints(1)) == 4
+
+
+def test_a_checkpoint_that_somebody_else_owns() -> None:
+    """What cannot be written is tried again, and the owner loses nothing."""
+    alien = to_json(Checkpoint("default", "web-app", "alien", "app"))
+    story = steady(range(1, 10)).put(0.5, alien).drop(5.5, checkpoints.KIND, "web-app")
+    shown = story.play(5, 8)
+    assert (list(shown.checkpoints(5)), list(shown.checkpoints(8))) == ([], ["web-app"])
+
+
+def test_a_checkpoint_from_the_future() -> None:
+    """What cannot be is not used, and said."""
+    future = make.with_value(STORED, "status.lastSampleStart", "2036-01-01T00:00:00Z")
+    cluster = cluster_of([*WEB, future])
+    process = Process(cluster, Terms(RecommenderRules()), START)
+    assert process.problems == ["checkpoint default/web-app: it is from the future"]
+
+
+def test_a_kill_in_the_instant_when_its_vpa_begins_to_work() -> None:
+    """All that happens in one moment is seen together, in whichever order it is told."""
+    killed = {"reason": "OOMKilled", "finishedAt": "2026-01-05T00:00:30Z"}
+    status = {"containerStatuses": [{"name": "app", "state": {"terminated": killed}}]}
+    story = Story([VPA]).put(1, *WORKLOADS, pod_json(memory="1000Mi", status=status))
+    assert story.play(1).memory(1) == "1470157273"
+
+
+def test_fetched_history_is_not_stored() -> None:
+    """While somebody fetches history for a VPA, upstream stores none."""
+    fetches = [{"type": "FetchingHistory", "status": "True"}]
+    vpa = make.vpa_json("web", target="Deployment/web", status={"conditions": fetches})
+    story = Story([*WORKLOADS, vpa, pod_json()]).use(1, "100m", "400Mi")
+    assert story.play(1, upstream=True).checkpoints(1) == {}
+
+
+def test_storage_in_prometheus() -> None:
+    """Whoever remembers by Prometheus neither reads nor writes checkpoints."""
+    story = Story([*WEB, STORED]).use(1, "100m", "400Mi").restart(1.5)
+    for upstream in (True, False):
+        shown = story.play(1, 2.5, upstream=upstream, keeps_checkpoints=False)
+        assert (shown.target(1), shown.checkpoints(2.5)) == ("126m 511772986", {})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "namespace", "ignored", "kept"),
+    [
+        pytest.param(10, "", (), "orphan web-app alien away", id="not yet"),
+        pytest.param(11, "", (), "web-app alien", id="W106 orphans go, others' VPAs exist"),
+        pytest.param(11, "", ["other"], "web-app alien away", id="W105 not where it is ignored"),
+        pytest.param(11, "default", (), "web-app alien away", id="W105 not where nobody looks"),
+    ],
+)
+@both
+def test_orphans(
+    minutes: int, namespace: str, ignored: Sequence[str], kept: str, upstream: bool
+) -> None:
+    """Checkpoints without a VPA are deleted every ten minutes."""
+    stored = [
+        Checkpoint("default", "orphan", "gone", "app"),
+        Checkpoint("default", "web-app", "web", "app"),
+        Checkpoint("default", "alien", "alien", "app"),
+        Checkpoint("other", "away", "web", "app"),
+    ]
+    alien = make.vpa_json("alien", spec={"recommenders": [{"name": "perf"}]})
+    cluster = cluster_of([*WEB, alien, *map(to_json, stored)])
+    variant = UPSTREAM if upstream else OURS
+    rules = variant.tuned(RecommenderRules())
+    process = Process(cluster, Terms(rules, variant, namespace, frozenset(ignored)), START)
+    for minute in range(1, minutes + 1):
+        process.tick(UsageBatch.of([]), START + timedelta(minutes=minute))
+    assert [name for _, name in cluster.checkpoints] == kept.split()
+
+
+# --- several VPAs of one workload
+
+
+def role(pod: str, name: str) -> Json:
+    """Return a pod that plays a role."""
+    return pod_json(pod, labels={"role": name})
+
+
+def test_pods_that_change_their_role() -> None:
+    """W100: with a selector each VPA knows its own pods, and keeps what it learned of them."""
+    flip, end = DAY + 360, 2 * DAY
+    vpas = [
+        make.vpa_json(name, target="Deployment/web", selector={"matchLabels": {"role": name}})
+        for name in ("leader", "follower")
+    ]
+    roles = [role("web-0", "leader"), role("web-1", "follower"), role("web-2", "follower")]
+    story = Story([*WORKLOADS, *vpas, *roles])
+    story.put(flip, role("web-0", "follower"), role("web-1", "leader"))
+    for minute in range(0, end, 5):
+        leader = "web-0" if minute < flip else "web-1"
+        for pod in ("web-0", "web-1", "web-2"):
+            cpu, memory = ("2000m", "4Gi") if pod == leader else ("200m", "1Gi")
+            story.use(minute, cpu, memory, pod=pod)
+    shown = story.play(end, start=-5, interval=5)
+    assert shown.target(end, vpa="leader") == "2406m 4992073454"
+    assert shown.target(end, vpa="follower") == "247m 1238659775"
+
+
+def test_samples_around_a_change_of_role() -> None:
+    """W102: CPU averaged over the change counts for nobody, memory for whose it is by then."""
+    vpas = [
+        make.vpa_json(name, target="Deployment/web", selector={"matchLabels": {"role": name}})
+        for name in ("leader", "follower")
+    ]
+    story = Story([*WORKLOADS, *vpas, role("web-0", "leader")])
+    story.use(1, "1", "1Gi", window="17s").put(1.9, role("web-0", "follower"))
+    story.use(2, "1", "1Gi", window="17s")
+    shown = story.play(1, 2)
+    assert shown.target(1, vpa="leader") == "1168m 1238659775"
+    assert shown.target(2, vpa="follower") == "- 1238659775"
+
+
+def test_owners_that_come_later_than_their_pods() -> None:
+    """Whose a pod is becomes clear when its owners are seen."""
+    selector = {"matchLabels": {"app": "web"}}
+    vpa = make.vpa_json("web", target="Deployment/web", selector=selector)
+    story = Story([vpa, pod_json()]).put(0.5, *WORKLOADS).use(1, "100m", "400Mi")
+    story.put(1.5, pod_json("stray", owner=None)).use(2, "900m", "900Mi", pod="stray")
+    shown = story.play(1, 2)
+    assert [shown.target(1), shown.target(2)] == ["126m 511772986"] * 2

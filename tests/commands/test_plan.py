@@ -1,0 +1,360 @@
+"""Asking what the updater would do, from files and from a cluster, and what is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from app.commands.flags import PlanSettings
+from app.commands.plan import plan_report
+from app.model.errors import BadSetting, ClusterError
+from app.output import Output, Report, shown
+from app.ports import (
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STATEFUL_SETS,
+    VPAS,
+    WORKLOADS,
+)
+from app.settings.command_line import parse
+from tests import make
+from tests.core.updating.scenes import container, recommended, running, several
+from tests.kube.api_server import ApiServer, serving
+from tests.kube.connecting import kubeconfig, write
+from tests.stepped_clock import SteppedClock
+
+Json = dict[str, Any]
+NOW = make.time(make.NOW)
+STALE = "2026-01-05T09:00:00Z"
+
+
+def cluster(*others: Json, count: int = 2, vpa: Json | None = None) -> list[Json]:
+    """Return a StatefulSet whose pods should be twice as big."""
+    pods = several(running(container("app", "100m/100Mi")), count)
+    usual = make.vpa_json(recommendations=[recommended("200m/200Mi = =")])
+    return [*pods, make.workload_json(replicas=count), vpa or usual, *others]
+
+
+def lease(renewed: str) -> Json:
+    """Return the webhook's Lease."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": "vpa-admission-controller",
+            "namespace": "kube-system",
+            "creationTimestamp": STALE,
+        },
+        "spec": {"renewTime": renewed},
+    }
+
+
+def about(folder: Path, objects: Sequence[Json], *flags: str) -> Report:
+    """Return what is told about objects in a file."""
+    path = folder / "objects.jsonl"
+    path.write_bytes(b"\n".join(orjson.dumps(item) for item in objects))
+    words = [f"--objects={path}", f"--at={NOW}", *flags]
+    return plan_report(parse(PlanSettings, words, {}), SteppedClock())
+
+
+def lines(
+    folder: Path, objects: Sequence[Json], *flags: str, output: Output = Output.TABLE
+) -> list[str]:
+    """Return what is shown about objects in a file."""
+    return list(shown(about(folder, objects, *flags), output))
+
+
+def reasons(folder: Path, objects: Sequence[Json], *flags: str) -> list[str]:
+    """Return the reason for each pod."""
+    return [item["reason"] for item in about(folder, objects, *flags).items]
+
+
+def test_a_line_of_json_tells_all_of_a_pod(tmp_path: Path) -> None:
+    """Who decides by machine gets the action, the reason and the numbers behind it."""
+    first, second = map(orjson.loads, lines(tmp_path, cluster(), output=Output.JSON))
+    assert first["containers"]["app"]["cpu"] == {
+        "current": "100m",
+        "target": "200m",
+        "lowerBound": "200m",
+        "upperBound": "200m",
+    }
+    told_of_first = {key: first[key] for key in ("namespace", "pod", "vpa", "action", "reason")}
+    assert told_of_first == {
+        "namespace": "default",
+        "pod": "web-0",
+        "vpa": "web",
+        "action": "Evict",
+        "reason": "Evicted",
+    }
+    assert (second["action"], second["reason"]) == ("Wait", "ProofPending")
+
+
+def test_a_table_is_for_people(tmp_path: Path) -> None:
+    """A row for each pod in columns, below it what changes and why, and a count at the end."""
+    assert lines(tmp_path, cluster()) == [
+        "NAMESPACE  POD    VPA  ACTION  REASON",
+        "default    web-0  web  Evict   Evicted",
+        "    cpu 100m -> 200m, memory 100Mi -> 200Mi: outside of its bounds; differs by 200 %",
+        "default    web-1  web  Wait    ProofPending",
+        "    cpu 100m -> 200m, memory 100Mi -> 200Mi: another pod goes first, to see that it helps",
+        "2 pods: Evict 1, Wait 1",
+    ]
+
+
+def test_containers_are_named_where_there_are_several(tmp_path: Path) -> None:
+    """Only what changes is told; a missing request is none."""
+    pods = [running(container("a", "500m/1Gi"), container("b", "-/1Gi"))]
+    vpa = make.vpa_json(
+        recommendations=[recommended("600m/2Gi = =", "a"), recommended("50m/1Gi = =", "b")]
+    )
+    found = lines(tmp_path, [*pods, make.workload_json(replicas=1), vpa])
+    assert found[2:] == [
+        "    a cpu 500m -> 600m, memory 1Gi -> 2Gi; b cpu none -> 50m: "
+        "StatefulSet/web has 1 pod, and at",
+        "    least 2 are required",
+        "1 pod: Wait 1",
+    ]
+
+
+def test_the_example_fits_a_hundred_columns() -> None:
+    """The cluster of the operators' page, in the order of its pods."""
+    words = ["--objects=docs/examples/shop.yaml", "--at=2026-01-05T10:00:00Z"]
+    found = plan_report(parse(PlanSettings, words, {}), SteppedClock())
+    shown_lines = list(shown(found, Output.TABLE))
+    assert max(map(len, shown_lines)) <= 100
+    assert shown_lines[-1] == "9 pods: Evict 1, Resize 1, Wait 5, None 2"
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("others", "flags", "reason"),
+    [
+        pytest.param([], [], "Evicted", id="no Lease among the files"),
+        pytest.param([lease(STALE)], [], "LeaseStale", id="stale"),
+        pytest.param([lease(NOW or "")], [], "Evicted", id="fresh"),
+        pytest.param([lease("soon")], [], "LeaseStale", id="unreadable"),
+        pytest.param(
+            [lease(STALE)], ["--use-admission-controller-status=false"], "Evicted", id="not asked"
+        ),
+        pytest.param(
+            [lease(STALE)],
+            ["--admission-controller-status-lease-name=other"],
+            "Evicted",
+            id="another one",
+        ),
+    ],
+)
+def test_the_webhooks_lease(
+    tmp_path: Path, others: list[Json], flags: list[str], reason: str
+) -> None:
+    """A Lease that is there must be fresh at the time that is asked about."""
+    assert reasons(tmp_path, cluster(*others), *flags)[0] == reason
+
+
+def test_the_time_is_the_one_asked_about(tmp_path: Path) -> None:
+    """A pod that is too young now is old enough later."""
+    young = running(container("app", "100m/100Mi"))
+    vpa = make.vpa_json(recommendations=[recommended("200m/200Mi 50m/50Mi 1/1Gi")])
+    young["status"]["startTime"] = "2026-01-05T00:00:00Z"
+    items = [*several(young, 2), make.workload_json(replicas=2), vpa]
+    assert reasons(tmp_path, items)[0] == "InRangeTooYoung"
+    assert reasons(tmp_path, items, "--at=2026-01-05T12:00:00Z")[0] == "Evicted"
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        pytest.param(["--min-replicas=3"], "TooFewReplicas", id="min-replicas"),
+        pytest.param(["--eviction-tolerance=0"], "Evicted", id="one of a whole group"),
+        pytest.param(["--eviction-rate-limit=1", "--eviction-rate-burst=0"], "RateLimited",
+            id="no burst"),
+        pytest.param(["--eviction-rate-limit=0.001"], "Evicted", id="the burst"),
+        pytest.param(["--ignored-vpa-object-namespaces=default"], None, id="ignored"),
+        pytest.param(["--vpa-object-namespace=other"], None, id="another namespace"),
+        pytest.param(["-n", "default", "web"], "Evicted", id="asked for"),
+    ],
+)  # fmt: skip
+def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> None:
+    """What the updater would be told by flags is told here in the same words."""
+    found = reasons(tmp_path, cluster(), *flags)
+    assert (found[0] if found else None) == reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "evicted"),
+    [
+        pytest.param([], 1, id="a canary"),
+        pytest.param(["--prove=off"], 2, id="no proof"),
+    ],
+)
+def test_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
+    """One pod goes first to see whether that helps, or as many as the budget bears."""
+    found = reasons(tmp_path, cluster(count=4), *flags)
+    assert found.count("Evicted") == evicted
+
+
+def test_gates_decide(tmp_path: Path) -> None:
+    """Mode InPlace works once its gate is on."""
+    vpa = make.vpa_json(mode="InPlace", recommendations=[recommended("200m/200Mi = =")])
+    items = cluster(vpa=vpa)
+    assert reasons(tmp_path, items)[0] == "GateDisabled"
+    assert reasons(tmp_path, items, "--feature-gates=InPlace=true")[0] == "Updated"
+
+
+def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> None:
+    """A pod under a custom resource is decided about if its definition tells how it is scaled."""
+    pods = several(running(container("app", "100m/100Mi"), owner="example.com/v1/Gadget/web"), 2)
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Gadget", "plural": "gadgets"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {
+                        "scale": {
+                            "specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas",
+                            "labelSelectorPath": ".status.selector",
+                        }
+                    },
+                }
+            ],
+        },
+    }
+    gadget = {
+        "apiVersion": "example.com/v1",
+        "kind": "Gadget",
+        "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
+        "spec": {"replicas": 2},
+        "status": {"replicas": 2, "selector": "app=web"},
+    }
+    vpa = make.vpa_json(
+        target="example.com/v1/Gadget/web", recommendations=[recommended("200m/200Mi = =")]
+    )
+    assert reasons(tmp_path, [*pods, definition, gadget, vpa])[0] == "Evicted"
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("name", ["pod/web-0", "pod/web-1"]),
+        ("yaml", ["---", "namespace: default", "pod: web-0"]),
+        (
+            "csv",
+            ["namespace,pod,uid,vpa,action,reason,message,difference,grossDifference,"],
+        ),
+    ],
+)
+def test_other_formats(tmp_path: Path, output: str, told: list[str]) -> None:
+    """The plan is there for programs of all kinds."""
+    found = lines(tmp_path, cluster(), output=Output(output))
+    assert all(line.startswith(start) for line, start in zip(found, told, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("flags", "count"),
+    [(["-lapp=web"], 2), (["-l", "app!=web"], 0), (["-A"], 2), (["-nother", "-A"], 2)],
+)
+def test_pods_are_chosen_as_kubectl_has_it(tmp_path: Path, flags: list[str], count: int) -> None:
+    """Labels choose pods; all namespaces outrank a single one."""
+    assert len(reasons(tmp_path, cluster(), *flags)) == count
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["wbe"], 'there is no VPA "wbe"'),
+        (["-n=shop", "web"], 'there is no VPA "web" in namespace shop'),
+        (["--at=yesterday"], "--at takes a time such as 2026-01-05T10:00:00Z, or nothing"),
+        (["-o=xml"], '--output takes table, json, yaml, csv or name, not "xml"'),
+        (["-l=a b"], "--selector takes a label selector such as app=web,tier!=test, or nothing"),
+    ],
+)
+def test_wrong_questions(tmp_path: Path, flags: list[str], sentence: str) -> None:
+    """What cannot be asked is told in a sentence."""
+    with pytest.raises(BadSetting, match=f"^{re.escape(sentence)}"):
+        lines(tmp_path, cluster(), *flags)
+
+
+def test_a_bad_object_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    """What cannot be read is told with its place; the rest is decided."""
+    broken = make.with_value(make.vpa_json("broken"), "spec.targetRef", "web")
+    found = about(tmp_path, cluster(broken, {"kind": []}))
+    assert found.items[0]["reason"] == "Evicted"
+    first, second = found.notes
+    assert first.startswith(f"{tmp_path}/objects.jsonl:5: ")
+    assert second.startswith(f"{tmp_path}/objects.jsonl:6: ")
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    """Without any pod, or without a webhook, a sentence beside the plan says so."""
+    nothing = about(tmp_path, [make.vpa_json()])
+    assert (list(shown(nothing, Output.TABLE)), nothing.notes) == (
+        [],
+        ["no pod under a VPA was found anywhere"],
+    )
+    (stale,) = about(tmp_path, cluster(lease(STALE))).notes
+    assert stale.startswith("nobody would be evicted now: Lease kube-system/vpa-admission")
+
+
+# --- a cluster
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    """An API server with a StatefulSet whose pods should be bigger."""
+    served = [*WORKLOADS, VPAS, PODS, LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES]
+    kinds = {"Pod": PODS, "StatefulSet": STATEFUL_SETS, "VerticalPodAutoscaler": VPAS}
+    with serving(*served) as found:
+        for item in cluster():
+            found.store(kinds[item["kind"]], item)
+        yield found
+
+
+def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
+    """Return what is told about a cluster."""
+    path = write(folder / "config", kubeconfig(server.url))
+    words = [f"--kubeconfig={path}", f"--at={NOW}", "-o=json", *flags]
+    return plan_report(parse(PlanSettings, words, {}), SteppedClock())
+
+
+def test_a_cluster_is_only_read(server: ApiServer, tmp_path: Path) -> None:
+    """A live cluster is listed once, and nothing is written."""
+    found = of_server(server, tmp_path, "--use-admission-controller-status=false")
+    assert [item["reason"] for item in found.items] == ["Evicted", "ProofPending"]
+    assert {request.method for request in server.requests} == {"GET"}
+    assert not any(request.watching for request in server.requests)
+
+
+def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
+    """Where no Lease tells of a webhook nobody would be evicted."""
+    assert of_server(server, tmp_path).items[0]["reason"] == "LeaseStale"
+
+
+def test_what_only_helps_may_be_refused(server: ApiServer, tmp_path: Path) -> None:
+    """Without the right to list budgets the plan is made without them, and that is told."""
+    server.fail("poddisruptionbudgets", 403)
+    found = of_server(server, tmp_path, "--use-admission-controller-status=false")
+    assert found.items[0]["reason"] == "Evicted"
+    assert "poddisruptionbudgets" in found.notes[0]
+
+
+def test_what_is_needed_may_not_be_refused(server: ApiServer, tmp_path: Path) -> None:
+    """Without the right to list pods there is no plan."""
+    server.fail("pods", 403)
+    with pytest.raises(ClusterError):
+        of_server(server, tmp_path)

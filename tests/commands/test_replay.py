@@ -1,0 +1,317 @@
+"""`plumbline replay`: files in, lines out, and a sentence for whatever cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+
+from app.cli import main
+from tests import make
+from tests.commands.replaying.story import WEB, Story
+
+PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
+OBJECTS = make.snapshot_json(*WEB)
+Capture = pytest.CaptureFixture[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: list[bytes]
+    said: str
+
+    @property
+    def lines(self) -> list[make.Json]:
+        """What was printed, as read."""
+        return [orjson.loads(line) for line in self.out]
+
+
+Run = Callable[..., Outcome]
+
+
+def story() -> Story:
+    """Return half an hour of the same usage."""
+    found = Story()
+    for minute in range(1, 31):
+        found.use(minute, "100m", "400Mi")
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsysbinary: Capture) -> Run:
+    """Return a function that replays events on the objects of the story."""
+
+    def replay(*flags: str, events: bytes | Sequence[bytes], objects: object = OBJECTS) -> Outcome:
+        body = events if isinstance(events, bytes) else b"\n".join(events)
+        (tmp_path / "events").write_bytes(body)
+        (tmp_path / "objects.json").write_bytes(orjson.dumps(objects))
+        paths = [f"--objects={tmp_path}/objects.json", f"--events={tmp_path}/events"]
+        code = main(["replay", *paths, *flags])
+        found = capsysbinary.readouterr()
+        said = found.err.decode().replace(f"{tmp_path}/", "")
+        return Outcome(code, found.out.splitlines(), said)
+
+    return replay
+
+
+def test_the_end_is_shown(run: Run) -> None:
+    """Without further words the statuses in the end are printed, one line each."""
+    found = run(events=story().lines)
+    assert (found.code, found.said) == (0, "")
+    (line,) = found.lines
+    # The first event is at 00:01, so the tick at 00:30 has seen all of them.
+    assert (line["time"], line["name"]) == ("2026-01-05T00:30:00Z", "web")
+    (one,) = line["recommendation"]["containerRecommendations"]
+    assert one["target"] == {"cpu": "126m", "memory": "511772986"}
+    assert [found["type"] for found in line["conditions"]] == ["RecommendationProvided"]
+
+
+def test_several_moments(run: Run) -> None:
+    """Each moment has its lines, in order of time, with checkpoints where they are wanted."""
+    flags = ["--at=2026-01-05T00:20:00Z", "--at", "2026-01-05T00:10:30Z", "--checkpoints"]
+    found = run(*flags, "--start=2026-01-05T00:00:00Z", "--interval=2m", events=story().lines)
+    assert [(line["time"][11:], *sorted(line)) for line in found.lines] == [
+        ("00:10:30Z", "conditions", "name", "namespace", "recommendation", "time"),
+        ("00:10:30Z", "checkpoint", "time"),
+        ("00:20:00Z", "conditions", "name", "namespace", "recommendation", "time"),
+        ("00:20:00Z", "checkpoint", "time"),
+    ]
+    assert sorted(found.lines[1]["checkpoint"]) == ["metadata", "spec", "status"]
+
+
+def test_packed_and_plain_files(run: Run) -> None:
+    """Whether the events are packed changes nothing."""
+    plain = b"\n".join(story().lines)
+    half = len(plain) // 2
+    pieces = gzip.compress(plain[:half]) + gzip.compress(plain[half:])
+    outs = [run("--csv", events=body).out for body in (plain, gzip.compress(plain), pieces)]
+    assert outs[0] == outs[1] == outs[2]
+
+
+def test_a_table(run: Run) -> None:
+    """`--csv` gives a row for each tick, or for each moment that is named."""
+    found = run("--csv", "--until=2026-01-05T00:03:00Z", events=story().lines)
+    assert found.out == [
+        b"time,namespace,vpa,container,cpu_millicores,memory_bytes",
+        b"2026-01-05T00:02:00Z,default,web,app,126,511772986",
+        b"2026-01-05T00:03:00Z,default,web,app,126,511772986",
+    ]
+    assert len(run("--csv", "--at=2026-01-05T00:03:00Z", events=story().lines).out) == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "lines"),
+    [
+        (
+            "table",
+            [
+                b"TIME                  NAMESPACE  VPA  CONTAINER  CPU   MEMORY",
+                b"2026-01-05T00:03:00Z  default    web  app        126m  488Mi",
+            ],
+        ),
+        ("name", [b"verticalpodautoscaler.autoscaling.k8s.io/web"]),
+        (
+            "csv",
+            [
+                b"time,namespace,vpa,container,cpu_millicores,memory_bytes",
+                b"2026-01-05T00:03:00Z,default,web,app,126,511772986",
+            ],
+        ),
+    ],
+)
+def test_formats(run: Run, output: str, lines: list[bytes]) -> None:
+    """The same moment for people, for other commands, and for table programs."""
+    found = run("-o", output, "--at=2026-01-05T00:03:00Z", events=story().lines)
+    assert (found.out, found.said) == (lines, "")
+
+
+def test_yaml_says_what_json_says(run: Run) -> None:
+    """A document for each line."""
+    texts = run("-oyaml", "--checkpoints", events=story().lines).out
+    expected = run("--checkpoints", events=story().lines).lines
+    assert list(yaml.safe_load_all(b"\n".join(texts))) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "target"),
+    [
+        pytest.param([], {"cpu": "126m", "memory": "511772986"}, id="none"),
+        pytest.param(["--recommendation-margin-fraction=0"], {"cpu": "110m"}, id="margin"),
+        pytest.param(["--pod-recommendation-min-memory-mb=500"], {"memory": "500Mi"}, id="least"),
+        pytest.param(["--round-cpu-millicores=50"], {"cpu": "150m"}, id="rounding"),
+        pytest.param(["--round-cpu-millicores=-5"], {"cpu": "126m"}, id="W75: no rounding"),
+        pytest.param(
+            ["--container-recommendation-max-allowed-cpu=100m"], {"cpu": "100m"}, id="most"
+        ),
+        pytest.param(["--recommender-name=perf"], {}, id="another recommender"),
+        pytest.param(["--vpa-object-namespace=other"], {}, id="another namespace"),
+        pytest.param(["--storage=prometheus", "--parity=upstream"], {"cpu": "126m"}, id="parity"),
+        pytest.param(["--feature-gates=AllAlpha=true"], {"cpu": "126m"}, id="gates"),
+    ],
+)
+def test_flags_of_the_recommender(flags: Sequence[str], target: make.Json, run: Run) -> None:
+    """Every flag of the recommender counts."""
+    found = run(*flags, events=story().lines).lines
+    recommended = [one["recommendation"] for one in found if one["recommendation"]]
+    shown = [one["containerRecommendations"][0]["target"] for one in recommended]
+    assert [target.items() <= one.items() for one in shown] == ([True] if target else [])
+
+
+@pytest.mark.parametrize(("parity", "is_shown"), [("", False), ("none", False), ("upstream", True)])
+def test_parity(parity: str, is_shown: bool, run: Run) -> None:
+    """As upstream a container without any sample gets the floor."""
+    events = Story().use(1, "100m", container="other").lines
+    (line,) = run(f"--parity={parity}", events=events).lines
+    assert bool(line["recommendation"]) is is_shown
+
+
+def test_what_cannot_be_read(run: Run) -> None:
+    """Sentences tell file, line and field; one more tells how many lines were skipped."""
+    events = [b"{", *story().lines, b'{"time":"noon","type":"usage"}']
+    events.append(Story().use(2, "1", pod="ghost").lines[0])
+    events.append(Story().kill(2, "1Gi", pod="ghost").lines[0])
+    events.append(Story().kill(2, "1Gi", finishedAt="2020-01-01T00:00:00Z").lines[0])
+    objects = make.snapshot_json(*WEB, {"kind": "Pod"})
+    found = run(events=events, objects=objects)
+    assert (found.code, len(found.lines)) == (0, 1)
+    assert found.said.splitlines() == [
+        "plumbline: objects.json:1.items[4]: metadata.name: is missing",
+        "plumbline: events:1: no JSON: unexpected end of data (column 1)",
+        'plumbline: events:32: time: "noon" is no RFC 3339 time',
+        "plumbline: 2 of 35 events cannot be read and were skipped",
+        "plumbline: 1 samples are of containers that no pod had at the time",
+        "plumbline: 1 kills are of containers that no pod had at the time",
+        "plumbline: 1 kills are dated far from the time when they were heard of",
+    ]
+
+
+def test_many_problems(run: Run) -> None:
+    """Nobody reads thousands of sentences."""
+    said = run(events=[b"{"] * 100 + story().lines).said.splitlines()
+    assert len(said) == 22
+    assert said[20] == "plumbline: and 80 more"
+
+
+def test_objects_that_are_no_objects(run: Run) -> None:
+    """What stands among the objects and is none is told, and so is half a VPA."""
+    vpa = make.vpa_json("web", target="Deployment/web", status={"conditions": 1})
+    found = run(events=story().lines, objects=[*WEB[:2], vpa, WEB[3], 7])
+    assert found.lines[0]["recommendation"]
+    assert found.said.splitlines() == [
+        "plumbline: objects.json:1[2]: status.conditions: expected a list, found the number 1; "
+        "status left out",
+        "plumbline: objects.json:1[4]: holds no object",
+    ]
+
+
+def test_a_damaged_file(run: Run) -> None:
+    """What could be unpacked is played."""
+    body = gzip.compress(b"\n".join(story().lines * 50), compresslevel=0)
+    found = run(events=body[: len(body) // 2])
+    assert (found.code, len(found.lines)) == (0, 1)
+    assert "events: damaged: " in found.said
+
+
+@pytest.mark.parametrize(
+    ("flags", "events", "sentence"),
+    [
+        pytest.param(["--events="], b"", "no events given", id="no file"),
+        pytest.param(["--events=nowhere"], b"", "nowhere: No such file", id="a missing file"),
+        pytest.param([], b"", "there are no events: say with --start when to begin", id="nothing"),
+        pytest.param([], b"{\n[", "events: no event can be read", id="nothing readable"),
+        pytest.param(["--start=noon"], b"", "--start takes a time such as", id="no time"),
+        pytest.param(["--start=2026-01-05"], b"", "--start takes a time such as", id="a day"),
+        pytest.param(["--interval=0s"], b"", "--interval takes a duration above", id="no interval"),
+        pytest.param(
+            ["--start=2026-01-05T01:00:00Z", "--until=2026-01-05T00:00:00Z"],
+            b"",
+            "--until is before --start",
+            id="backwards",
+        ),
+        pytest.param(
+            ["--until=2026-01-04T00:00:00Z"],
+            story().lines[0],
+            "--until is before the start",
+            id="before the events",
+        ),
+        pytest.param(
+            ["--until=2026-01-06T00:00:00Z", "--at=2026-01-06T00:00:01Z"],
+            story().lines[0],
+            "--at is after --until",
+            id="too late",
+        ),
+        pytest.param(
+            [],
+            b"\n".join(story().lines + Story().use(40_000_000, "1", "1Mi").lines[-1:]),
+            "events:31: time: 27777 days after all before it; correct it, or say with --until",
+            id="an event dated decades ahead",
+        ),
+        pytest.param(
+            ["--parity=upstream,stale_after"],
+            b"",
+            "--parity: since 0.2 there are no single words: --parity=upstream does everything",
+            id="single words",
+        ),
+    ],
+)
+def test_wrong_usage(flags: Sequence[str], events: bytes, sentence: str, run: Run) -> None:
+    """What cannot be played is one sentence and exit code 2."""
+    found = run(*flags, events=events)
+    assert (found.code, found.out) == (2, [])
+    assert sentence in found.said
+
+
+@pytest.mark.parametrize("flag", ["--until", "--at"])
+def test_an_event_beyond_the_end(flag: str, run: Run) -> None:
+    """An event dated decades ahead is no matter where it is said when to end."""
+    lines = story().lines
+    far = Story().use(40_000_000, "1", "1Mi").lines[-1:]
+    end = f"{flag}=2026-01-05T00:30:00Z"
+    assert run(end, events=lines + far).out == run(end, events=lines).out
+
+
+def test_nothing_happens(run: Run) -> None:
+    """No events are no error if it is said when to begin."""
+    found = run("--start=2026-01-05T00:00:00Z", "--parity=upstream", events=b"")
+    (line,) = found.lines
+    assert line["time"] == "2026-01-05T00:01:00Z"
+    assert line["recommendation"]["containerRecommendations"][0]["target"]["memory"] == "250Mi"
+
+
+def test_a_look_before_the_start(run: Run) -> None:
+    """Statuses can be looked at before anybody has said anything."""
+    flags = ["--start=2026-01-05T00:10:00Z", "--at=2026-01-05T00:05:00Z"]
+    assert [line["conditions"] for line in run(*flags, events=story().lines).lines] == [[]]
+
+
+def shown(language: str) -> list[str]:
+    """Return the blocks of the page about replays in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("example", range(3))
+def test_the_page_shows_what_a_reader_gets(
+    example: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Capture
+) -> None:
+    """The examples of the documentation are run as they stand there."""
+    monkeypatch.chdir(tmp_path)
+    Path("objects.yaml").write_text(shown("yaml")[0], "utf-8")
+    Path("events.jsonl").write_text(shown("json")[0], "utf-8")
+    command, _, expected = shown("console")[example].partition("\n")
+    assert main(command.split()[2:]) == 0
+    assert capsysbinary.readouterr().out.decode() == expected
+
+
+def test_help(capsysbinary: Capture) -> None:
+    """The help names what can be played."""
+    assert main(["replay", "--help"]) == 0
+    assert b"--events PATH" in capsysbinary.readouterr().out
