@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from app.core.recommendation.checkpoints import to_json
 from app.ports import CHECKPOINTS, PODS, VPAS
+from app.recommender.core.checkpoints import to_json
 from app.runtime.clock import SystemClock
 from bench.circumstances import Options, result
 from bench.crowd import BOXES, Crowd

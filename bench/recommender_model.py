@@ -23,17 +23,17 @@ from statistics import median
 
 import orjson
 
-from app.core.recommendation.checkpoints import Checkpoint
-from app.core.recommendation.model import Model
-from app.core.recommendation.observations import ObservedVpa
-from app.core.recommendation.rules import RecommenderRules
-from app.core.recommendation.usage import read_metrics
 from app.model.pods import read_pod
 from app.model.selectors import Selector
 from app.model.vpa import read_vpa
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.model import Model
+from app.recommender.core.observations import ObservedVpa
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.usage import read_metrics
 from app.runtime.memory import collect_seldom
 from bench.seeds import history
-from tests.core.recommendation.reference import Reference
+from tests.recommender.core.reference import Reference
 
 SIZES = ((2_000, 8_000), (20_000, 50_000))  # VPAs and pods
 CONTAINERS = ("main", "sidecar")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram
-from app.core.recommendation.moments import DAY, nanoseconds
+from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
+from app.recommender.core.moments import DAY, nanoseconds
 
 Json = dict[str, Any]
 

@@ -21,6 +21,7 @@ from app.commands.flags import AdmitSettings, PlanSettings
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
+from app.recommender.flags import RecommenderSettings
 from app.settings.command_line import asks_for_help, parse, schema
 from app.settings.flags import (
     SWITCH,
@@ -32,7 +33,6 @@ from app.settings.flags import (
     WebhookLabels,
 )
 from app.settings.pages import EXAMPLES, PURPOSES, flags_page, help_text
-from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 
 FLAGS_PAGE = Path(__file__).parents[1] / "docs" / "flags.md"

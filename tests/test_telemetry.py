@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from app.admission.metrics import AdmissionMetrics, Step
+from app.recommender.metrics import RecommenderMetrics, Source, VpaState, Written
+from app.recommender.quality_metrics import QualityMetrics
 from app.runtime.exposition import CONTENT_TYPE, new_registry, render
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.sizes import size_log2
 from app.telemetry import updater
-from app.telemetry.quality import QualityMetrics
-from app.telemetry.recommender import RecommenderMetrics, Source, VpaState, Written
 from app.telemetry.updater import (
     EvictionFailure,
     LeaseTrouble,
@@ -460,7 +460,7 @@ import sys
 from prometheus_client import CollectorRegistry
 from app.admission.metrics import AdmissionMetrics
 from app.runtime.process_metrics import ProcessMetrics
-from app.telemetry.recommender import RecommenderMetrics
+from app.recommender.metrics import RecommenderMetrics
 registry = CollectorRegistry()
 admission = AdmissionMetrics(registry)
 admission.pod(applied=True)

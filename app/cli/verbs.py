@@ -28,11 +28,11 @@ from app.commands.replay_flags import ReplaySettings
 from app.model.errors import BadSetting
 from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
+from app.recommender.flags import RecommenderSettings
 from app.runtime.metrics_folder import metrics_folder
 from app.settings.command_line import asks_for_help, parse
 from app.settings.completion import CompletionSettings, Shell, Verb, script
 from app.settings.pages import PURPOSES, help_text, summary
-from app.settings.recommender import RecommenderSettings
 from app.settings.run import RunSettings
 from app.settings.shared import OutputFormat
 from app.settings.updater import UpdaterSettings
@@ -69,8 +69,8 @@ def admission(words: Arguments, environment: Environment) -> int:
 
 def recommender(words: Arguments, environment: Environment) -> int:
     """Recommend."""
+    from app.recommender.process import serve
     from app.wiring.pod_preview import PodPreviewer
-    from app.wiring.recommender import serve
 
     settings = _settings(RecommenderSettings, "recommender", words, environment)
     return 0 if settings is None else serve(settings, PodPreviewer)

@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from app.admission.metrics import AdmissionMetrics
+from app.recommender import recommendation_metrics as recommendations
+from app.recommender.metrics import RecommenderMetrics
+from app.recommender.quality_metrics import QualityMetrics
 from app.runtime.exposition import exposed_name
 from app.runtime.process_metrics import ProcessMetrics
-from app.telemetry import recommendations
-from app.telemetry.quality import QualityMetrics
-from app.telemetry.recommender import RecommenderMetrics
 from app.telemetry.updater import UpdaterMetrics
 
 _HEADER: Final = """\

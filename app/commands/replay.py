@@ -23,7 +23,6 @@ from app.commands.replaying.history import History, read_history
 from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Look, Replay, Schedule
 from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
-from app.core.recommendation.moments import nanoseconds, span
 from app.kube.files import STDIN, Document, Unreadable, documents
 from app.kube.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting
@@ -32,7 +31,8 @@ from app.model.text import amount
 from app.model.times import rfc3339
 from app.output import Json, Line, Piece, Report, Table
 from app.ports import VPAS, Owners
-from app.wiring.recommender_rules import recommender_rules, variant_of
+from app.recommender.core.moments import nanoseconds, span
+from app.recommender.rules import recommender_rules, variant_of
 
 _PROMETHEUS: Final = "prometheus"
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events

@@ -10,16 +10,7 @@ from typing import Annotated, Final
 from app.model.errors import BadSetting
 from app.model.fields import time_at
 from app.output import Output
-from app.settings.flags import (
-    DURATION_ABOVE_ZERO,
-    PATH,
-    SWITCH,
-    Flag,
-    FlagKind,
-    optional,
-)
-from app.settings.likeness import Likeness
-from app.settings.recommender import (
+from app.recommender.flags import (
     Aggregation,
     Estimation,
     Format,
@@ -28,7 +19,16 @@ from app.settings.recommender import (
     PostProcessing,
     RecommenderElection,
 )
-from app.settings.recommender_sources import ExternalMetrics, Prometheus, PrometheusAccess
+from app.recommender.likeness import Likeness
+from app.recommender.source_flags import ExternalMetrics, Prometheus, PrometheusAccess
+from app.settings.flags import (
+    DURATION_ABOVE_ZERO,
+    PATH,
+    SWITCH,
+    Flag,
+    FlagKind,
+    optional,
+)
 from app.settings.shared import AsJson, ClusterAccess, Logging, Offline, Profiling, Scope
 
 _WANTED: Final = "a time such as 2026-01-05T10:00:00Z"

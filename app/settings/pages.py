@@ -18,10 +18,10 @@ from app.commands.flags import (
     VersionSettings,
 )
 from app.commands.replay_flags import ReplaySettings
+from app.recommender.flags import RecommenderSettings
 from app.settings.command_line import FlagGroup, Schema, schema
 from app.settings.completion import CompletionSettings
 from app.settings.flags import Flag
-from app.settings.recommender import RecommenderSettings
 from app.settings.run import RunSettings
 from app.settings.shared import NO_EFFECT
 from app.settings.updater import UpdaterSettings

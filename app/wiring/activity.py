@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from app.core.recommendation.oom import kills
-from app.core.recommendation.usage import read_metrics
 from app.core.updating.decisions import Action, Decision, Reason
 from app.core.updating.unboost import boosted_containers
 from app.kube.mirror import Transition
@@ -26,6 +24,8 @@ from app.model.quantity import Quantity
 from app.model.text import amount, size
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
+from app.recommender.core.oom import kills
+from app.recommender.core.usage import read_metrics
 from app.runtime.live import Runtime
 from app.web.decisions import Archive
 from app.wiring.embedded_webhook import ReviewCounts

@@ -12,12 +12,13 @@ from typing import Final, Protocol
 from app.admission.certification import Certification, local
 from app.admission.flags import AdmissionSettings
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
+from app.recommender import process as recommender
+from app.recommender.flags import RecommenderSettings
 from app.runtime.clock import SystemClock
 from app.settings.command_line import parse
-from app.settings.recommender import RecommenderSettings
 from app.settings.run import RunSettings
 from app.settings.updater import UpdaterSettings
-from app.wiring import recommender, updater
+from app.wiring import updater
 from app.wiring.activity import ActivityFeed, FeedSources, recommendation_line
 from app.wiring.demo.story import NAMESPACE, ShopStory
 from app.wiring.dry_run import Drafts, DryRunRuntime, UnsentWrite

@@ -26,7 +26,7 @@ from app.model.pods import Container, read_pod
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.workloads import LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
-from app.web.recommendations import ContainerPreview, PodPreview
+from app.recommender.api import ContainerPreview, PodPreview
 
 _PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0

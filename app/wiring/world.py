@@ -22,14 +22,15 @@ from app.model.errors import BadObject, BadSetting
 from app.model.kinds import BUILT_IN_KINDS
 from app.model.workloads import read_workload
 from app.ports import Json
+from app.recommender import process as recommender
+from app.recommender.flags import RecommenderSettings
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import RefusedManifest, Sandbox
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
-from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
-from app.wiring import recommender, updater
+from app.wiring import updater
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import SimulatedRuntime

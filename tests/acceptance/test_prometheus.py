@@ -17,18 +17,18 @@ from subprocess import run
 import numpy as np
 import pytest
 
-from app.adapters.prometheus import PrometheusConnection, PrometheusServer
-from app.core.recommendation.observations import ABSENT
-from app.core.recommendation.past import PastUsage
-from app.core.recommendation.promql import PastRules, Span
-from app.core.recommendation.rules import RecommenderRules
-from app.core.recommendation.upstream.reading_once import ReadingOnce
 from app.model.errors import Invalid, Unavailable
+from app.recommender.core.observations import ABSENT
+from app.recommender.core.past import PastUsage
+from app.recommender.core.promql import PastRules, Span
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.prometheus import PrometheusConnection, PrometheusServer
+from app.recommender.remembering import Remembering
+from app.recommender.upstream.reading_once import ReadingOnce
 from app.runtime.clock import SystemClock
-from app.workers.remembering import Remembering
 from tests.cluster.programs import Program, free_port
-from tests.core.recommendation.scene import Scene
 from tests.kube.issuing import issued
+from tests.recommender.core.scene import Scene
 
 MI = 2**20
 HOURS = 48

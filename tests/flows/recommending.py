@@ -20,18 +20,18 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
+from app.recommender.flags import RecommenderSettings
+from app.recommender.metrics import RecommenderMetrics
+from app.recommender.process import round_rules
+from app.recommender.recommender import Heard, Recommender, Surroundings
+from app.recommender.recommender_sources import past_rules, usage_source
+from app.recommender.remembering import Remembering
+from app.recommender.tenure import Tenure, Terms
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
 from app.settings.command_line import parse
-from app.settings.recommender import RecommenderSettings
-from app.telemetry.recommender import RecommenderMetrics
-from app.wiring.recommender import round_rules
-from app.wiring.recommender_sources import past_rules, usage_source
-from app.workers.recommender import Heard, Recommender, Surroundings
-from app.workers.remembering import Remembering
-from app.workers.tenure import Tenure, Terms
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import snapshot_of
 from tests.workers.stage import Call, NoOwners, Watched

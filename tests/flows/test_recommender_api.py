@@ -20,19 +20,19 @@ from app.kube.manifests import crd
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref
+from app.recommender.flags import RecommenderSettings
+from app.recommender.process import Process
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
-from app.settings.recommender import RecommenderSettings
 from app.wiring.pod_preview import PodPreviewer
-from app.wiring.recommender import Process
 from app.wiring.stage import SimulatedRuntime
 from tests import make
 from tests.cluster.numbers import total
-from tests.core.recommendation.test_telling import add_up
 from tests.faults import Fault, Faults
 from tests.flows.recommending import vpa
 from tests.flows.test_admission_process import free_port
+from tests.recommender.core.test_telling import add_up
 from tests.sandbox.worlds import container, deployment
 from tests.waiting import eventually
 

@@ -11,8 +11,6 @@ from typing import cast
 
 import pytest
 
-from app.core.recommendation.checkpoints import Checkpoint, StoredHistogram, to_json
-from app.core.recommendation.moments import DAY, MINUTE, nanoseconds
 from app.kube.manifests import crd
 from app.model.quantity import Quantity
 from app.ports import (
@@ -27,6 +25,8 @@ from app.ports import (
     Ref,
     Resource,
 )
+from app.recommender.core.checkpoints import Checkpoint, StoredHistogram, to_json
+from app.recommender.core.moments import DAY, MINUTE, nanoseconds
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.flows.recommending import Stage, vpa

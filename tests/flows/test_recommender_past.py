@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.adapters.prometheus import PrometheusConnection
-from app.adapters.prometheus import PrometheusServer as Client
-from app.core.recommendation.model import Model
 from app.ports import PODS, Json, Ref
+from app.recommender.core.model import Model
+from app.recommender.prometheus import PrometheusConnection
+from app.recommender.prometheus import PrometheusServer as Client
 from tests.flows.recommending import Replica, Stage, evict, vpa
 from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
 from tests.sandbox.worlds import container, deployment, snapshot_of

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
-from app.web.recommendations_shapes import Page
+from app.recommender.api_shapes import Page
 
 Json = dict[str, Any]
 LARGEST_PAGE = 2

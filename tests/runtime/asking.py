@@ -9,21 +9,21 @@ from typing import Any, cast
 import httpx
 from fastapi import FastAPI
 
-from app.core.recommendation.rules import RecommenderRules
 from app.kube.access_review import AccessReviews
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
+from app.recommender.api import Derivations, Recommendations, Sources, recommendations_app
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.quality_metrics import QualityMetrics
+from app.recommender.recommender import Recommender, RoundRules
+from app.recommender.showing import Showing
 from app.runtime.access import Guard
 from app.runtime.probes import probes
-from app.telemetry.quality import QualityMetrics
-from app.web.recommendations import Derivations, Recommendations, Sources, recommendations_app
 from app.wiring.pod_preview import PodPreviewer
-from app.workers.recommender import Recommender, RoundRules
-from app.workers.showing import Showing
+from tests.recommender.test_recommender import Scene
 from tests.runtime.authorities import Authorities
 from tests.sandbox.worlds import snapshot_of
-from tests.workers.test_recommender import Scene
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.model.vpa import Vpa, read_vpa
-from app.web.recommendations import add_recommendation_metrics
+from app.recommender.api import add_recommendation_metrics
 from tests import make
 
 

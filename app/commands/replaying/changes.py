@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from app.core.recommendation import checkpoints
-from app.core.recommendation.checkpoints import read_checkpoint
 from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import group_of
@@ -24,6 +22,8 @@ from app.model.snapshot import (
     without_broken_status,
 )
 from app.model.vpa import VPA_GROUP
+from app.recommender.core import checkpoints
+from app.recommender.core.checkpoints import read_checkpoint
 
 
 class Subject(StrEnum):

@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from app.commands.replaying.changes import Change, Subject
-from app.core.recommendation.checkpoints import Checkpoint
-from app.core.recommendation.observations import VpaKey
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -21,6 +19,8 @@ from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult, Workload
 from app.ports import Owners
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.observations import VpaKey
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -19,15 +19,15 @@ import numpy as np
 import orjson
 
 from app.commands.replaying.changes import Change, read_change, removal_of
-from app.core.recommendation.decay import Times
-from app.core.recommendation.moments import DAY, moment, nanoseconds, span
-from app.core.recommendation.observations import ABSENT, REFUSED, UsageBatch
-from app.core.recommendation.oom import OomRecord
-from app.core.recommendation.usage import UsageLimits
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import Object, optional_object, text_at, time_at, wrong_type
 from app.model.quantity import Quantity
+from app.recommender.core.decay import Times
+from app.recommender.core.moments import DAY, moment, nanoseconds, span
+from app.recommender.core.observations import ABSENT, REFUSED, UsageBatch
+from app.recommender.core.oom import OomRecord
+from app.recommender.core.usage import UsageLimits
 
 T = TypeVar("T")
 

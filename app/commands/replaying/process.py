@@ -16,25 +16,25 @@ from typing import Final
 from app.commands.replaying.changes import Change, Subject
 from app.commands.replaying.cluster import Cluster, Key
 from app.core.matching import LookupNeeded, MatchReason, topmost
-from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint, to_json
-from app.core.recommendation.observations import (
-    NO_OWNER,
-    ObservedVpa,
-    UsageBatch,
-    VpaKey,
-    handles,
-)
-from app.core.recommendation.oom import OomRecord
-from app.core.recommendation.publications import Publication
-from app.core.recommendation.rules import RecommenderRules
-from app.core.recommendation.upkeep import orphans
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
 from app.model.pods import ContainerStatus, Pod
 from app.model.vpa import Vpa
 from app.model.workloads import LookupResult, Workload
-from app.workers.variants import OURS, Variant
+from app.recommender.core.checkpoints import Checkpoint, read_checkpoint, to_json
+from app.recommender.core.observations import (
+    NO_OWNER,
+    ObservedVpa,
+    UsageBatch,
+    VpaKey,
+    handles,
+)
+from app.recommender.core.oom import OomRecord
+from app.recommender.core.publications import Publication
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.upkeep import orphans
+from app.recommender.variants import OURS, Variant
 
 _NO_LIMIT: Final = 10**9  # of checkpoints in one tick; nothing here takes time
 

@@ -19,10 +19,10 @@ from app.commands.replaying.changes import Change
 from app.commands.replaying.cluster import Cluster
 from app.commands.replaying.history import History
 from app.commands.replaying.process import Process, Terms
-from app.core.recommendation.checkpoints import Checkpoint
-from app.core.recommendation.moments import moment
-from app.core.recommendation.oom import OomRecord
 from app.model.vpa import Vpa
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.moments import moment
+from app.recommender.core.oom import OomRecord
 
 _NEVER: Final = 2**63
 

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 import orjson
 
 from app.commands.replaying.replay import Look
-from app.core.recommendation.checkpoints import to_json
-from app.core.recommendation.status import status_json, status_of
 from app.model.fields import Json
+from app.recommender.core.checkpoints import to_json
+from app.recommender.core.status import status_json, status_of
 
 CSV_HEADER: Final = b"time,namespace,vpa,container,cpu_millicores,memory_bytes\n"
 _WIDTH: Final = 40  # of the bar

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from app.core.recommendation.checkpoints import Checkpoint, read_checkpoint
-from app.core.recommendation.estimators import Evidence, confidence
-from app.core.recommendation.moments import moment_or_none
 from app.model.errors import BadObject
 from app.model.fields import Object
+from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
+from app.recommender.core.estimators import Evidence, confidence
+from app.recommender.core.moments import moment_or_none
 
 ContainerKey = tuple[str, str, str]  # namespace, VPA, container
 

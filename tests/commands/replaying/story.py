@@ -20,12 +20,12 @@ from app.commands.replaying.history import History, read_history
 from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Replay, Schedule
 from app.commands.replaying.report import json_lines
-from app.core.recommendation.moments import nanoseconds
-from app.core.recommendation.rules import RecommenderRules
 from app.kube.files import Document
 from app.kube.recorded import RecordedCluster
-from app.workers.upstream.variant import UPSTREAM
-from app.workers.variants import OURS
+from app.recommender.core.moments import nanoseconds
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.upstream.variant import UPSTREAM
+from app.recommender.variants import OURS
 from tests import make
 
 Json = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.commands.replaying.changes import Change, Subject, read_change, removal_of
-from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
+from app.recommender.core.checkpoints import Checkpoint, to_json
 from tests import make
 
 CHECKPOINT = Checkpoint("default", "web-app", "web", "app")

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from app.commands.replaying.changes import Change, Subject, read_change, removal_of
-from app.core.recommendation.checkpoints import Checkpoint, to_json
 from app.model.kinds import ObjectKey
 from app.model.workloads import Absent, Lookup
+from app.recommender.core.checkpoints import Checkpoint, to_json
 from tests import make
 from tests.commands.replaying.story import START, WEB, Json, cluster_of, pod_json
 

@@ -16,14 +16,14 @@ from app.commands.replaying.history import Restart, read_history
 from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Replay, Schedule
 from app.commands.replaying.report import json_lines
-from app.core.recommendation.checkpoints import Checkpoint, to_json
-from app.core.recommendation.moments import nanoseconds
-from app.core.recommendation.observations import ABSENT, REFUSED
-from app.core.recommendation.oom import OomRecord
-from app.core.recommendation.rules import RecommenderRules
 from app.model.errors import BadObject
-from app.workers.upstream.variant import UPSTREAM
-from app.workers.variants import OURS
+from app.recommender.core.checkpoints import Checkpoint, to_json
+from app.recommender.core.moments import nanoseconds
+from app.recommender.core.observations import ABSENT, REFUSED
+from app.recommender.core.oom import OomRecord
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.upstream.variant import UPSTREAM
+from app.recommender.variants import OURS
 from tests import make
 from tests.commands.replaying.story import (
     MINUTE_NS,

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from app.commands.replaying.process import Process, Terms
-from app.core.recommendation import checkpoints
-from app.core.recommendation.checkpoints import Checkpoint, to_json
-from app.core.recommendation.observations import UsageBatch
-from app.core.recommendation.rules import RecommenderRules
-from app.workers.upstream.variant import UPSTREAM
-from app.workers.variants import OURS
+from app.recommender.core import checkpoints
+from app.recommender.core.checkpoints import Checkpoint, to_json
+from app.recommender.core.observations import UsageBatch
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.upstream.variant import UPSTREAM
+from app.recommender.variants import OURS
 from tests import make
 from tests.commands.replaying.story import (
     DAY,

@@ -10,7 +10,7 @@ from math import gcd
 
 import pytest
 
-from app.core.recommendation.rules import AggregationRules, EstimatorRules, RecommenderRules
+from app.recommender.core.rules import AggregationRules, EstimatorRules, RecommenderRules
 from tests import make
 from tests.commands.replaying.story import (
     DAY,

@@ -14,8 +14,8 @@ import yaml
 from app.admission.flags import AdmissionSettings
 from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
 from app.ports import Json
+from app.recommender.flags import RecommenderSettings
 from app.settings.command_line import parse
-from app.settings.recommender import RecommenderSettings
 from app.settings.updater import UpdaterSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.core.recommendation.checkpoints import read_checkpoint
 from app.model.vpa import read_vpa
+from app.recommender.core.checkpoints import read_checkpoint
 from tests.kube.manifests.definitions import CHECKPOINT, VPA
 from tests.kube.manifests.structural import fields
 

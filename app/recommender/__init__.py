@@ -1,0 +1,1 @@
+"""The recommender: learns from usage what containers need, and publishes it on the VPAs."""

@@ -1,0 +1,379 @@
+"""Answers over HTTP what is recommended, and why.
+
+Strategy: who asks is let in first; then the newest snapshot and the newest derivations are taken
+once, so that an answer is of one moment. The amounts are those of the status, which every replica
+knows; how they came about is known to the one that leads. Questions wait for one another in a few
+threads of their own, so that they never keep probes from being answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import orjson
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response, Security
+from fastapi.security import HTTPBearer
+from starlette.types import ASGIApp
+
+from app.model.errors import BadObject, ClusterError, NotFound
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.ports import PODS, VPAS, Json
+from app.recommender.api_shapes import Page, PodAnswer, Recommendation
+from app.recommender.core.derivations import Derivation
+from app.recommender.core.observations import VpaKey
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.telling import Teller
+from app.recommender.recommendation_metrics import exposition
+from app.runtime.access import Guard
+from app.runtime.exposition import CONTENT_TYPE
+from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
+
+log = logging.getLogger(__name__)
+
+_THREADS: Final = 4
+_MOST_WAITING: Final = 100
+_MOST_ITEMS: Final = 100_000
+_LATER: Final = {"retry-after": "1"}
+_UNREAD: Final = {"retry-after": "5"}  # the cluster may be away for longer
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+Derivations = Mapping[VpaKey, Derivation]
+Place = Annotated[str, Path(pattern=_NAMESPACE, max_length=63)]
+Name = Annotated[str, Path(pattern=_NAME, max_length=253)]
+Explain = Annotated[bool, Query(description="tell every step from usage to the amount")]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPreview:
+    """What a container of a running pod has, and what it would get."""
+
+    name: str
+    now: Json  # requests and limits
+    gets: Json
+    notes: Sequence[str]
+    is_boosted: bool
+    story: Json | None  # each resource from what it had to what it gets, if a VPA sizes the pod
+
+    def told(self, recommendation: Json | None, *, explains: bool) -> Json:
+        """Return it as JSON, with what the VPA recommends for the container."""
+        found = {
+            "container": self.name,
+            "now": self.now,
+            "gets": self.gets,
+            "notes": list(self.notes),
+            "isBoosted": self.is_boosted,
+            "recommendation": recommendation,
+        }
+        return found | {"story": self.story} if explains else found
+
+
+@dataclass(frozen=True, slots=True)
+class PodPreview:
+    """What a running pod would get if it were created at this moment."""
+
+    reason: str
+    message: str
+    owner: str  # the topmost controller, empty if there is none
+    vpa: Vpa | None  # that controls it
+    containers: Sequence[ContainerPreview]
+
+
+# Gets namespace, name and what is known; raises NotFound, ClusterError and BadObject.
+Preview = Callable[[str, str, Snapshot], PodPreview]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where answers come from."""
+
+    snapshot: Callable[[], Snapshot]
+    derivations: Callable[[], Derivations | None]  # None: another replica leads
+    leader: Callable[[], str]  # who that is
+    problem: Callable[[], str]  # why nothing can be answered yet, empty if it can
+    preview: Preview
+    rules: RecommenderRules
+    namespace: str = ""  # the only one that is looked at
+
+
+class Recommendations:
+    """Finds answers; any thread may ask."""
+
+    def __init__(self, sources: Sources, guard: Guard) -> None:
+        self._sources = sources
+        self._guard = guard
+
+    def page(
+        self, authorization: str, namespace: str, *, explains: bool, limit: int, after: str
+    ) -> Json:
+        """Return the recommendations of one namespace or of all."""
+        self._guard.admit(authorization, "get" if namespace else "list", namespace)
+        seen = self._seen(namespace, explains=explains)
+        found = list(islice(seen.vpas(namespace, after), limit + 1 if limit else None))
+        shown = found[:limit] if limit else found
+        last = shown[-1] if len(found) > len(shown) else None
+        return {
+            "items": seen.told(shown),
+            "next": f"{last.namespace}/{last.name}" if last is not None else "",
+        }
+
+    def one(self, authorization: str, namespace: str, name: str, *, explains: bool) -> Json:
+        """Return the recommendation for one VPA."""
+        self._guard.admit(authorization, "get", namespace, name)
+        seen = self._seen(namespace, explains=explains)
+        vpa = seen.snapshot.of(namespace).vpas.get(name)
+        if vpa is None:
+            subject = f"{VPAS.kind} {namespace}/{name}"
+            raise Refusal(
+                404, f"there is no VPA {namespace}/{name}", subject=subject, field="path.name"
+            )
+        return seen.told([vpa])[0]
+
+    def pod(self, authorization: str, namespace: str, name: str, *, explains: bool) -> Json:
+        """Return what a pod would get."""
+        self._guard.admit(authorization, "get", namespace)
+        seen = self._seen(namespace, explains=explains)
+        pod = self._preview(namespace, name, seen.snapshot)
+        told = seen.told([pod.vpa])[0] if pod.vpa is not None else {}
+        entries = {entry["container"]: entry for entry in told.get("containers", ())}
+        return {
+            "namespace": namespace,
+            "name": name,
+            "reason": pod.reason,
+            "message": pod.message,
+            "owner": pod.owner,
+            "vpa": pod.vpa.name if pod.vpa is not None else "",
+            "containers": [
+                one.told(entries.get(one.name), explains=explains) for one in pod.containers
+            ],
+            "computedAt": told.get("computedAt"),
+        }
+
+    def _preview(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
+        subject = f"{PODS.kind} {namespace}/{name}"
+        try:
+            return self._sources.preview(namespace, name, snapshot)
+        except NotFound:
+            message = f"there is no pod {namespace}/{name}"
+            raise Refusal(404, message, subject=subject, field="path.name") from None
+        except ClusterError as error:
+            message = f"the cluster gives no answer: {error}"
+            raise Refusal(503, message, subject=subject, headers=_UNREAD) from None
+        except BadObject as error:
+            raise Refusal(500, f"{subject}: {error}", subject=subject, field=error.path) from None
+
+    def _seen(self, namespace: str, *, explains: bool) -> _Seen:
+        """Take what is known at this moment."""
+        sources = self._sources
+        if namespace and sources.namespace not in ("", namespace):
+            message = f"this recommender looks at namespace {sources.namespace} only"
+            raise Refusal(404, message, field="path.namespace")
+        if problem := sources.problem():
+            raise Refusal(503, problem, headers=_LATER)
+        derivations = sources.derivations()
+        if derivations is None and explains:
+            message = f"only the leader can explain; {sources.leader() or 'nobody'} leads"
+            raise Refusal(503, message, field="query.explain", headers=_LATER)
+        return _Seen(sources.snapshot(), derivations or {}, Teller(sources.rules, explains))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known at one moment."""
+
+    snapshot: Snapshot
+    derivations: Derivations
+    teller: Teller
+
+    def vpas(self, namespace: str, after: str) -> Iterator[Vpa]:
+        """Yield VPAs by namespace and name, those after a place."""
+        first = tuple(after.split("/", 1)) if after else ()
+        namespaces = [namespace] if namespace else sorted(self.snapshot.namespaces)
+        for place in namespaces:
+            found = self.snapshot.of(place).vpas
+            yield from (found[name] for name in sorted(found) if (place, name) > first)
+
+    def told(self, vpas: Sequence[Vpa]) -> list[Json]:
+        """Return what is told of VPAs."""
+        known = self.derivations
+        return self.teller.vpas([(vpa, known.get((vpa.namespace, vpa.name))) for vpa in vpas])
+
+
+class _Desk:
+    """Hands questions to threads, and writes the answers."""
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(_THREADS)
+
+    async def answer(self, ask: Callable[[], Json], known: str) -> Response:
+        """Answer; `known` are the tags of the answers that the client has."""
+        if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Refusal(503, "too many questions at once", headers=_LATER)
+        try:
+            body, tag = await to_thread.run_sync(partial(_written, ask), limiter=self._limiter)
+        except Refusal:
+            raise
+        except Exception:
+            log.exception("question not answered")
+            raise Refusal(500, "something is broken; the log tells what") from None
+        headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "authorization"}
+        if _is_known(tag, known):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="application/json")
+
+
+def _written(ask: Callable[[], Json]) -> tuple[bytes, str]:
+    body = orjson.dumps(ask())
+    return body, f'"{blake2b(body, digest_size=16).hexdigest()}"'
+
+
+def _is_known(tag: str, known: str) -> bool:
+    tags = {text.strip().removeprefix("W/") for text in known.split(",")}
+    return tag in tags or "*" in tags
+
+
+def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
+    """Return the application behind the port; what it does not know goes to others."""
+    app = FastAPI(
+        title="Plumbline recommender",
+        summary="What is recommended, on what it rests, and how it came about.",
+        description=_ABOUT,
+        version="1",
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    tell_problems(app)
+    app.include_router(_routes(found, _Desk()))
+    app.mount("/", others)
+    return app
+
+
+def add_recommendation_metrics(app: FastAPI, vpas: Callable[[], Iterable[Vpa]]) -> None:
+    """Let an application show the recommendations of these VPAs as metrics."""
+
+    @app.get("/metrics/recommendations")
+    def recommendation_metrics() -> Response:
+        """Recommendations for Prometheus."""
+        return Response(exposition(vpas()), media_type=CONTENT_TYPE)
+
+
+_ABOUT: Final = """\
+Amounts are those of the status of the VPA, quantities as Kubernetes writes them. Beside them stands
+when they were computed, from how many samples over what time, and what capped them.
+
+Every answer has an `ETag`; send it back in `If-None-Match` to be told 304 as long as it holds.
+Behind any address but loopback a bearer token is needed that the API server knows, and the right to
+`get verticalpodautoscalers` in the namespace, or to `list` them everywhere.
+"""
+
+
+def _problem(description: str) -> dict[str, Any]:
+    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+    return {"description": description, "content": content}
+
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    304: {"description": "What you have still holds"},
+    401: _problem("No token, or none that the API server knows"),
+    403: _problem("The token's owner may not see these VPAs"),
+    404: _problem("There is no such object"),
+    422: _problem("A part of the request is malformed; `field` names it"),
+    503: _problem("Not known here or now; `detail` says who knows, or what is missing"),
+}
+
+
+_BEARER: Final = HTTPBearer(auto_error=False, description="of a user or a service account")
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Who asks, and what answers they have."""
+
+    authorization: str
+    known: str
+
+
+async def _caller(
+    authorization: Annotated[str, Header(include_in_schema=False)] = "",
+    if_none_match: Annotated[str, Header(description="the ETags that you have")] = "",
+) -> _Caller:
+    return _Caller(authorization, if_none_match)
+
+
+Caller = Annotated[_Caller, Depends(_caller)]
+Limit = Annotated[int, Query(ge=0, le=_MOST_ITEMS, description="at most so many; 0: all")]
+After = Annotated[str, Query(max_length=320, description="only those after this NAMESPACE/NAME")]
+
+
+def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
+    """Return the paths; which of them asks for what stands in the documentation they make."""
+    router = APIRouter(
+        prefix="/v1",
+        responses=_ANSWERS,
+        tags=["recommendations"],
+        dependencies=[Security(_BEARER)],  # for the documentation; the guard reads it
+    )
+    _add_lists(router, found, desk)
+    _add_single_ones(router, found, desk)
+
+    @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
+    async def nothing(request: Request, rest: str) -> Response:
+        if request.method != "GET":
+            raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
+        raise Refusal(404, f"there is no path /v1/{rest}", field="path")
+
+    return router
+
+
+def _add_lists(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
+    @router.get("/recommendations", response_model=Page)
+    async def all_recommendations(
+        caller: Caller, explain: Explain = False, limit: Limit = 0, after: After = ""
+    ) -> Response:
+        """Recommendations for the VPAs of all namespaces."""
+        asked = partial(
+            found.page, caller.authorization, "", explains=explain, limit=limit, after=after
+        )
+        return await desk.answer(asked, caller.known)
+
+    @router.get("/namespaces/{namespace}/recommendations", response_model=Page)
+    async def recommendations(
+        caller: Caller,
+        namespace: Place,
+        explain: Explain = False,
+        limit: Limit = 0,
+        after: After = "",
+    ) -> Response:
+        """Recommendations for the VPAs of one namespace."""
+        asked = partial(
+            found.page, caller.authorization, namespace, explains=explain, limit=limit, after=after
+        )
+        return await desk.answer(asked, caller.known)
+
+
+def _add_single_ones(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
+    @router.get("/namespaces/{namespace}/recommendations/{name}", response_model=Recommendation)
+    async def recommendation(
+        caller: Caller, namespace: Place, name: Name, explain: Explain = False
+    ) -> Response:
+        """The recommendation for one VPA."""
+        asked = partial(found.one, caller.authorization, namespace, name, explains=explain)
+        return await desk.answer(asked, caller.known)
+
+    @router.get("/namespaces/{namespace}/pods/{name}", response_model=PodAnswer)
+    async def pod(
+        caller: Caller, namespace: Place, name: Name, explain: Explain = False
+    ) -> Response:
+        """What a running pod would get if it were created now, sized as the webhook does it."""
+        asked = partial(found.pod, caller.authorization, namespace, name, explains=explain)
+        return await desk.answer(asked, caller.known)

@@ -1,0 +1,1 @@
+"""What the recommender decides, from values and arrays alone."""

@@ -1,0 +1,323 @@
+"""History out of and into checkpoints.
+
+Strategy: a checkpoint is due when its row has changed enough, or slightly and long ago; the
+most urgent ones go first, as many as the budget allows. Rows are stored without the peaks of
+running intervals, which go along as open windows; what is restored gets them back, so a restart
+in the middle of a day loses nothing. Checkpoints are merged into what was learned meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.recommender.core.bank import Bank, Rows
+from app.recommender.core.checkpoints import (
+    Checkpoint,
+    OpenWindow,
+    StoredHistogram,
+    decode,
+    encode,
+)
+from app.recommender.core.decay import Times, Weights, nearest_reference
+from app.recommender.core.grid import MEMORY
+from app.recommender.core.killings import Killings
+from app.recommender.core.moments import AHEAD, DAY, UNSET, span
+from app.recommender.core.names import Names
+from app.recommender.core.observations import VpaKey
+from app.recommender.core.roster import Roster
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.seeding import seed
+from app.recommender.core.tracked import TrackedVpa
+from app.recommender.core.windows import PEAK_WEIGHT
+
+Flags = NDArray[np.bool_]
+
+_SPREAD: Final = 0.25  # of the waiting times, so that rows do not come due all at once
+_GOLDEN: Final = 0.6180339887498949
+_FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference further ahead
+_LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
+
+
+class History:
+    """Stores rows as checkpoints and takes them back."""
+
+    def __init__(self, roster: Roster, killings: Killings, rules: RecommenderRules) -> None:
+        self.names = Names()
+        self._roster = roster
+        self._killings = killings
+        self._rules = rules
+        self._gone: list[tuple[str, str]] = []  # checkpoints nobody needs any more
+
+    # --- out
+
+    def due(self, now_ns: int) -> Rows:
+        """Return the rows whose checkpoints should be written, the most urgent first."""
+        publish, dirty = self._rules.publish, self._changed()
+        never = self._never_written(dirty, now_ns)
+        ages, shares = self._ages(dirty, now_ns), self._moved(dirty)
+        early = 1.0 - dirty * _GOLDEN % 1.0 * _SPREAD
+        moved = (shares >= publish.checkpoint_change) & (
+            ages >= span(publish.checkpoint_pause) * early
+        )
+        wanted = never | moved | (ages >= span(publish.checkpoint_age) * early)
+        return self._by_urgency(dirty[wanted], now_ns)
+
+    def all_changed(self, now_ns: int) -> Rows:
+        """Return every row that differs from its checkpoint, the most urgent first."""
+        return self._by_urgency(self._changed(), now_ns)
+
+    def store(self, rows: Rows, now_ns: int) -> list[Checkpoint]:
+        """Return the checkpoints of some rows, which count as written from now on."""
+        table, kills = self._roster.rows, self._kills()
+        memory, windows = self._without_windows(rows, now_ns)
+        found = list[Checkpoint]()
+        for line, row in enumerate(rows.tolist()):
+            with self._roster.mishaps.guard("history", row, name=self._named):
+                found.append(
+                    Checkpoint(
+                        *self._identity(row),
+                        cpu=_encoded(table.cpu, row),
+                        memory=_encoded(memory, line),
+                        first_ns=int(table.first[row]),
+                        last_ns=int(table.last[row]),
+                        count=int(table.counts[row]),
+                        updated_ns=now_ns,
+                        windows=tuple(windows[row]),
+                        kills=tuple(kills[row]),
+                    )
+                )
+        table.is_dirty[rows] = False
+        table.moved_cpu[rows] = table.moved_memory[rows] = 0.0
+        table.written[rows] = now_ns
+        return found
+
+    def failed(self, checkpoint: Checkpoint) -> None:
+        """Note that a checkpoint could not be written."""
+        tracked = self._roster.vpas.get((checkpoint.namespace, checkpoint.vpa))
+        row = tracked.rows.get(checkpoint.container) if tracked is not None else None
+        if row is not None:
+            table = self._roster.rows
+            table.is_dirty[row] = True
+            table.written[row] = UNSET
+            table.moved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
+            table.moved_memory[row] = table.memory.totals[row]
+
+    def abandon(self, tracked: TrackedVpa, container: str) -> None:
+        """Note that the checkpoint of a container is not needed any more."""
+        namespace, name = tracked.key
+        stored = self.names.release(namespace, (name, container))
+        if stored is not None:
+            self._gone.append((namespace, stored))
+
+    def abandoned(self) -> list[tuple[str, str]]:
+        """Return, once, the checkpoints to delete: namespace and name."""
+        gone, self._gone = self._gone, []
+        return [one for one in gone if self.names.is_free(*one)]
+
+    def kept(self, namespace: str, name: str) -> None:
+        """Note that a checkpoint could not be deleted."""
+        self._gone.append((namespace, name))
+
+    def _changed(self) -> Rows:
+        """Return the rows that differ from their checkpoints, which may be overwritten."""
+        rows, by_line = self._roster.rows, self._roster.by_line
+        dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
+        lines = rows.vpa[dirty].tolist()
+        return dirty[np.array([by_line[line].may_be_stored for line in lines], dtype=np.bool_)]
+
+    def _never_written(self, rows: Rows, now_ns: int) -> Flags:
+        """Tell what was never written, or at a time that has yet to come: a clock was put right."""
+        written = self._roster.rows.written[rows]
+        return np.asarray((written == UNSET) | (written > now_ns))
+
+    def _ages(self, rows: Rows, now_ns: int) -> Times:
+        """Return how old checkpoints are."""
+        longest = span(self._rules.publish.checkpoint_age)
+        ages = now_ns - self._roster.rows.written[rows]
+        return np.where(self._never_written(rows, now_ns), longest, ages)
+
+    def _by_urgency(self, rows: Rows, now_ns: int) -> Rows:
+        shares = np.maximum(self._moved(rows), _LEAST_SHARE)
+        return rows[np.argsort(-self._ages(rows, now_ns) * shares, kind="stable")]
+
+    def _moved(self, rows: Rows) -> Weights:
+        table = self._roster.rows
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cpu = np.nan_to_num(table.moved_cpu[rows] / table.cpu.totals[rows])
+            memory = np.nan_to_num(table.moved_memory[rows] / table.memory.totals[rows])
+        return np.minimum(np.maximum(cpu, memory), 1.0)
+
+    def _identity(self, row: int) -> tuple[str, str, str, str]:
+        """Return namespace, name, VPA and container of a row's checkpoint."""
+        table = self._roster.rows
+        namespace, vpa = self._roster.by_line[int(table.vpa[row])].key
+        container = table.names[row]
+        return namespace, self.names.of(namespace, (vpa, container)), vpa, container
+
+    def _named(self, row: int) -> str:
+        return "/".join(self._identity(row))
+
+    def _without_windows(
+        self, rows: Rows, now_ns: int
+    ) -> tuple[Bank, defaultdict[int, list[OpenWindow]]]:
+        """Return the memory histograms without running peaks, and those by row."""
+        memory = self._roster.rows.memory.copy(rows)
+        told = self._open(rows, now_ns)
+        place = {row: line for line, row in enumerate(rows.tolist())}
+        pairs = [(place[row], window) for row, windows in told.items() for window in windows]
+        if pairs:
+            peaks = np.array([max(one.usage_bytes, one.oom_bytes) for _, one in pairs])
+            ends = np.array([one.end_ns for _, one in pairs])
+            lines = np.array([line for line, _ in pairs])
+            memory.subtract(lines, MEMORY.bucket(peaks), ends, PEAK_WEIGHT)
+        return memory, told
+
+    def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
+        """Return the running intervals by row, the highest peaks first, up to a limit.
+
+        What exceeds the limit stays in the histogram, as if it had ended.
+        """
+        streams, waiting = self._roster.streams, self._roster.waiting
+        found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
+        for row in rows.tolist():
+            if row in waiting:
+                found[row] += [one for one in waiting[row].values() if one.end_ns > now_ns]
+        lines = streams.of_rows(rows, self._roster.rows.capacity)
+        lines = lines[streams.windows.ends[lines] > now_ns]
+        for line in lines[np.argsort(-streams.windows.peak(lines), kind="stable")].tolist():
+            of_row = found[int(streams.table.row[line])]
+            if len(of_row) < self._rules.publish.open_windows:
+                pod = self._roster.owners[int(streams.table.instance[line])].pod.name
+                of_row.append(streams.windows.told(line, pod))
+        return found
+
+    def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
+        """Return counted kills by row, the newest first."""
+        found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        for (namespace, pod, container), second in self._killings.newest():
+            instance = self._roster.instances.get((namespace, pod, container))
+            streams = {} if instance is None else self._roster.streams.all_of(instance)
+            for row in streams:
+                found[row].append((pod, second))
+        return found
+
+    # --- in
+
+    def awaited(self) -> list[VpaKey]:
+        """Return the VPAs whose checkpoints have not been read yet."""
+        return [key for key, tracked in self._roster.vpas.items() if tracked.awaits_history]
+
+    def restore(
+        self, checkpoints: Iterable[Checkpoint], now_ns: int, only: Collection[VpaKey] | None
+    ) -> list[str]:
+        """Take in all checkpoints there are, of all VPAs or of some only.
+
+        Returns sentences about those that cannot be.
+        """
+        best: dict[tuple[str, str, str], Checkpoint] = {}
+        for found in checkpoints:
+            key = (found.namespace, found.vpa, found.container)
+            if key not in best or best[key].count < found.count:
+                best[key] = found
+        problems, mishaps = list[str](), self._roster.mishaps
+        for found in best.values():
+            with mishaps.guard("checkpoint", found.namespace, found.name):
+                try:
+                    problems.append(self._take_in(found, now_ns, only))
+                except Exception:
+                    self.lose([(found.namespace, found.vpa)])
+                    raise
+        for vpa in self.awaited() if only is None else only:
+            with mishaps.guard("VPA", *vpa):
+                if (waiting := self._roster.vpas.get(vpa)) is not None:
+                    waiting.awaits_history = False
+                    self._roster.table.is_dirty[waiting.line] = True
+                    seed(waiting, self._roster, now_ns)
+        return [problem for problem in problems if problem]
+
+    def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
+        """Take in one checkpoint if it is wanted; return what is wrong with it."""
+        key = (found.namespace, found.vpa)
+        self.names.take(found.namespace, found.name, (found.vpa, found.container))
+        tracked = self._roster.vpas.get(key)
+        if tracked is None or not tracked.awaits_history or not (only is None or key in only):
+            return ""
+        if _is_from_the_future(found, now_ns):
+            self.lose([key])
+            return f"checkpoint {found.namespace}/{found.name}: it is from the future"
+        self._absorb(tracked, found, now_ns)
+        return ""
+
+    def lose(self, vpas: Iterable[VpaKey]) -> None:
+        """Note that history of some VPAs is lost."""
+        for key in vpas:
+            if (tracked := self._roster.vpas.get(key)) is not None:
+                tracked.inherited = tracked.vpa.recommendation or ()
+
+    def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
+        table = self._roster.rows
+        row = self._roster.row_of(tracked, found.container, now_ns)
+        peaks_ns = now_ns + int(table.interval_ns[row])  # they are dated up to an interval ahead
+        for bank, stored, newest_ns in (
+            (table.cpu, found.cpu, now_ns),
+            (table.memory, found.memory, peaks_ns),
+        ):
+            if stored.weights:
+                reference_ns = _reachable(stored.reference_ns, newest_ns, bank.half_life_ns)
+                bank.absorb(row, *decode(stored), reference_ns)
+        if found.first_ns != UNSET:
+            known = int(table.first[row])
+            table.first[row] = found.first_ns if known == UNSET else min(known, found.first_ns)
+        table.last[row] = max(int(table.last[row]), found.last_ns)
+        table.counts[row] += found.count
+        table.written[row] = found.updated_ns
+        youngest = found.last_ns if found.last_ns != UNSET else found.updated_ns
+        table.last_any[row] = max(int(table.last_any[row]), min(youngest, now_ns))
+        for window in found.windows:
+            end_ns = window.end_ns if window.end_ns <= peaks_ns + AHEAD else peaks_ns
+            self._reopen(tracked, row, replace(window, end_ns=end_ns), now_ns)
+        for pod, second in found.kills:
+            self._killings.remember((found.namespace, pod, found.container), second)
+
+    def _reopen(self, tracked: TrackedVpa, row: int, window: OpenWindow, now_ns: int) -> None:
+        """Add a running peak again; its stream goes on with it, now or when its pod is seen."""
+        peak = np.array([max(window.usage_bytes, window.oom_bytes)])
+        table, streams = self._roster.rows, self._roster.streams
+        table.memory.add(
+            np.array([row]), MEMORY.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
+        )
+        if window.end_ns <= now_ns:
+            return
+        key = (tracked.key[0], window.pod, table.names[row])
+        instance = self._roster.instances.get(key)
+        stream = None if instance is None else streams.active_of(instance).get(row)
+        if stream is None:
+            self._roster.waiting.setdefault(row, {})[window.pod] = window
+        elif streams.windows.ends[stream] == UNSET:
+            streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+
+
+def _is_from_the_future(found: Checkpoint, now_ns: int) -> bool:
+    samples_ns = max(found.first_ns, found.last_ns)
+    reference_ns = max(found.cpu.reference_ns, found.memory.reference_ns)
+    return samples_ns > now_ns + AHEAD or reference_ns > now_ns + _FARTHEST
+
+
+def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
+    """Return a reference beside which samples weigh what they should, the newest of this time.
+
+    One far beyond was chosen for a longer half-life or interval than there is now.
+    """
+    if reference_ns <= newest_ns + AHEAD + half_life_ns:
+        return reference_ns
+    return int(nearest_reference(np.array([newest_ns]), half_life_ns)[0])
+
+
+def _encoded(bank: Bank, line: int) -> StoredHistogram:
+    return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))

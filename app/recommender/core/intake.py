@@ -1,0 +1,224 @@
+"""Samples and kills on their way into the rows.
+
+Strategy: a batch is sorted into rounds in which no container occurs twice, and each round is a
+handful of array operations. Containers that feed one row and have not moved lately take the
+straight way; the few others are looked at one by one, for a sample goes to the rows its pod
+belonged to when it was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.recommender.core.columns import Lines
+from app.recommender.core.decay import Times
+from app.recommender.core.grid import Amounts
+from app.recommender.core.moments import AHEAD, DAY, UNSET, span
+from app.recommender.core.observations import REFUSED, UsageBatch
+from app.recommender.core.policy import CPU, MEMORY
+from app.recommender.core.quality import Quality
+from app.recommender.core.roster import Roster
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.streams import MANY, NO_STREAM
+
+Flags = NDArray[np.bool_]
+
+_UNKNOWN: Final = -1
+_OLDEST_NS: Final = 400 * DAY  # samples may be so old
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of samples and kills; numbers only grow."""
+
+    unreadable: int = 0  # pods and containers in lists of usage
+    unknown: int = 0  # containers of samples that no pod has
+    misdated: int = 0  # samples from tomorrow, or from long ago
+    cpu: int = 0  # samples counted, once for each row
+    cpu_repeated: int = 0  # not newer than the last one
+    cpu_refused: int = 0  # amounts that cannot be
+    cpu_boosted: int = 0  # taken during a start-up boost
+    cpu_moved: int = 0  # averaged over a change of VPAs
+    memory: int = 0
+    memory_late: int = 0
+    memory_refused: int = 0
+    memory_grace: int = 0  # too soon after a move
+    past_series_refused: int = 0  # of history from elsewhere
+    past_points_refused: int = 0
+    kills: int = 0
+    kills_repeated: int = 0
+    kills_late: int = 0  # too long ago, or in the future
+    kills_unknown: int = 0
+    kills_equal: int = 0  # would have repeated a synthetic peak
+
+    def counts(self) -> dict[str, int]:
+        """Return all numbers by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """Samples of which each is of another container."""
+
+    instances: Lines
+    cpu: Amounts
+    memory: Amounts
+    times: Times
+    windows_ns: Times
+
+
+class Intake:
+    """Feeds samples to rows."""
+
+    def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
+        self.tally = Tally()
+        self._quality = quality
+        self._roster = roster
+        self._rules = rules
+        self._grace_ns = span(rules.extras.selector_move_memory_grace)
+        self._drops_boosted = rules.cpu_startup_boost
+
+    def take(
+        self,
+        batch: UsageBatch,
+        now_ns: int,
+        amend: Callable[[list[int]], None],
+    ) -> None:
+        """Count a batch of samples, none from beyond tomorrow or too long ago.
+
+        A single one with a broken date would age everything else to nothing. Instances whose
+        kill was counted before a sample that is older come to `amend`.
+        """
+        self.tally.unreadable += batch.unreadable
+        known = self._roster.instances
+        instances = np.array([known.get(key, _UNKNOWN) for key in batch.containers], dtype=np.intp)
+        kept = np.flatnonzero(instances != _UNKNOWN)
+        self.tally.unknown += len(instances) - len(kept)
+        if now_ns != UNSET:
+            times = batch.times[kept]
+            sound = (times <= now_ns + AHEAD) & (times >= now_ns - _OLDEST_NS)
+            self.tally.misdated += len(kept) - int(sound.sum())
+            kept = kept[sound]
+        for lines in _rounds(instances[kept], batch.times[kept]):
+            chosen = kept[lines]
+            found = _Round(
+                instances[chosen],
+                batch.cpu_millicores[chosen],
+                batch.memory_bytes[chosen],
+                batch.times[chosen],
+                batch.windows_ns[chosen],
+            )
+            self._take_cpu(found)
+            amend(self._take_memory(found))
+
+    def _take_cpu(self, samples: _Round) -> None:
+        table, tally = self._roster.streams.instances, self.tally
+        told = samples.cpu >= 0
+        fresh = told & (samples.times > table.last_cpu[samples.instances])
+        tally.cpu_refused += int((samples.cpu == REFUSED).sum())
+        tally.cpu_repeated += int((told & ~fresh).sum())
+        counted = np.flatnonzero(fresh)
+        instances, times = samples.instances[counted], samples.times[counted]
+        starts = times - samples.windows_ns[counted]
+        table.last_cpu[instances] = times
+        if self._drops_boosted:
+            free = starts >= table.boosted_until[instances]
+            tally.cpu_boosted += len(free) - int(free.sum())
+            counted, instances, times = counted[free], instances[free], times[free]
+            starts = starts[free]
+        settled = starts >= table.moved[instances]
+        lines, streams = self._routed(instances, times, settled, starts)
+        tally.cpu += len(lines)
+        rows, used = self._roster.streams.table.row[streams], samples.cpu[counted[lines]]
+        self._quality.compare(CPU, rows, used)
+        self._roster.rows.learn_cpu(rows, used, times[lines])
+
+    def _take_memory(self, samples: _Round) -> list[int]:
+        """Count memory; return the instances that were killed later than that."""
+        table, tally = self._roster.streams.instances, self.tally
+        told = samples.memory >= 0
+        fresh = told & (samples.times >= table.last_memory[samples.instances])
+        tally.memory_refused += int((samples.memory == REFUSED).sum())
+        tally.memory_late += int((told & ~fresh).sum())
+        counted = np.flatnonzero(fresh)
+        table.last_memory[samples.instances[counted]] = samples.times[counted]
+        if self._grace_ns:
+            counted = counted[self._past_grace(samples, counted)]
+        instances, times = samples.instances[counted], samples.times[counted]
+        settled = times >= table.moved[instances]
+        lines, streams = self._routed(instances, times, settled, None)
+        tally.memory += len(lines)
+        self.learn_memory(streams, samples.memory[counted[lines]], times[lines], is_oom=False)
+        overtaken: list[int] = instances[times <= table.killed[instances]].tolist()
+        return overtaken
+
+    def learn_memory(self, streams: Lines, amounts: Amounts, times: Times, *, is_oom: bool) -> None:
+        """Add memory observations of streams, each given once."""
+        rows = self._roster.streams.table.row[streams]
+        self._quality.compare(MEMORY, rows, amounts, is_oom=is_oom)
+        peaks = self._roster.streams.windows.observe(
+            streams,
+            times,
+            amounts,
+            self._roster.rows.interval_ns[rows],
+            is_oom=is_oom,
+        )
+        self._roster.rows.learn_peaks(rows, peaks, amounts, times)
+
+    def _past_grace(self, samples: _Round, counted: Lines) -> Flags:
+        moved = self._roster.streams.instances.moved[samples.instances[counted]]
+        times = samples.times[counted]
+        past: Flags = (moved == UNSET) | (times < moved) | (times >= moved + self._grace_ns)
+        self.tally.memory_grace += len(past) - int(past.sum())
+        return past
+
+    def _routed(
+        self, instances: Lines, times: Times, settled: Flags, starts: Times | None
+    ) -> tuple[Lines, Lines]:
+        """Return (sample, stream) pairs: where each sample goes, in the order of the samples."""
+        direct = self._roster.streams.instances.stream[instances]
+        straight = settled & (direct != MANY)
+        lines = np.flatnonzero(straight & (direct != NO_STREAM))
+        streams = direct[lines]
+        others = np.flatnonzero(~straight)
+        if not len(others):
+            return lines, streams
+        pairs = [
+            (line, stream)
+            for line in others.tolist()
+            for stream in self._streams_at(
+                int(instances[line]),
+                int(times[line]),
+                None if starts is None else int(starts[line]),
+            )
+        ]
+        more = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+        lines = np.concatenate([lines, more[:, 0]])
+        order = np.argsort(lines, kind="stable")
+        return lines[order], np.concatenate([streams, more[:, 1]])[order]
+
+    def _streams_at(self, instance: int, time_ns: int, start_ns: int | None) -> list[int]:
+        """Return the streams of one instance at a time; none if it moved while measured."""
+        pod = self._roster.owners[instance]
+        if start_ns is not None and pod.moved_within(start_ns, time_ns):
+            self.tally.cpu_moved += 1
+            return []
+        return self._roster.streams_at(pod, instance, time_ns)
+
+
+def _rounds(instances: Lines, times: Times) -> list[Lines]:
+    """Part samples so that no container occurs twice in a part, the older ones first."""
+    if len(np.unique(instances)) == len(instances):
+        return [np.arange(len(instances))]
+    order = np.lexsort((times, instances))
+    ordered = instances[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[starts, len(ordered)])
+    turn = np.empty(len(instances), dtype=np.intp)
+    turn[order] = np.arange(len(ordered)) - np.repeat(starts, lengths)
+    return [np.flatnonzero(turn == number) for number in range(int(turn.max()) + 1)]

@@ -1,0 +1,99 @@
+"""How usage compares with what was recommended, and how far recommendations go.
+
+Strategy: nothing is counted here; whoever publishes numbers asks for the comparisons since the
+last time and bins them. They come as arrays, one for each update mode, resource and kind of
+sample, and are only gathered on demand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.model.vpa import UpdateMode
+from app.recommender.core.bank import Rows
+from app.recommender.core.estimators import TARGET
+from app.recommender.core.grid import Amounts
+from app.recommender.core.policy import CPU, MEMORY
+from app.recommender.core.rows import NOWHERE, RowTable
+from app.recommender.core.vpas import VpaTable
+
+Numbers = NDArray[np.float64]
+
+_COLUMN: Final = {CPU: TARGET, MEMORY: TARGET + 3}  # of what was published
+_PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Samples beside the target that stood before caps when they came; cores or bytes."""
+
+    mode: str
+    resource: str
+    is_oom: bool
+    used: Numbers
+    recommended: Numbers  # 0 where there was none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Targets before caps, of containers of VPAs with so many pods; cores or bytes."""
+
+    mode: str
+    resource: str
+    pods: int
+    before: Numbers
+    after: Numbers
+
+
+class Quality:
+    """Gathers comparisons until they are asked for."""
+
+    def __init__(self, rows: RowTable, vpas: VpaTable, *, gathers: bool) -> None:
+        self._rows = rows
+        self._vpas = vpas
+        self._gathers = gathers
+        self._comparisons: list[Comparison] = []
+        self._changes: list[Change] = []
+
+    def compare(self, resource: str, rows: Rows, used: Amounts, *, is_oom: bool = False) -> None:
+        """Note samples that were counted for some rows."""
+        if not self._gathers:
+            return
+        owned = self._rows.vpa[rows] != NOWHERE
+        rows, used = rows[owned], used[owned]
+        modes = self._vpas.mode[self._rows.vpa[rows]]
+        recommended = self._rows.published[rows, _COLUMN[resource]]
+        unit = _PER_UNIT[resource]
+        for number in np.unique(modes).tolist():
+            mode, lines = self._vpas.modes[number], modes == number
+            if mode != UpdateMode.OFF:
+                self._comparisons.append(
+                    Comparison(
+                        mode, resource, is_oom, used[lines] / unit, recommended[lines] / unit
+                    )
+                )
+
+    def move(self, rows: Rows, amounts: Amounts) -> None:
+        """Note what is recommended now for some rows, in the columns of publications."""
+        if not self._gathers:
+            return
+        vpas = self._rows.vpa[rows]
+        keys = np.stack([self._vpas.mode[vpas], self._vpas.pods[vpas]], axis=1)
+        for resource, column in _COLUMN.items():
+            before, after = self._rows.published[rows, column], amounts[:, column]
+            known, unit = (before > 0) & (after > 0), _PER_UNIT[resource]
+            for number, pods in np.unique(keys[known], axis=0).tolist():
+                lines = known & (keys == (number, pods)).all(axis=1)
+                mode = self._vpas.modes[number]
+                change = Change(mode, resource, pods, before[lines] / unit, after[lines] / unit)
+                self._changes.append(change)
+
+    def take(self) -> tuple[list[Comparison], list[Change]]:
+        """Return everything since the last time."""
+        found = self._comparisons, self._changes
+        self._comparisons, self._changes = [], []
+        return found

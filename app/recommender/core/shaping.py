@@ -1,0 +1,130 @@
+"""From estimates to what is published: rounding, whole cores, caps, quantities.
+
+Strategy: arrays over all rows, in thousandths (millicores, thousandths of a byte), the finest
+unit that any step produces. Beside every amount stands what bound it, so that a cap is published
+exactly as its author wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.model.quantity import Quantity, QuantityFormat
+from app.recommender.core.grid import Amounts
+from app.recommender.core.policy import Cap
+
+TARGET, LOWER, UPPER, UNCAPPED = range(4)  # the columns of everything below
+
+_CORE: Final = 1000
+_BYTE: Final = 1000
+_BINARY: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+class Bound(IntEnum):
+    """What holds an amount."""
+
+    NOTHING = 0
+    LEAST = 1
+    MOST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The caps of one resource, one entry per row."""
+
+    least: Amounts
+    most: Amounts
+    crossed: NDArray[np.bool_]  # the least is above the most
+
+    @staticmethod
+    def of(caps: Sequence[Cap]) -> Caps:
+        """Lay caps out in arrays."""
+        return Caps(
+            np.array([cap.least_milli for cap in caps], dtype=np.int64),
+            np.array([cap.most_milli for cap in caps], dtype=np.int64),
+            np.array([cap.is_crossed for cap in caps], dtype=np.bool_),
+        )
+
+    @staticmethod
+    def none(rows: int) -> Caps:
+        """Return caps that hold nothing."""
+        return Caps.of([Cap()] * rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """One resource of each row, in thousandths; columns are target, lower, upper, uncapped."""
+
+    amounts: Amounts
+    bounds: NDArray[np.int8]  # a `Bound` for each amount
+
+
+def shape_cpu(estimated: Amounts, step: int, whole_cores: NDArray[np.bool_], caps: Caps) -> Shaped:
+    """Round millicores up to a step, some rows to whole cores, and cap them."""
+    amounts = _round_up(_with_uncapped(estimated), step)
+    if whole_cores.any():
+        amounts = np.where(whole_cores[:, None], _round_up(amounts, _CORE), amounts)
+    return _cap(amounts, caps)
+
+
+def shape_memory(estimated: Amounts, step: int, caps: Caps, *, humanize: bool) -> Shaped:
+    """Round bytes up to a step, perhaps to two readable decimals, and cap them."""
+    rounded = _round_up(_with_uncapped(estimated), step)
+    return _cap(_humanized(rounded) if humanize else rounded * _BYTE, caps)
+
+
+def cpu_quantity(millicores: int, bound: int, cap: Cap) -> Quantity:
+    """Return an amount of cpu for publishing."""
+    found = _cap_itself(bound, cap) if bound else None
+    return found or Quantity.of_milli(millicores)
+
+
+def memory_quantity(thousandths: int, bound: int, cap: Cap) -> Quantity:
+    """Return an amount of memory for publishing."""
+    found = _cap_itself(bound, cap) if bound else None
+    return found or Quantity.of_milli(thousandths, QuantityFormat.BINARY_SI)
+
+
+def humanized(count: int) -> str:
+    """Write bytes with two decimals and the largest binary suffix."""
+    for suffix, size in _BINARY:
+        if count >= size:
+            return f"{count / size:.2f}{suffix}"
+    return str(count)
+
+
+def _cap_itself(bound: int, cap: Cap) -> Quantity | None:
+    return cap.least if bound == Bound.LEAST else cap.most
+
+
+def _with_uncapped(estimated: Amounts) -> Amounts:
+    """Repeat the target as the uncapped target."""
+    return np.concatenate([estimated, estimated[:, :1]], axis=1)
+
+
+def _round_up(amounts: Amounts, step: int) -> Amounts:
+    return amounts if step <= 1 else -(-amounts // step) * step
+
+
+def _humanized(amounts: Amounts) -> Amounts:
+    texts = [humanized(count) for count in amounts.ravel().tolist()]
+    milli = [Quantity.parse(text).milli for text in texts]
+    return np.array(milli, dtype=np.int64).reshape(amounts.shape)
+
+
+def _cap(amounts: Amounts, caps: Caps) -> Shaped:
+    """Raise to the least, then lower to the most, all but the last column."""
+    raised = amounts < caps.least[:, None]
+    lowered = np.where(raised, caps.crossed[:, None], amounts > caps.most[:, None])
+    bounds = np.where(lowered, Bound.MOST, np.where(raised, Bound.LEAST, Bound.NOTHING))
+    capped = np.where(raised, caps.least[:, None], amounts)
+    capped = np.where(lowered, caps.most[:, None], capped)
+    capped[:, UNCAPPED] = amounts[:, UNCAPPED]
+    bounds[:, UNCAPPED] = Bound.NOTHING
+    return Shaped(capped, bounds.astype(np.int8))

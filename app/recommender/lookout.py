@@ -1,0 +1,195 @@
+"""Tells the recommender's model what changed in the cluster since it was last told.
+
+Strategy: a snapshot is compared with what the model knows, so nothing can be missed and nothing
+is told twice. Topmost controllers are looked for once per owner, until a controller of the
+namespace changes or the answer is old. A target that may be unknown for want of time alone is not
+told of for a while; what was known of its VPA stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from app.core.matching import LookupNeeded, MatchReason, topmost
+from app.model.kinds import ObjectKey, OwnerReference
+from app.model.pods import Pod
+from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
+from app.model.vpa import Vpa
+from app.model.workloads import Absent, Lookup, LookupResult, Workload
+from app.ports import Clock, Owners
+from app.recommender.core.models import RecommenderModel
+from app.recommender.core.observations import NO_OWNER, ObservedVpa, VpaKey, handles
+from app.recommender.variants import OURS, Variant
+
+_LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
+_BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
+
+
+@dataclass(slots=True)
+class _Place:
+    """What the model was told of one namespace."""
+
+    view: NamespaceView = EMPTY_VIEW
+    tops: dict[ObjectKey, ObjectKey] = field(default_factory=dict)  # of owners
+    told: dict[str, tuple[Pod, ObjectKey | None]] = field(default_factory=dict)
+    since: float = 0.0  # when the first of these tops was looked for
+
+
+class Lookout:
+    """Compares snapshots with what one model was told."""
+
+    def __init__(
+        self,
+        model: RecommenderModel,
+        owners: Owners,
+        clock: Clock,
+        ignored_namespaces: frozenset[str] = frozenset(),
+        variant: Variant = OURS,
+    ) -> None:
+        self._model = model
+        self._owners = owners
+        self._clock = clock
+        self._ignored = ignored_namespaces
+        self._places: dict[str, _Place] = {}
+        self._vpas: dict[VpaKey, ObservedVpa] = {}
+        self._late: dict[VpaKey, float] = {}  # since when there was no time for them
+        self._known: dict[str, dict[ObjectKey, LookupResult]] = {}  # by namespace, for one round
+        self._resolve = variant.resolve
+        self._seconds = variant.lookup_seconds
+        self._until = 0.0
+
+    @property
+    def vpas(self) -> Mapping[VpaKey, ObservedVpa]:
+        """The VPAs that the model knows."""
+        return self._vpas
+
+    def tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of VPAs that came, changed and went."""
+        self._begin()
+        self._tell_vpas(snapshot, now)
+
+    def tell_gone_pods(self, snapshot: Snapshot) -> None:
+        """Tell of pods that went."""
+        for namespace, place in list(self._places.items()):
+            for name in place.told.keys() - snapshot.of(namespace).pods.keys():
+                del place.told[name]
+                self._model.pod_gone(namespace, name)
+            if namespace not in snapshot.namespaces:
+                del self._places[namespace]
+
+    def tell_pods(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of pods that came and changed."""
+        for namespace, view in snapshot.namespaces.items():
+            self._tell_pods(namespace, view, now)
+
+    def tell_some(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
+        """Tell of some pods that changed."""
+        self._begin()
+        for namespace, name in keys:
+            with self._model.mishaps.guard("pod", namespace, name):
+                view, place = snapshot.of(namespace), self._places.get(namespace)
+                pod = view.pods.get(name)
+                if pod is not None and place is not None:
+                    self._tell_pod(pod, place, view, now)
+
+    def _begin(self) -> None:
+        self._known.clear()
+        self._until = self._clock.monotonic() + self._seconds
+
+    def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        seen, mishaps = set[VpaKey](), self._model.mishaps
+        for namespace, view in snapshot.namespaces.items():
+            if namespace in self._ignored:
+                continue
+            mine = [vpa for vpa in view.vpas.values() if handles(vpa, self._model.rules.name)]
+            seen.update((vpa.namespace, vpa.name) for vpa in mine)
+            for vpa in mine:
+                with mishaps.guard("VPA", vpa.namespace, vpa.name):
+                    self._tell_vpa(vpa, view, now)
+        for key in self._late.keys() - seen:
+            del self._late[key]
+        gone = self._vpas.keys() - seen
+        for key in gone:
+            del self._vpas[key]
+            with mishaps.guard("VPA", *key):
+                self._model.vpa_gone(key, now)
+
+    def _tell_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
+        found = self._resolved(vpa, view)
+        if self._is_late(found) or _is_same(found, self._vpas.get(found.key)):
+            return
+        self._vpas[found.key] = found
+        try:
+            self._model.vpa_seen(found, now)
+        except Exception:
+            self._model.vpa_gone(found.key, now)  # half known, it would be said to have no pods
+            raise
+
+    def _is_late(self, found: ObservedVpa) -> bool:
+        """Whether a target may be unknown for want of time, which is not believed at once."""
+        moment = self._clock.monotonic()
+        if found.selector is not None or moment < self._until:
+            self._late.pop(found.key, None)
+            return False
+        return moment - self._late.setdefault(found.key, moment) < _LATE_SECONDS
+
+    def _tell_pods(self, namespace: str, view: NamespaceView, now: datetime) -> None:
+        place = self._places.setdefault(namespace, _Place(since=self._clock.monotonic()))
+        age = self._clock.monotonic() - place.since
+        if place.view.workloads is not view.workloads or age >= _BELIEVED_SECONDS:
+            place.tops, place.since = {}, self._clock.monotonic()
+        place.view = view
+        for pod in view.pods.values():
+            with self._model.mishaps.guard("pod", namespace, pod.name):
+                self._tell_pod(pod, place, view, now)
+
+    def _tell_pod(self, pod: Pod, place: _Place, view: NamespaceView, now: datetime) -> None:
+        top = self._top(place, pod, view)
+        before = place.told.get(pod.name)
+        if before is None or before[0] is not pod or before[1] != top:
+            place.told[pod.name] = (pod, top)
+            self._model.pod_seen(pod, now, top=top)
+
+    def _resolved(self, vpa: Vpa, view: NamespaceView) -> ObservedVpa:
+        known = self._known.setdefault(vpa.namespace, {})
+        while isinstance(found := self._resolve(vpa, view, known), LookupNeeded):
+            known[found.lookup.key] = self._find(found.lookup)
+        return ObservedVpa(vpa, found.selector, found.problem)
+
+    def _top(self, place: _Place, pod: Pod, view: NamespaceView) -> ObjectKey | None:
+        owner = pod.controller
+        if owner is None:
+            return NO_OWNER
+        top = place.tops.get(owner.key)
+        if top is None:
+            top = self._climbed(owner, pod.namespace, view)
+            if top is not None:  # else it is asked for again
+                place.tops[owner.key] = top
+        return top
+
+    def _climbed(
+        self, owner: OwnerReference, namespace: str, view: NamespaceView
+    ) -> ObjectKey | None:
+        known = self._known.setdefault(namespace, {})
+        while isinstance(found := topmost(owner, namespace, view, known), LookupNeeded):
+            known[found.lookup.key] = self._find(found.lookup)
+        if isinstance(found, Workload):
+            return found.key
+        return None if found.reason is MatchReason.OWNER_UNKNOWN else NO_OWNER
+
+    def _find(self, lookup: Lookup) -> LookupResult:
+        if lookup.key.is_built_in:
+            return Absent()  # all of them are in the snapshot
+        return self._owners.find(lookup, max(self._until - self._clock.monotonic(), 0.0))
+
+
+def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:
+    return (
+        before is not None
+        and found.vpa is before.vpa
+        and found.problem == before.problem
+        and found.selector == before.selector
+    )

@@ -1,0 +1,93 @@
+"""Lets a recommender work while its process leads, and begin anew with every term.
+
+Strategy: history that stood still while somebody else led is out of date, so it is stored when a
+term ends and read again when the next one begins. It is stored only while nobody else can have
+stepped in; after that the next leader's word stands. Whoever must end soon says so, and a round
+under way writes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from app.ports import Clock
+from app.recommender.recommender import Recommender
+from app.runtime.election import Leadership
+
+_LOOK_SECONDS: Final = 0.2
+
+Begin = Callable[[Callable[[], bool]], Recommender]  # told when it may write
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When to work, and how much time there is to store history."""
+
+    leadership: Leadership
+    is_ready: Callable[[], bool]  # whether the cluster is known
+    patience_seconds: float  # without a finished round, until something must be wrong
+    end_seconds: float = 20.0  # when told to stop
+
+
+class Tenure:
+    """One recommender a term; `tick` and `close` are for a loop."""
+
+    def __init__(self, terms: Terms, begin: Begin, clock: Clock) -> None:
+        self._terms = terms
+        self._begin = begin
+        self._clock = clock
+        self._recommender: Recommender | None = None
+        self._term = 0
+        self._began = 0.0
+        self._hurried: float | None = None  # since when
+
+    def tick(self, now: datetime) -> float:
+        """Work if we lead; return the seconds until the next look."""
+        if not self._terms.leadership.is_leading():
+            self._end(now)
+            return _LOOK_SECONDS
+        if self._recommender is not None and self._term != self._terms.leadership.term:
+            self._recommender = None  # somebody else led, and knows better
+        if not self._terms.is_ready():
+            return _LOOK_SECONDS
+        if self._recommender is None:
+            self._term, self._began = self._terms.leadership.term, self._clock.monotonic()
+            self._recommender = self._begin(self._may_write)
+        return self._recommender.tick(now)
+
+    def hurry(self) -> None:
+        """Let the round that is under way end soon; from any thread."""
+        self._hurried = self._clock.monotonic()
+
+    def close(self, now: datetime) -> None:
+        """Store history, as the last deed of the term."""
+        self._end(now)
+
+    def problem(self) -> str:
+        """Say since when no round was finished, if that is too long; a standby is well."""
+        recommender = self._recommender
+        if recommender is None:
+            return ""
+        last = self._began if recommender.finished is None else recommender.finished
+        seconds = self._clock.monotonic() - last
+        if seconds <= self._terms.patience_seconds:
+            return ""
+        return f"no round was finished for {seconds:.0f} s"
+
+    def _may_write(self) -> bool:
+        return self._hurried is None and self._is_our_term(self._terms.leadership.is_leading())
+
+    def _is_our_term(self, is_leading: bool) -> bool:
+        return is_leading and self._term == self._terms.leadership.term
+
+    def _end(self, now: datetime) -> None:
+        recommender, self._recommender = self._recommender, None
+        if recommender is None:
+            return
+        leadership, seconds = self._terms.leadership, self._terms.end_seconds
+        if self._hurried is not None:
+            seconds -= self._clock.monotonic() - self._hurried
+        recommender.flush(now, seconds, lambda: self._is_our_term(leadership.may_finish()))

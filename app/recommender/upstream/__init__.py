@@ -1,0 +1,1 @@
+"""The model of `--parity=upstream`, whole: the numbers of the upstream autoscaler."""

@@ -1,0 +1,78 @@
+"""Usage of containers that carry the same name and the same pod labels."""
+
+from __future__ import annotations
+
+from app.model.vpa import ContainerPolicy
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.grid import CPU, MEMORY
+from app.recommender.core.moments import UNSET, span
+from app.recommender.core.policy import Aggregation, aggregation_of
+from app.recommender.core.rows import CPU_WEIGHT
+from app.recommender.core.rules import AggregationRules, RecommenderRules
+from app.recommender.core.windows import PEAK_WEIGHT
+from app.recommender.upstream.histogram import Histogram, bucket_of
+
+
+class Aggregate:
+    """What was learned of one container name under one set of labels."""
+
+    def __init__(self, rules: AggregationRules, created_ns: int) -> None:
+        self.cpu = Histogram(span(rules.cpu_half_life))
+        self.memory = Histogram(span(rules.memory_half_life))
+        self.first_ns = self.last_ns = UNSET  # of the CPU samples
+        self.count = 0
+        self.created_ns = created_ns
+        self.settings = aggregation_of(None, rules)
+
+    def add_cpu(self, millicores: int, time_ns: int) -> None:
+        """Add a CPU sample."""
+        self.cpu.add(bucket_of(CPU, millicores), CPU_WEIGHT, time_ns)
+        self.last_ns = max(self.last_ns, time_ns)
+        self.first_ns = time_ns if self.first_ns == UNSET else min(self.first_ns, time_ns)
+        self.count += 1
+
+    def add_peak(self, memory_bytes: int, time_ns: int) -> None:
+        """Add a memory peak."""
+        self.memory.add(bucket_of(MEMORY, memory_bytes), PEAK_WEIGHT, time_ns)
+
+    def take_peak(self, memory_bytes: int, time_ns: int) -> None:
+        """Take a memory peak away, whether it was added here or not."""
+        self.memory.subtract(bucket_of(MEMORY, memory_bytes), PEAK_WEIGHT, time_ns)
+
+    def merge(self, other: Aggregate) -> None:
+        """Take everything of another aggregate."""
+        self.cpu.merge(other.cpu)
+        self.memory.merge(other.memory)
+        if other.first_ns != UNSET and not UNSET < self.first_ns <= other.first_ns:
+            self.first_ns = other.first_ns
+        self.last_ns = max(self.last_ns, other.last_ns)
+        self.count += other.count
+
+    def load(self, found: Checkpoint) -> None:
+        """Take in a checkpoint."""
+        self.cpu.load(found.cpu)
+        self.memory.load(found.memory)
+        self.first_ns, self.last_ns, self.count = found.first_ns, found.last_ns, found.count
+
+    def follow(self, policy: ContainerPolicy | None, rules: RecommenderRules) -> None:
+        """Take the settings a policy makes; those it does not make stay as they are."""
+        if not rules.per_vpa_config or policy is None:
+            return
+        had = self.settings
+        made = aggregation_of(policy, rules.aggregation)
+        self.settings = Aggregation(
+            had.interval_ns if policy.memory_interval_seconds is None else made.interval_ns,
+            had.interval_count if policy.memory_interval_count is None else made.interval_count,
+            had.bump_up_ratio if policy.oom_bump_up_ratio is None else made.bump_up_ratio,
+            had.min_bump_up_bytes if policy.oom_min_bump_up is None else made.min_bump_up_bytes,
+        )
+
+    @property
+    def is_unset(self) -> int:
+        """How many of the histograms never had a sample."""
+        return (self.cpu.reference_ns == UNSET) + (self.memory.reference_ns == UNSET)
+
+    def is_expired(self, now_ns: int) -> bool:
+        """Whether nothing was heard for the whole time of expiry; memory does not count."""
+        since_ns = self.last_ns if self.count else self.created_ns
+        return since_ns == UNSET or now_ns - since_ns >= self.settings.expiry_ns

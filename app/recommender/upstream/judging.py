@@ -1,0 +1,87 @@
+"""How samples compare with what the loop before recommended, and how far that goes in each loop.
+
+Strategy: what stands is known by aggregate. At the beginning of a loop the aggregates of all VPAs
+are noted with what was recommended last, so that a VPA that is new counts as one without.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from app.model.vpa import UpdateMode
+from app.recommender.core.observations import VpaKey
+from app.recommender.core.policy import CPU, MEMORY
+from app.recommender.core.quality import Change, Comparison, Numbers
+from app.recommender.upstream.cluster import AggregateKey, UpstreamVpa
+
+_PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
+
+Targets = tuple[int, int]  # millicores and bytes, 0 where nothing was recommended
+
+
+class _Standing(NamedTuple):
+    """Whose an aggregate is, and what was recommended for it."""
+
+    mode: str
+    pods: int
+    targets: Targets
+
+
+class Judge:
+    """Gathers comparisons until they are asked for."""
+
+    def __init__(self) -> None:
+        self._standing: dict[AggregateKey, _Standing] = {}
+        self._samples: defaultdict[tuple[str, str, bool], list[tuple[int, int]]]
+        self._changes: defaultdict[tuple[str, str, int], list[tuple[int, int]]]
+        self._samples, self._changes = defaultdict(list), defaultdict(list)
+
+    def begin(self, vpas: Iterable[UpstreamVpa], pods: Mapping[VpaKey, int]) -> None:
+        """Begin a loop with the VPAs there are now, and how many pods each selects."""
+        before, self._standing = self._standing, {}
+        for vpa in vpas:
+            policy = vpa.observed.vpa.update_policy
+            mode = (policy.mode or "") if policy is not None else ""
+            for key in vpa.links:
+                targets = before[key].targets if key in before else (0, 0)
+                self._standing[key] = _Standing(mode, pods[vpa.observed.key], targets)
+
+    def note(self, key: AggregateKey, resource: str, used: int, *, is_oom: bool = False) -> None:
+        """Compare a sample that counted."""
+        found = self._standing.get(key)
+        if found is not None and found.mode != UpdateMode.OFF:
+            recommended = found.targets[resource == MEMORY]
+            self._samples[found.mode, resource, is_oom].append((used, recommended))
+
+    def recommend(self, key: AggregateKey, targets: Targets) -> None:
+        """Note what is recommended now."""
+        found = self._standing.get(key)
+        if found is None:
+            return
+        for resource, old, new in zip((CPU, MEMORY), found.targets, targets, strict=True):
+            if old and new:
+                self._changes[found.mode, resource, found.pods].append((old, new))
+        self._standing[key] = found._replace(targets=targets)
+
+    def take(self) -> tuple[list[Comparison], list[Change]]:
+        """Return everything since the last time."""
+        comparisons = [
+            Comparison(mode, resource, is_oom, *_columns(pairs, resource))
+            for (mode, resource, is_oom), pairs in self._samples.items()
+        ]
+        changes = [
+            Change(mode, resource, pods, *_columns(pairs, resource))
+            for (mode, resource, pods), pairs in self._changes.items()
+        ]
+        self._samples.clear()
+        self._changes.clear()
+        return comparisons, changes
+
+
+def _columns(pairs: list[tuple[int, int]], resource: str) -> tuple[Numbers, Numbers]:
+    first, second = np.array(pairs, dtype=np.float64).T / _PER_UNIT[resource]
+    return first, second

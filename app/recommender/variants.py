@@ -1,0 +1,90 @@
+"""A model and everything around it that goes with it, as one value.
+
+Strategy: which one a process has is chosen once, where the process is put together; from there on
+nothing asks which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+from app.core.matching import LookupNeeded
+from app.model.fields import Object
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.workloads import LookedUp
+from app.ports import Clock, Cluster
+from app.recommender.checkpoint_writes import put_checkpoint
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.external import ExternalRules
+from app.recommender.core.model import Model
+from app.recommender.core.models import RecommenderModel
+from app.recommender.core.oom import OomRecord, evicted
+from app.recommender.core.reading import Reading
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.targets import Target, resolve_target
+from app.recommender.core.usage import UsageLimits
+from app.recommender.external_usage import ExternalUsage
+from app.recommender.usage_source import UsageSource
+
+
+class ExternalUsageFactory(Protocol):
+    """What makes a reader of external metrics."""
+
+    def __call__(
+        self, cluster: Cluster, rules: ExternalRules, clock: Clock, *, threads: int, seconds: float
+    ) -> UsageSource:
+        """Return the reader."""
+        ...
+
+
+class Resolve(Protocol):
+    """How the target of a VPA is resolved."""
+
+    def __call__(self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp) -> Target | LookupNeeded:
+        """Return the target, or what to look up first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """Which checkpoints are written, and how."""
+
+    put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
+    is_budgeted: bool = True  # in a round the most urgent ones, else all as time allows
+    is_flushed: bool = True  # what changed is stored before the end
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to recommend."""
+
+    model: Callable[[RecommenderRules], RecommenderModel]
+    tuned: Callable[[RecommenderRules], RecommenderRules]  # what flags ask for, as it is heeded
+    usage: UsageLimits
+    external_usage: ExternalUsageFactory
+    history: type[Reading]
+    evicted: Callable[[Object], list[OomRecord]]  # the containers that an event blames
+    checkpoints: CheckpointPolicy
+    resolve: Resolve
+    lookup_seconds: float  # for all look-ups of one round together
+    begins_at_once: bool  # else one interval after start, and when the past is read
+    samples_meanwhile: bool  # reads usage that is due also while writes of a round go on
+
+
+OURS: Final = Variant(
+    model=Model,
+    tuned=lambda rules: rules,
+    usage=UsageLimits(),
+    external_usage=ExternalUsage,
+    history=Reading,
+    evicted=partial(evicted, share_resource=True),
+    checkpoints=CheckpointPolicy(),
+    resolve=resolve_target,
+    lookup_seconds=5.0,
+    begins_at_once=True,
+    samples_meanwhile=True,
+)

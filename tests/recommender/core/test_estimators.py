@@ -1,0 +1,147 @@
+"""Percentile, margin, confidence, floor."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from app.recommender.core.bank import EMPTY, Bank
+from app.recommender.core.estimators import (
+    LOWER,
+    MOST,
+    TARGET,
+    UPPER,
+    Evidence,
+    confidence,
+    estimate,
+    floors,
+    multipliers,
+    percentile_bases,
+    pod_minimum,
+    whole,
+)
+from app.recommender.core.grid import CPU
+from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET
+from app.recommender.core.rules import EstimatorRules
+
+FRACTIONS = (0.9, 0.5, 0.95)
+
+
+def evidence(age_ns: int | None, count: int) -> Evidence:
+    """Return the evidence of one row."""
+    first, last = (UNSET, UNSET) if age_ns is None else (DAY, DAY + age_ns)
+    return Evidence(np.array([first]), np.array([last]), np.array([count]))
+
+
+@pytest.mark.parametrize(
+    ("age_ns", "count", "expected", "lower", "upper"),
+    [
+        pytest.param(None, 0, 0.0, 0.0, np.inf, id="none"),
+        pytest.param(0, 1, 0.0, 0.0, np.inf, id="one sample"),
+        pytest.param(5 * MINUTE, 6, 0.003472, 0.602793, 289, id="W53"),
+        pytest.param(HOUR, 61, 0.041667, 0.953674, 25, id="W54"),
+        pytest.param(DAY, 1441, 1, 0.998003, 2, id="W55"),
+        pytest.param(7 * DAY, 10081, 7, 0.999714, 1.142857, id="W56"),
+        pytest.param(DAY, 14_410, 1, 0.998003, 2, id="W57: replicas do not add age"),
+        pytest.param(7 * DAY, 169, 0.117361, 0.983174, 9.52071, id="W58: rare samples"),
+    ],
+)
+def test_confidence(
+    age_ns: int | None, count: int, expected: float, lower: float, upper: float
+) -> None:
+    """Bounds close in with age and number of samples, whichever says less."""
+    found = confidence(evidence(age_ns, count), timedelta(days=1))
+    factors = multipliers(found)[0]
+
+    assert found[0] == pytest.approx(expected, abs=1e-6)
+    assert (factors[TARGET], factors[LOWER], factors[UPPER]) == (
+        1.0,
+        pytest.approx(lower, abs=1e-6),
+        pytest.approx(upper, rel=1e-6),
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [pytest.param(18, 0.5, id="W59: 18 minutes"), pytest.param(1440, 0.00625, id="W59: a day")],
+)
+def test_confidence_interval(minutes: int, expected: float) -> None:
+    """The interval sets what counts as full history."""
+    found = confidence(evidence(16 * MINUTE, 9), timedelta(minutes=minutes))
+
+    assert found[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("containers", "cpu", "memory"),
+    [
+        pytest.param(1, 25, 262_144_000, id="one"),
+        pytest.param(2, 12, 131_072_000, id="two"),
+        pytest.param(3, 8, 87_381_333, id="three"),
+        pytest.param(4, 6, 65_536_000, id="four"),
+        pytest.param(7, 3, 37_449_142, id="seven"),
+    ],
+)
+def test_floors(containers: int, cpu: int, memory: int) -> None:
+    """W60: containers share what a pod gets at least."""
+    counts = np.array([containers])
+    cpu_minimum, memory_minimum = pod_minimum(EstimatorRules())
+
+    assert (floors(cpu_minimum, counts)[0], floors(memory_minimum, counts)[0]) == (cpu, memory)
+
+
+@pytest.mark.parametrize(
+    ("base", "confident", "floor", "expected"),
+    [
+        pytest.param(0, 0.0, 25, (25, 25, 25), id="W61: nothing known, the floor wins"),
+        pytest.param(10, 1.0, 25, (25, 25, 25), id="W8: idle"),
+        pytest.param(20_499_999, 1.0, 0, (23_574_998, 23_527_918, 47_149_996), id="W7"),
+        pytest.param(1000, 0.0, 25, (1150, 25, MOST), id="no confidence"),
+        pytest.param(1000, 2.0, 25, (1150, 1148, 1725), id="two days"),
+    ],
+)
+def test_estimate(base: int, confident: float, floor: int, expected: tuple[int, int, int]) -> None:
+    """Each step cuts off to whole amounts; nothing ends below the floor."""
+    bases = np.full((1, 3), base)
+
+    found = estimate(bases, bases, np.array([confident]), np.array([floor]), 0.15)
+
+    assert tuple(found.amounts[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [
+        pytest.param(1.9, 1, id="towards zero"),
+        pytest.param(-3.0, 0, id="negative"),
+        pytest.param(np.inf, MOST, id="infinite"),
+        pytest.param(1e15, MOST, id="too much"),
+        pytest.param(np.nan, 0, id="undefined"),
+    ],
+)
+def test_whole(amount: float, expected: int) -> None:
+    """Amounts are whole and bounded, whatever comes out of a formula."""
+    assert whole(np.array([amount]))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("interpolate", "expected"),
+    [
+        pytest.param(False, [1016, 110, 1016], id="ends of buckets"),
+        pytest.param(True, [987, 104, 1001], id="inside of buckets"),
+    ],
+)
+def test_percentile_bases(interpolate: bool, expected: list[int]) -> None:
+    """Without interpolation the end of the bucket answers, with it the place inside."""
+    bank = Bank(DAY, 2)
+    amounts = np.array([100] * 80 + [1000] * 20)
+    bank.add(np.zeros(100, dtype=np.intp), CPU.bucket(amounts), np.zeros(100, dtype=np.int64), 0.1)
+
+    buckets, bases = percentile_bases(
+        bank, np.array([0, 1]), CPU, FRACTIONS, interpolate=interpolate
+    )
+
+    assert bases.tolist() == [expected, [0, 0, 0]]
+    assert buckets[1].tolist() == [EMPTY] * 3

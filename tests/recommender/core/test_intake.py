@@ -1,0 +1,216 @@
+"""Samples on their way into the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.model.pods import BOOST_ANNOTATION
+from app.recommender.core.moments import MINUTE, nanoseconds
+from app.recommender.core.observations import UsageBatch
+from app.recommender.core.rules import Extras, RecommenderRules
+from tests.recommender.core.scene import GI, MI, Scene
+
+LEADERS = {"matchLabels": {"role": "leader"}}
+FOLLOWERS = {"matchLabels": {"role": "follower"}}
+BOOSTED = {f"{BOOST_ANNOTATION}app": "1"}
+
+
+def stored(scene: Scene, name: str = "web-app") -> tuple[int, float]:
+    """Return the number of CPU samples and the memory peaks a row holds, day by day."""
+    scene.store()
+    found = scene.stored.get(name)
+    return (found.count, len(found.windows) + round(found.memory.total)) if found else (0, 0)
+
+
+def split(rules: RecommenderRules | None = None) -> Scene:
+    """Return a scene with a pod that was promoted in minute 10."""
+    scene = Scene(rules)
+    split_in(scene)
+    return scene
+
+
+def split_in(scene: Scene) -> None:
+    """Let a pod be promoted in minute 10."""
+    scene.vpa("leader", selector=LEADERS)
+    scene.vpa("follower", selector=FOLLOWERS)
+    scene.pod(role="follower")
+    scene.go(10)
+    scene.pod(role="leader")
+
+
+@pytest.mark.parametrize(
+    ("minute", "window", "leader", "follower"),
+    [
+        pytest.param(11, 30, (1, 1), (0, 0), id="after the move"),
+        pytest.param(9, 30, (0, 0), (1, 1), id="W103: before it"),
+        pytest.param(10.2, 17, (0, 1), (0, 0), id="W102: averaged over it, memory counts"),
+        pytest.param(10, 17, (1, 1), (0, 0), id="at its very moment"),
+    ],
+)
+def test_samples_around_a_move(
+    minute: float, window: float, leader: tuple[int, int], follower: tuple[int, int]
+) -> None:
+    """A sample goes where its pod belonged when it was taken."""
+    scene = split()
+    scene.go(12)
+    scene.use(1000, GI, at=scene.at(minute), window=window)
+
+    assert (stored(scene, "leader-app"), stored(scene, "follower-app")) == (leader, follower)
+    assert scene.model.tally.cpu_moved == (1 if minute == 10.2 else 0)
+
+
+def test_grace_after_a_move() -> None:
+    """On demand, memory of the old role does not count for a while, unless it kills."""
+    extras = Extras(selector_move_memory_grace=timedelta(minutes=5))
+    scene = split(RecommenderRules(extras=extras))
+    for minute in (9, 11, 14, 15):
+        scene.use(100, minute * MI, at=scene.at(minute))
+    scene.killed(GI, at=scene.at(12))
+
+    scene.store()
+    (window,) = scene.stored["leader-app"].windows
+    assert (window.usage_bytes, window.oom_bytes > GI) == (15 * MI, True)
+    assert scene.model.tally.memory_grace == 2
+
+
+def test_repeated_and_late_samples() -> None:
+    """Equal times count once for cpu; older ones not at all; equal ones still for memory."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.go(1)
+    scene.use(100, 100 * MI)
+    scene.use(100, 200 * MI)
+    scene.use(100, 300 * MI, at=scene.at(0))
+    scene.use(-2, -2, at=scene.at(2))
+    scene.use()
+
+    tally = scene.model.tally
+    assert stored(scene) == (1, 1)
+    assert scene.stored["web-app"].windows[0].usage_bytes == 200 * MI
+    assert (tally.cpu_repeated, tally.memory_late) == (2, 1)
+    assert (tally.cpu_refused, tally.memory_refused) == (1, 1)
+
+
+def test_one_batch_may_hold_a_container_several_times() -> None:
+    """Samples of one container are taken in the order of their times, whatever their order."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod("web-0")
+    scene.pod("web-1")
+    start = nanoseconds(scene.now)
+    lines = [
+        (("default", pod, "app"), 100, mebibytes * MI, start + minute * MINUTE, 0)
+        for pod, minute, mebibytes in (
+            ("web-0", 2, 50),
+            ("web-1", 1, 70),
+            ("web-0", 1, 90),
+            ("web-0", 0, 60),
+        )
+    ]
+    scene.model.usage(UsageBatch.of(lines))
+
+    assert stored(scene) == (4, 2)
+    assert sorted(one.usage_bytes // MI for one in scene.stored["web-app"].windows) == [70, 90]
+    assert scene.model.tally.cpu == 4
+
+
+@pytest.mark.parametrize(
+    ("gate", "counted"),
+    [pytest.param(True, 2, id="with the gate"), pytest.param(False, 5, id="without")],
+)
+def test_boosted_usage(gate: bool, counted: int) -> None:
+    """Usage during a start-up boost is no demand; memory is."""
+    scene = Scene(replace(RecommenderRules(), cpu_startup_boost=gate))
+    scene.vpa()
+    scene.pod(annotations=BOOSTED)
+    scene.use(3000, GI, at=scene.at(1))
+    scene.use(3000, GI, at=scene.at(2))
+    scene.go(3)
+    scene.pod()
+    scene.use(3000, 2 * GI, at=scene.at(3.1), window=30)
+    scene.use(100, GI, at=scene.at(4), window=30)
+    scene.use(100, GI, at=scene.at(5), window=30)
+
+    assert stored(scene) == (counted, 1)
+    assert scene.stored["web-app"].windows[0].usage_bytes == 2 * GI
+    assert scene.model.tally.cpu_boosted == 5 - counted
+
+
+def test_pods_nobody_wants() -> None:
+    """Samples of pods without a VPA are remembered as seen and feed nothing."""
+    scene = Scene()
+    scene.pod()
+    scene.use(100, GI)
+    scene.vpa()
+    scene.use(100, GI)
+
+    assert stored(scene) == (0, 1)
+    assert scene.model.tally.cpu_repeated == 1
+
+
+def test_zero_peaks() -> None:
+    """A zero does not freeze the interval, and what is absent is no zero."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(cpu=100)
+    scene.go(1)
+    scene.use(100, 0)
+    scene.go(2)
+    scene.use(100, 500 * MI)
+
+    assert stored(scene) == (3, 1)
+    assert scene.stored["web-app"].windows[0].usage_bytes == 500 * MI
+
+
+def test_moved_pods_feed_every_vpa_they_fed() -> None:
+    """Late samples of a pod that fed two VPAs reach both."""
+    scene = Scene()
+    scene.vpa("all")
+    split_in(scene)
+    scene.go(12)
+    scene.use(100, GI, at=scene.at(9))
+    scene.use(100, GI, at=scene.at(11))
+
+    scene.store()
+    counts = {name: one.count for name, one in scene.stored.items()}
+    assert counts == {"leader-app": 1, "follower-app": 1, "all-app": 2}
+
+
+@pytest.mark.parametrize(
+    ("days", "counted"),
+    [
+        pytest.param(-401, False, id="long ago"),
+        pytest.param(-399, True, id="late"),
+        pytest.param(1, True, id="a clock that is ahead"),
+        pytest.param(1.1, False, id="from the future"),
+        pytest.param(30_000, False, id="from beyond all times"),
+    ],
+)
+def test_broken_dates(days: float, counted: bool) -> None:
+    """A sample that cannot be from now does not age all others to nothing."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.pod("web-1")
+    scene.use(9000, GI, pod="web-1", at=scene.now + timedelta(days=days))
+    scene.go(1)
+    scene.use(100, GI)
+
+    assert stored(scene)[0] == (3 if counted else 2)
+    assert scene.model.tally.misdated == (0 if counted else 1)
+
+
+def test_without_a_date_to_compare_with_all_dates_are_sound() -> None:
+    """Whoever tells of usage without saying when it is, is believed."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.model.usage(scene.batch(100, GI, at=scene.at(1440 * 5)))
+
+    assert stored(scene)[0] == 1

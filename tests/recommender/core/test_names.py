@@ -1,0 +1,58 @@
+"""Names of checkpoints never clash and never change."""
+
+from __future__ import annotations
+
+from app.recommender.core.names import Names
+
+
+def test_plain_name() -> None:
+    """W94: the VPA's name and the container's."""
+    assert Names().of("default", ("web", "app")) == "web-app"
+
+
+def test_collision() -> None:
+    """W94: the second of two containers with one plain name gets a hash, in its namespace only."""
+    names = Names()
+
+    found = [
+        names.of("default", ("web-app", "x")),
+        names.of("default", ("web", "app-x")),
+        names.of("other", ("web", "app-x")),
+        names.of("default", ("web", "app-x")),
+    ]
+
+    assert found[0] == found[2] == "web-app-x"
+    assert found[1] == found[3] != "web-app-x"
+    assert found[1].startswith("web-app-x-")
+
+
+def test_long_names() -> None:
+    """Names beyond what an API server takes are cut and told apart by a hash."""
+    names = Names()
+
+    one = names.of("default", ("a" * 241 + "-b", "c" * 63))
+    other = names.of("default", ("a" * 241 + "-b", "d" * 63))
+
+    assert (len(one), len(other)) == (252, 252)
+    assert one != other
+
+
+def test_taken_names() -> None:
+    """An object that exists keeps its name, whatever came first this time."""
+    names = Names()
+    names.take("default", "web-app-x", ("web", "app-x"))
+    names.take("default", "web-app-x-old", ("web", "app-x"))
+    names.take("default", "web-app-x", ("web-app", "x"))
+
+    assert names.of("default", ("web", "app-x")) == "web-app-x"
+    assert names.of("default", ("web-app", "x")) != "web-app-x"
+
+
+def test_release() -> None:
+    """A released name is free for others."""
+    names = Names()
+    names.of("default", ("web", "app-x"))
+
+    assert names.release("default", ("web", "app-x")) == "web-app-x"
+    assert names.release("default", ("web", "app-x")) is None
+    assert names.of("default", ("web-app", "x")) == "web-app-x"

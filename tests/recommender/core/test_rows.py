@@ -1,0 +1,67 @@
+"""Rows: taken, followed, forgotten."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.recommender.core.moments import DAY, UNSET
+from app.recommender.core.policy import container_rules
+from app.recommender.core.rows import NOWHERE, RowTable
+from app.recommender.core.rules import AggregationRules, RecommenderRules
+from tests import make
+
+RULES = RecommenderRules()
+
+
+def test_dropped_rows_are_as_good_as_new() -> None:
+    """What one row learned is not found in the next that takes its place."""
+    table = RowTable(AggregationRules())
+    row = table.start("app", 5)
+    table.follow(row, 3, container_rules(make.vpa(), "app", RULES))
+    table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]))
+    table.published[row] = 7
+    assert table.expiry_ns[row] == 8 * DAY
+    table.drop(row)
+    again = table.start("log", 6)
+
+    assert again == row
+    assert (table.names[row], table.vpa[row], table.first[row]) == ("log", NOWHERE, UNSET)
+    assert (table.cpu.totals[row], table.published[row].sum(), table.is_dirty[row]) == (0, 0, False)
+
+
+def test_samples_of_a_batch() -> None:
+    """First, last and count follow from all samples of a batch, in whatever order."""
+    table = RowTable(AggregationRules())
+    rows = np.array([table.start("app", 0), table.start("log", 0)])[[0, 1, 0, 0]]
+    times = np.array([20, 7, 10, 30]) * DAY
+    table.learn_cpu(rows, np.array([100, 100, 100, 100]), times, 60.0, 60)
+    table.learn_cpu(rows[:1], np.array([100]), times[:1])
+
+    assert table.first[:2].tolist() == [10 * DAY, 7 * DAY]
+    assert table.last[:2].tolist() == [30 * DAY, 7 * DAY]
+    assert table.counts[:2].tolist() == [181, 60]
+
+
+def test_youth_and_expiry() -> None:
+    """A row is as young as its last sign of life, or as its beginning."""
+    table = RowTable(AggregationRules())
+    row = table.start("app", 2 * DAY)
+    table.follow(row, 0, container_rules(make.vpa(), "app", RULES))
+    at = np.array([row])
+    assert table.youth(at)[0] == 2 * DAY
+
+    table.last_any[row] = DAY
+
+    assert table.youth(at)[0] == DAY
+    assert [bool(table.expired(at, now)[0]) for now in (9 * DAY - 1, 9 * DAY)] == [False, True]
+
+
+def test_growing() -> None:
+    """Many rows keep apart."""
+    table = RowTable(AggregationRules())
+    rows = np.array([table.start(f"c{number}", number) for number in range(100)])
+    table.learn_cpu(rows, rows * 10, np.full(100, DAY))
+
+    assert table.names[99] == "c99"
+    assert table.created[:100].tolist() == list(range(100))
+    assert (table.cpu.weights.sum(axis=1)[:100] == table.cpu.totals[:100]).all()

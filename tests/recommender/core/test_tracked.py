@@ -1,0 +1,100 @@
+"""Pods and VPAs as they are followed."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.model.selectors import NOTHING, Selector
+from app.recommender.core.membership import Claim
+from app.recommender.core.moments import HOUR
+from app.recommender.core.observations import ObservedVpa
+from app.recommender.core.tracked import TrackedPod, TrackedVpa, claim_of
+from tests import make
+
+OF_WEB = Selector.of_labels({"app": "web"})
+
+
+def moved_pod() -> TrackedPod:
+    """Return a pod that moved at times 10, 20 and 30."""
+    pod = TrackedPod(make.pod(), None, frozenset({1}))
+    for number, time_ns in ((2, 10), (3, 20), (4, 30)):
+        pod.move(frozenset({number}), time_ns)
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "expected"),
+    [
+        pytest.param(40, 4, id="now"),
+        pytest.param(30, 4, id="from the move on"),
+        pytest.param(29, 3, id="before the last move"),
+        pytest.param(20, 3, id="at the one before"),
+        pytest.param(19, 2, id="before that"),
+        pytest.param(0, 2, id="further back is not remembered"),
+    ],
+)
+def test_vpas_at(time_ns: int, expected: int) -> None:
+    """A pod remembers where it belonged, two moves back."""
+    assert moved_pod().vpas_at(time_ns) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(21, 29, False), (25, 35, True), (30, 35, False), (25, 30, False), (0, 40, True)],
+)
+def test_moved_within(start: int, end: int, expected: bool) -> None:
+    """Only a move strictly inside a window mixes two roles."""
+    assert moved_pod().moved_within(start, end) is expected
+
+
+def test_forgotten_vpas_are_gone_from_the_past() -> None:
+    """A line that may be given to another VPA is nowhere remembered."""
+    pod = moved_pod()
+    for number in (3, 4):
+        pod.forget(number)
+
+    assert [pod.vpas_at(time_ns) for time_ns in (40, 25, 15)] == [set(), set(), {2}]
+
+
+@pytest.mark.parametrize(
+    ("selector", "since", "now", "expected"),
+    [
+        pytest.param(OF_WEB, None, HOUR, OF_WEB, id="resolved"),
+        pytest.param(None, 0, None, OF_WEB, id="just broken"),
+        pytest.param(None, 0, HOUR - 1, OF_WEB, id="within the grace"),
+        pytest.param(None, 0, HOUR, NOTHING, id="for too long"),
+    ],
+)
+def test_claim_of(
+    selector: Selector | None,
+    since: int | None,
+    now: int | None,
+    expected: Selector,
+) -> None:
+    """A target that cannot be resolved keeps its last selector for a while."""
+    observed = ObservedVpa(make.vpa(selector={"matchLabels": {"role": "leader"}}), selector)
+    tracked = TrackedVpa(0, observed, Claim("default", OF_WEB), 0, broken_since_ns=since)
+
+    claim = claim_of(tracked, now)
+
+    assert claim.of_target == expected
+    assert claim.own == Selector.of_labels({"role": "leader"})
+    assert claim.target is not None
+
+
+def test_claim_without_target() -> None:
+    """A VPA without target claims nothing."""
+    observed = ObservedVpa(make.vpa(target=None), None)
+    tracked = TrackedVpa(0, observed, Claim("default"), 0)
+
+    claim = claim_of(tracked, None)
+
+    assert claim == Claim("default", NOTHING)
+
+
+def test_life() -> None:
+    """A pod that is over is not alive."""
+    phases = ("Running", "Unknown", "Succeeded", "Failed")
+    pods = [TrackedPod(make.pod(status={"phase": phase}), None) for phase in phases]
+
+    assert [pod.is_alive for pod in pods] == [True, True, False, False]

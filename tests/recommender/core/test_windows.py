@@ -1,0 +1,198 @@
+"""One memory peak per container and interval."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.recommender.core.bank import Bank
+from app.recommender.core.grid import MEMORY
+from app.recommender.core.moments import DAY, HOUR, MINUTE, nanoseconds
+from app.recommender.core.windows import Windows, file_peaks
+
+MI = 2**20
+START = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
+ALONE = np.array([0])
+
+
+class Container:
+    """One stream that feeds one row, and a log of what it did there."""
+
+    def __init__(self, interval_ns: int = DAY) -> None:
+        self.interval_ns = interval_ns
+        self.bank = Bank(DAY, 1)
+        self.windows = Windows()
+        self.windows.grow(1)
+        self.log: list[tuple[str, int, float]] = []
+
+    def uses(self, minute: float, mebibytes: int, *, is_oom: bool = False) -> None:
+        """Observe memory so many minutes after the start."""
+        amounts = np.array([mebibytes * MI])
+        peaks = self.windows.observe(
+            ALONE,
+            np.array([START + int(minute * MINUTE)]),
+            amounts,
+            np.array([self.interval_ns]),
+            is_oom=is_oom,
+        )
+        hours = (int(peaks.ends[0]) - START) / HOUR
+        if peaks.replaced[0]:
+            self.log.append(("-", int(peaks.old[0]) // MI, hours))
+        if peaks.new[0]:
+            self.log.append(("+", mebibytes, hours))
+        file_peaks(self.bank, ALONE, peaks, amounts)
+
+    def percentile(self, fraction: float) -> int:
+        """Return a percentile in bytes."""
+        return int(MEMORY.ends[self.bank.percentiles(ALONE, (fraction,))[0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("interval_ns", "samples", "expected"),
+    [
+        pytest.param(
+            DAY,
+            [(0, 100), (1, 90), (2, 150), (1439, 120)],
+            [("+", 100, 24), ("-", 100, 24), ("+", 150, 24)],
+            id="W30: only the peak counts",
+        ),
+        pytest.param(
+            DAY,
+            [(0, 100), (2, 150), (1440, 80), (1441, 200)],
+            [
+                ("+", 100, 24),
+                ("-", 100, 24),
+                ("+", 150, 24),
+                ("+", 80, 48),
+                ("-", 80, 48),
+                ("+", 200, 48),
+            ],
+            id="W31: the next interval starts anew",
+        ),
+        pytest.param(
+            DAY, [(0, 100), (3.5 * 1440, 90)], [("+", 100, 24), ("+", 90, 96)], id="W32: a gap"
+        ),
+        pytest.param(
+            HOUR,
+            [(0, 100), (30, 120), (61, 80), (200, 90)],
+            [("+", 100, 1), ("-", 100, 1), ("+", 120, 1), ("+", 80, 2), ("+", 90, 4)],
+            id="W35: an hour",
+        ),
+        pytest.param(DAY, [(0, 100), (1, 100)], [("+", 100, 24)], id="an equal value is no peak"),
+    ],
+)
+def test_peaks(
+    interval_ns: int, samples: list[tuple[float, int]], expected: list[tuple[str, int, float]]
+) -> None:
+    """Each interval has one peak, stamped with its end."""
+    container = Container(interval_ns)
+    for minute, mebibytes in samples:
+        container.uses(minute, mebibytes)
+
+    assert container.log == expected
+
+
+def test_weights_of_two_days() -> None:
+    """W31: what the row holds after two intervals."""
+    container = Container()
+    for minute, mebibytes in [(0, 100), (2, 150), (1440, 80), (1441, 200)]:
+        container.uses(minute, mebibytes)
+
+    weights = container.bank.weights[0]
+    assert weights[[11, 14]] == pytest.approx([1.33483985417, 2.66967970834], rel=1e-11)
+    assert np.flatnonzero(weights).tolist() == [11, 14]
+    assert (container.percentile(0.5), container.percentile(0.9)) == (215_785_635, 215_785_635)
+    assert container.bank.references[0] == START + 14 * HOUR
+
+
+def test_zero() -> None:
+    """A first value of zero is replaced like any other value."""
+    container = Container()
+    for minute, mebibytes in [(0, 0), (1, 500), (1439, 700), (1440, 500)]:
+        container.uses(minute, mebibytes)
+
+    assert container.log == [
+        ("+", 0, 24),
+        ("-", 0, 24),
+        ("+", 500, 24),
+        ("-", 500, 24),
+        ("+", 700, 24),
+        ("+", 500, 48),
+    ]
+
+
+def test_one_leaking_pod_in_ten() -> None:
+    """W36: peaks of ten streams in one row."""
+    windows, bank = Windows(), Bank(DAY, 1)
+    windows.grow(10)
+    amounts = np.array([1024 * MI] * 9 + [4096 * MI])
+    peaks = windows.observe(
+        np.arange(10),
+        np.full(10, START),
+        amounts,
+        np.full(10, DAY),
+        is_oom=False,
+    )
+    file_peaks(bank, np.zeros(10, dtype=np.intp), peaks, amounts)
+
+    found = MEMORY.ends[bank.percentiles(ALONE, (0.5, 0.9, 0.95))[0]]
+
+    assert found.tolist() == [1_077_095_457, 1_077_095_457, 4_340_933_439]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fraction", "day"),
+    [
+        pytest.param(200, 1000, 0.9, 1, id="W37: up with the first sample"),
+        pytest.param(1000, 200, 0.5, 1, id="W38: p50 falls on day 1"),
+        pytest.param(1000, 200, 0.9, 4, id="W38: p90 falls on day 4"),
+        pytest.param(1000, 200, 0.95, 5, id="W38: p95 falls on day 5"),
+    ],
+)
+def test_daily_peaks(before: int, after: int, fraction: float, day: int) -> None:
+    """How long eight days of one peak hold out against another."""
+    expected = int(MEMORY.ends[MEMORY.bucket(np.array([after * MI]))[0]])
+    container = Container()
+    for past in range(8):
+        container.uses(past * 1440, before)
+    days = 0
+    while container.percentile(fraction) != expected:
+        container.uses((8 + days) * 1440, after)
+        days += 1
+
+    assert days == day
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20_000), st.integers(0, 5_000), st.booleans()),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_rows_hold_what_was_filed(samples: list[tuple[int, int, bool]]) -> None:
+    """Whatever comes, the total is the sum of the buckets and no bucket is negative."""
+    container = Container()
+    for minute, mebibytes, is_oom in samples:
+        container.uses(minute, mebibytes, is_oom=is_oom)
+
+    weights = container.bank.weights[0]
+    assert container.bank.totals[0] == pytest.approx(weights.sum(), rel=1e-9)
+    assert (weights >= 0.0).all()
+
+
+def test_cleared_and_grown_streams_start_anew() -> None:
+    """A cleared stream has no interval; growing keeps the others."""
+    container = Container()
+    container.uses(0, 100)
+    container.windows.clear(ALONE)
+    container.windows.grow(2)
+    container.windows.grow(1)
+    container.uses(1, 50)
+
+    assert container.log == [("+", 100, 24), ("+", 50, 24 + 1 / 60)]
+    assert container.windows.peak(np.array([0, 1])).tolist() == [50 * MI, 0]

@@ -1,0 +1,156 @@
+"""External metrics are read as far as they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+import pytest
+
+from app.model.errors import ClusterError, NotFound, PlumblineError, Unavailable
+from app.model.fields import Object
+from app.model.selectors import Selector
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.ports import Json
+from app.recommender.core.external import ExternalRules
+from app.recommender.core.mishaps import Mishaps
+from app.recommender.core.observations import ObservedVpa
+from app.recommender.external_usage import ExternalUsage
+from app.recommender.upstream.external_usage_whole import ExternalUsageWhole
+from app.recommender.variants import ExternalUsageFactory
+from tests import make
+from tests.cluster_in_memory import ClusterInMemory
+from tests.stepped_clock import SteppedClock
+
+VPA = ObservedVpa(make.vpa("web"), Selector.of_labels(make.LABELS))
+PODS = [make.pod(name=f"web-{number}") for number in range(3)]
+SNAPSHOT = Snapshot().changed(
+    Replacement(Collection.PODS, "default", pod.name, pod) for pod in PODS
+)
+RULES = ExternalRules("cpu", "memory", "container")
+
+
+def always() -> bool:
+    """Allow everything."""
+    return True
+
+
+class Metrics(ClusterInMemory):
+    """A cluster with external metrics, each answer of which takes a second."""
+
+    def __init__(self) -> None:
+        self.clock = SteppedClock()
+        super().__init__(self.clock.now)
+        self.errors: dict[str, Exception | Json] = {}  # by "metric pod"
+        self.asked: list[str] = []
+        self.paths: set[str] = set()
+        self._one_at_a_time = Lock()
+
+    def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
+        """Answer for one pod."""
+        assert (method, query is not None) == ("GET", True)
+        selector = (query or {})["labelSelector"]
+        asked = f"{path.rsplit('/', 1)[1]} {selector.partition('pod=')[2]}"
+        with self._one_at_a_time:
+            self.asked.append(asked)
+            self.paths.add(path)
+            self.clock.wait(1.0)
+        found = self.errors.get(asked)
+        if isinstance(found, Exception):
+            raise found
+        value = {"metricLabels": {"container": "app"}, "timestamp": "2026-03-01T12:00:00Z"}
+        return found or {"items": [value | {"value": "1"}]}
+
+
+def read(
+    metrics: Metrics,
+    rules: ExternalRules = RULES,
+    kind: ExternalUsageFactory = ExternalUsage,
+) -> tuple[list[Object], str]:
+    """Return all items, and why there are no more."""
+    usage = kind(metrics, rules, metrics.clock, threads=2, seconds=60)
+    found: list[Object] = []
+    try:
+        for page in usage.pages([VPA], SNAPSHOT, always, Mishaps()):
+            found += page
+    except PlumblineError as error:
+        return found, str(error)
+    return found, ""
+
+
+def pods(items: Sequence[Object]) -> list[str]:
+    """Return the pods that items tell of."""
+    return sorted(item["metadata"]["name"] for item in items)
+
+
+def test_everything_answers() -> None:
+    """Each pod and resource is an item."""
+    items, error = read(Metrics())
+    assert (pods(items), error) == (["web-0", "web-0", "web-1", "web-1", "web-2", "web-2"], "")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(Unavailable("the adapter is down"), id="no answer"),
+        pytest.param(NotFound("no such metric"), id="no such metric"),
+        pytest.param({"items": "many"}, id="no list"),
+    ],
+)
+def test_one_failure(failure: ClusterError | Json) -> None:
+    """One that fails costs itself alone and is told; as upstream it costs everything."""
+    metrics = Metrics()
+    metrics.errors["cpu web-1"] = failure
+    items, error = read(metrics)
+    assert pods(items) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
+    assert error.startswith("1 of 6 external metrics were not read: ")
+
+    assert read(metrics, kind=ExternalUsageWhole)[0] == []
+
+
+def test_a_mistake_of_ours() -> None:
+    """It costs one answer, and is told of by the path that was asked for."""
+    metrics, mishaps = Metrics(), Mishaps()
+    metrics.errors["cpu web-1"] = ZeroDivisionError("a mistake")
+    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
+    pages = usage.pages([VPA], SNAPSHOT, always, mishaps)
+
+    assert pods(next(pages)) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
+    with pytest.raises(Unavailable, match=r"1 of 6 .*/cpu: it failed unexpectedly"):
+        next(pages)
+    assert [(one.kind, one.name.endswith("/cpu")) for one in mishaps.taken()] == [
+        ("external metric", True)
+    ]
+
+
+def test_too_many_for_the_time() -> None:
+    """What cannot be asked in time is not asked; the rest counts."""
+    metrics = Metrics()
+    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=1, seconds=3)
+    pages = usage.pages([VPA], SNAPSHOT, always, Mishaps())
+    assert len(next(pages)) == 3
+    with pytest.raises(Unavailable, match=r"3 of 6 .*: the time for it was over"):
+        next(pages)
+
+
+def test_as_upstream() -> None:
+    """One after the other, and one item a pod."""
+    metrics = Metrics()
+    items, error = read(metrics, kind=ExternalUsageWhole)
+    assert (pods(items), error) == (["web-0", "web-1", "web-2"], "")
+    assert metrics.asked[:3] == ["cpu web-0", "memory web-0", "cpu web-1"]
+
+
+def test_nobody_to_ask_of() -> None:
+    """Without pods nothing is asked."""
+    metrics = Metrics()
+    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
+    assert list(usage.pages([VPA], Snapshot(), always, Mishaps())) == [[]]
+    assert metrics.asked == []
+
+
+def test_names_that_paths_may_not_hold() -> None:
+    """Names of metrics are quoted."""
+    metrics = Metrics()
+    read(metrics, ExternalRules("a/b|c"))
+    assert metrics.paths == {"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/a%2Fb%7Cc"}

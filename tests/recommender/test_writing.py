@@ -1,0 +1,278 @@
+"""Writes have an end, and what is urgent does not wait for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+
+import pytest
+
+from app.model.errors import Unavailable
+from app.model.quantity import Quantity
+from app.ports import CHECKPOINTS, VPAS, Json, Ref
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.recommender import Recommender, RoundRules
+from app.recommender.upstream.variant import UPSTREAM
+from app.recommender.variants import OURS, Variant
+from tests.faults import Fault
+from tests.recommender.test_recommender import LOAD, Scene, vpa
+from tests.sandbox.worlds import container, deployment
+from tests.workers.stage import Call
+
+CROWD = 120  # several pieces
+VARIANTS = [pytest.param(OURS, id="ours"), pytest.param(UPSTREAM, id="as upstream")]
+
+
+def of_web(name: str) -> Json:
+    """Return one more VPA for the Deployment web."""
+    found = vpa("web")
+    found["metadata"]["name"] = name
+    return found
+
+
+def crowded() -> Scene:
+    """Return a scene in which many have something to write; `zoo` comes last, with its own pod."""
+    scene = Scene()
+    scene.apply(*(of_web(f"vpa-{number:03}") for number in range(CROWD)))
+    scene.apply(deployment("zoo", load=LOAD), vpa("zoo"))
+    scene.sandbox.advance(60)
+    return scene
+
+
+def starve(scene: Scene, after: Callable[[Call], bool]) -> None:
+    """Let the pod of `zoo` be evicted for memory before a call."""
+    (pod,) = (one["metadata"] for one in scene.sandbox.pods("default", "app=zoo"))
+    involved = {"kind": "Pod", "namespace": "default", "name": pod["name"], "uid": pod["uid"]}
+    blame = {"offending_containers": "app", "starved_resource": "memory"}
+    stamp = f"{scene.sandbox.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    annotations = {**blame, "offending_containers_usage": "2Gi"}
+    metadata = {"creationTimestamp": stamp, "annotations": annotations}
+    event = {"reason": "Evicted", "involvedObject": involved, "metadata": metadata}
+
+    def before(call: Call) -> None:
+        if after(call):
+            scene.watched.before = lambda _call: None
+            scene.heard.events.append(event)
+
+    scene.watched.before = before
+
+
+def statuses(scene: Scene) -> list[str]:
+    """Return whose statuses were written, in order."""
+    return [call.name for call in scene.watched.calls if call.subresource == "status"]
+
+
+def memory(scene: Scene, name: str) -> Quantity:
+    """Return how much memory a VPA recommends."""
+    status = scene.sandbox.cluster.get(Ref(VPAS, "default", name))["status"]
+    (found,) = status["recommendation"]["containerRecommendations"]
+    return Quantity.parse(found["target"]["memory"])
+
+
+def test_a_kill_overtakes_statuses() -> None:
+    """What a kill asks for is written next, in place of what it puts out of date."""
+    scene = crowded()
+    starve(scene, lambda call: call.subresource == "status")
+    scene.rounds(1)
+
+    written = statuses(scene)
+    assert written.index("zoo") < CROWD // 2 + 1
+    assert len(written) == len(set(written)) == CROWD + 2
+    assert memory(scene, "zoo") > Quantity.parse("2Gi")
+
+
+def test_a_kill_overtakes_checkpoints() -> None:
+    """What a kill asks for is published before the last checkpoint is stored."""
+    scene = crowded()
+    starve(scene, lambda call: call.verb == "create")
+    scene.rounds(1)
+
+    calls = scene.watched.calls
+    last = max(index for index, call in enumerate(calls) if call.subresource == "status")
+    assert calls[last].name == "zoo"
+    assert {call.verb for call in calls[last + 1 :]} == {"patch", "create"}
+    assert memory(scene, "zoo") > Quantity.parse("2Gi")
+    assert len(scene.checkpoints()) == CROWD + 2
+
+
+def count(scene: Scene, fate: str, kind: str) -> float | None:
+    """Return how many writes of a kind a metric tells of."""
+    name = f"vpa_recommender_{fate}_writes_total"
+    return scene.registry.get_sample_value(name, {"object": kind})
+
+
+def test_a_slow_write_holds_nobody_up() -> None:
+    """While one status hangs, every other one is written, and every checkpoint."""
+    scene, others = crowded(), Event()
+    was_released = list[bool]()
+
+    def before(call: Call) -> None:
+        if (call.name, call.subresource) == ("vpa-003", "status"):
+            was_released.append(others.wait(20))
+
+    def after(call: Call) -> None:
+        if len(scene.watched.calls) >= 3 * (CROWD + 2) and call.verb == "create":
+            others.set()
+
+    scene.watched.before, scene.watched.after = before, after
+    scene.rounds(1)
+
+    assert was_released == [True]
+    assert len(scene.checkpoints()) == CROWD + 2
+    assert len(set(statuses(scene))) == CROWD + 2
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_there_was_no_time_for_comes_first(
+    variant: Variant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is put off, which is no failure; a line says how much, and the next round begins there."""
+    caplog.set_level("INFO")
+    scene = crowded()
+
+    def late(call: Call) -> None:
+        if call.subresource == "status":
+            scene.sandbox.advance(7)
+
+    scene.watched.before = late
+    rules = RoundRules(variant.tuned(RecommenderRules()), variant, threads=1, checkpoint_seconds=0)
+    slow = Recommender(rules, scene.around, scene.heard)
+    slow.round(scene.sandbox.clock.now())
+    scene.watched.before = lambda _call: None
+    done, every = statuses(scene), {"web", "zoo", *(f"vpa-{n:03}" for n in range(CROWD))}
+    (line,) = (one.__dict__ for one in caplog.records if one.message == "round finished")
+    assert 0 < len(done) < CROWD
+    assert (line["published"], line["checkpoints"]) == (len(done), 1)
+    assert line["put_off"] == CROWD + 2 - len(done) + CROWD + 1
+    assert line["not_published"] == line["not_stored"] == 0
+    assert count(scene, "put_off", "status") == CROWD + 2 - len(done)
+    assert count(scene, "failed", "status") == count(scene, "failed", "checkpoint") == 0
+
+    scene.rounds(1, slow)
+    assert set(statuses(scene)[len(done) : len(every)]) == every - set(done)
+
+
+def test_nobody_waits_for_ever() -> None:
+    """However slow writes are, a status is not put off again for one that waits less long."""
+    scene = crowded()
+
+    def late(call: Call) -> None:
+        if call.subresource == "status":
+            scene.sandbox.advance(25)
+
+    scene.watched.before = late
+    slow = Recommender(RoundRules(RecommenderRules(), threads=1), scene.around, scene.heard)
+    for _ in range(CROWD):
+        slow.round(scene.sandbox.clock.now())
+    first = statuses(scene)[: CROWD + 2]
+    assert len(set(first)) == CROWD + 2
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_some_checkpoints_are_written_in_any_case(variant: Variant) -> None:
+    """W97: however little time there is, as many VPAs as there are workers come a step further."""
+    scene = Scene()
+    both = (container("app"), container("log"))
+    for number in range(5):
+        scene.apply(deployment(f"d-{number}", *both, load=LOAD), vpa(f"d-{number}"))
+    scene.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
+    scene.sandbox.advance(60)
+    rules = variant.tuned(RecommenderRules())
+    rounds = RoundRules(rules, variant, threads=2, checkpoint_seconds=0)
+    recommender = Recommender(rounds, scene.around, scene.heard)
+    scene.rounds(1, recommender)
+    assert len(scene.checkpoints()) == 4
+    assert len({name.rpartition("-")[0] for name in scene.checkpoints()}) == 2
+
+    scene.rounds(2, recommender)
+    assert len(scene.checkpoints()) == 10
+
+
+def test_failed_checkpoints_come_again() -> None:
+    """A checkpoint that an API server did not take is counted, and written by the next round."""
+    scene = crowded()
+    error = Unavailable("503")
+    scene.faults.order(Fault(error, "patch", CHECKPOINTS, "zoo-app", times=1))
+    scene.rounds(1)
+    assert "zoo-app" not in scene.checkpoints()
+    assert count(scene, "failed", "checkpoint") == 1
+
+    scene.rounds(1)
+    assert "zoo-app" in scene.checkpoints()
+
+
+def stored(labels: Json, annotations: Json, container: str = "app") -> Json:
+    """Return a checkpoint of the VPA web as somebody else may have left it."""
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscalerCheckpoint",
+        "metadata": {
+            "namespace": "default",
+            "name": "web-app",
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": {"vpaObjectName": "web", "containerName": container},
+        "status": {"version": "v3", "cpuHistogram": {}, "memoryHistogram": {}},
+    }
+
+
+@pytest.mark.parametrize("annotations", [{}, {"team": "web"}])
+def test_what_others_noted_on_a_checkpoint_stays(annotations: Json) -> None:
+    """Labels and annotations of others are left alone, whether or not there are any."""
+    scene = Scene()
+    scene.apply(stored({"backup": "daily"}, annotations))
+    scene.rounds(2)
+
+    found = scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))
+    ours = {"vpa.plumbline/open-windows", "vpa.plumbline/oom-kills"}
+    assert found["metadata"]["annotations"].keys() == annotations.keys() | ours
+    assert annotations.items() <= found["metadata"]["annotations"].items()
+    assert found["metadata"]["labels"] == {"backup": "daily"}
+    assert found["status"]["totalSamplesCount"] == 1
+    assert count(scene, "failed", "checkpoint") == 0
+
+
+@pytest.mark.parametrize("annotations", [{}, {"team": "web"}])
+def test_the_checkpoint_of_another_container_stays(
+    annotations: Json, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What appeared under our name later is not touched; a line says whose it is not."""
+    scene = Scene()
+    scene.recommender.tick(scene.sandbox.clock.now())
+    scene.sandbox.cluster.delete(Ref(CHECKPOINTS, "default", "web-app"))
+    scene.apply(stored({}, annotations, "other"))
+    before = scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))
+    scene.sandbox.advance(3600)
+    scene.rounds(1)
+
+    assert scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app")) == before
+    assert count(scene, "failed", "checkpoint") == 1
+    sentence = (
+        "checkpoint default/web-app cannot be written for container app of VPA web: "
+        "it belongs to another one"
+    )
+    assert [one.__dict__["error"] for one in caplog.records if "error" in one.__dict__] == [
+        sentence
+    ]
+
+
+def test_orphans_go_although_writing_took_all_its_time() -> None:
+    """W107: deleting them has a time of its own."""
+    scene = Scene()
+    for number in range(5):
+        spec = {"vpaObjectName": "gone", "containerName": f"c-{number}"}
+        metadata = {"namespace": "default", "name": f"gone-{number}"}
+        body = {"metadata": metadata, "spec": spec, "status": {"version": "v3"}}
+        kind = {"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint"}
+        scene.apply({**kind, **body})
+    scene.sandbox.advance(60)
+
+    def late(call: Call) -> None:
+        if call.verb == "create":
+            scene.sandbox.advance(61)
+
+    scene.watched.before = late
+    rounds = RoundRules(RecommenderRules(), orphans_seconds=0)
+    scene.rounds(1, Recommender(rounds, scene.around, scene.heard))
+    assert set(scene.checkpoints()) == {"web-app"}

@@ -1,0 +1,117 @@
+"""Links between VPAs and aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.model.pods import Pod
+from app.model.selectors import EVERYTHING, Selector
+from app.recommender.core.moments import DAY
+from app.recommender.core.observations import ObservedVpa
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.upstream.cluster import UpstreamCluster
+from app.recommender.upstream.tuning import as_upstream
+from tests import make
+
+RULES = as_upstream(RecommenderRules(per_vpa_config=True))
+OF_WEB = Selector.of_labels({"app": "web"})
+
+
+def observed(
+    name: str = "web", *, ratio: str | None = None, namespace: str = "default"
+) -> ObservedVpa:
+    """Return a VPA of the web pods."""
+    policies = [make.policy_json("*", oomBumpUpRatio=ratio)] if ratio else None
+    return ObservedVpa(make.vpa(name, policies=policies, namespace=namespace), OF_WEB)
+
+
+def pod(name: str = "web-0", *, namespace: str = "default", **labels: str) -> Pod:
+    """Return a running web pod."""
+    found = {"app": "web"} | labels
+    return make.pod(name=name, namespace=namespace, labels=found, status={"phase": "Running"})
+
+
+def loaded(*pods: Pod, vpas: tuple[ObservedVpa, ...] = ()) -> UpstreamCluster:
+    """Return a cluster with VPAs, then pods."""
+    cluster = UpstreamCluster(RULES)
+    cluster.now_ns = 20_000 * DAY
+    cluster.load_vpas(vpas)
+    cluster.load_pods({(one.namespace, one.name): one for one in pods})
+    return cluster
+
+
+def test_links_come_whichever_comes_first() -> None:
+    """An aggregate is offered to every VPA, and every VPA is offered all aggregates."""
+    first = loaded(pod(), vpas=(observed(),))
+    second = loaded(pod())
+    second.load_vpas([observed()])
+
+    for cluster in (first, second):
+        assert list(cluster.vpas["default", "web"].links) == [("default", "app=web", "app")]
+
+
+def test_namespaces_are_apart() -> None:
+    """W85: equal labels in two namespaces are two aggregates."""
+    cluster = loaded(pod(), pod(namespace="other"), vpas=(observed(), observed(namespace="other")))
+
+    assert len(cluster.aggregates) == 2
+    assert cluster.matching_pods() == {("default", "web"): 1, ("other", "web"): 1}
+
+
+def test_policies_reach_what_is_linked() -> None:
+    """A policy that changes reaches aggregates that are linked already, and new ones."""
+    cluster = loaded(pod(), vpas=(observed(),))
+    cluster.load_vpas([observed(ratio="3")])
+    cluster.load_pods({("default", "web-1"): pod("web-1", a="b")})
+
+    ratios = [aggregate.settings.bump_up_ratio for aggregate in cluster.aggregates.values()]
+    assert ratios == [3.0, 3.0]
+
+
+def test_selector_makes_a_vpa_anew() -> None:
+    """A changed selector forgets what checkpoints gave."""
+    cluster = loaded(pod(), vpas=(observed(),))
+    before = cluster.vpas["default", "web"]
+    cluster.load_vpas([observed()])
+    assert cluster.vpas["default", "web"] is before
+
+    cluster.load_vpas([replace(observed(), selector=Selector.of_labels({"a": "b"}))])
+
+    assert cluster.vpas["default", "web"] is not before
+    assert cluster.vpas["default", "web"].links == {}
+
+
+def test_init_containers_and_strangers_take_no_part() -> None:
+    """Samples of init containers and of unknown pods have nowhere to go."""
+    item = make.pod(name="web-0", init=[make.container_json("setup")], status={"phase": "Running"})
+    cluster = loaded(item)
+
+    assert cluster.container("default", "web-0", "app") is not None
+    assert cluster.container("default", "web-0", "setup") is None
+    assert cluster.container("default", "web-1", "app") is None
+
+
+def test_views_merge_the_filled_before_the_empty() -> None:
+    """An aggregate without samples takes over the reference of those with."""
+    cluster = loaded(pod("web-0"), pod("web-1", a="b"), vpas=(observed(),))
+    one, other = cluster.aggregates.values()
+    other.add_cpu(100, 20_000 * DAY)
+    other.add_peak(100, 20_000 * DAY)
+    cluster.view(cluster.vpas["default", "web"])
+
+    assert one.cpu.reference_ns == one.memory.reference_ns == 20_000 * DAY
+
+
+def test_a_target_that_is_gone_keeps_no_empty_aggregate() -> None:
+    """Even a VPA that still selects everything keeps pods that are over only with its target."""
+    every = replace(observed(), selector=EVERYTHING)
+    over = make.pod(status={"phase": "Succeeded"})
+    cluster = loaded(over, vpas=(every,))
+    cluster.collect()
+    assert len(cluster.aggregates) == 1
+
+    cluster.now_ns += DAY
+    cluster.load_vpas([replace(every, selector=None)])
+    cluster.collect()
+
+    assert cluster.aggregates == {}

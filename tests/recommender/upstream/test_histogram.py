@@ -1,0 +1,126 @@
+"""Upstream's histogram, where it differs from rows of a bank."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.recommender.core.bank import Bank
+from app.recommender.core.checkpoints import StoredHistogram
+from app.recommender.core.grid import CPU, MEMORY
+from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
+from app.recommender.upstream.histogram import Histogram, bucket_of
+
+START = nanoseconds(datetime(2026, 1, 5, tzinfo=UTC))
+
+
+def filled(*samples: tuple[int, float, int], half_life_ns: int = DAY) -> Histogram:
+    """Return a histogram of (bucket, weight, time) samples."""
+    found = Histogram(half_life_ns)
+    for bucket, weight, time_ns in samples:
+        found.add(bucket, weight, time_ns)
+    return found
+
+
+@given(st.integers(0, 2**62))
+def test_bucket(amount: int) -> None:
+    """One amount falls where many do."""
+    for grid in (CPU, MEMORY):
+        assert bucket_of(grid, amount) == grid.bucket(np.array([amount]))[0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 175), st.integers(0, 140_000)), max_size=30))
+def test_samples_weigh_as_in_a_bank(samples: list[tuple[int, int]]) -> None:
+    """Added samples weigh the same to the last bit."""
+    bank, one = Bank(DAY, 1), Histogram(DAY)
+    for bucket, minute in [(0, 0), *samples]:
+        time_ns = START + minute * MINUTE
+        bank.add(np.array([0]), np.array([bucket]), np.array([time_ns]), 0.1)
+        one.add(bucket, 0.1, time_ns)
+
+    assert (one.reference_ns, one.total) == (bank.references[0], bank.totals[0])
+    assert one.weights.tolist() == bank.weights[0].tolist()
+
+
+def test_odd_references_shift_by_whole_half_lives() -> None:
+    """W29: a stored reference that is no multiple of the half-life loses a fraction."""
+    live = filled((8, 1.0, START + 36 * HOUR), half_life_ns=36 * HOUR)
+    stored = Histogram(36 * HOUR)
+    stored.load(StoredHistogram(START + 24 * HOUR, {8: 1}, 100.0))
+    live.reference_ns = START + 36 * HOUR
+
+    live.merge(stored)
+
+    assert live.weights[8] == pytest.approx(100.0 + 1.0, abs=1.0)
+    assert stored.total == 100.0
+
+
+def test_merging_shifts_the_older_whichever_it_is() -> None:
+    """Reading changes what is read: the older of two references gives way."""
+    old, young = filled((8, 0.1, START + 10 * HOUR)), filled((22, 0.1, START + 82 * HOUR))
+    view = Histogram(DAY)
+    view.merge(young)
+    view.merge(old)
+
+    assert old.reference_ns == young.reference_ns == START + 3 * DAY
+    assert view.weights[[8, 22]] == pytest.approx([0.016685498177, 0.133483985417], rel=1e-11)
+
+
+def test_an_unset_reference_is_taken_over() -> None:
+    """A histogram without samples keeps the reference it was merged behind."""
+    view, empty = filled((8, 0.1, START)), Histogram(DAY)
+    view.merge(empty)
+
+    assert (empty.reference_ns, empty.total, view.total) == (START, 0.0, 0.1)
+
+
+def test_taking_away_what_was_never_added() -> None:
+    """The total shrinks although no bucket does, and never below nothing."""
+    one = filled((8, 3.0, START))
+    one.subtract(9, 1.0, START)
+    assert (one.total, one.weights.sum(), one.first, one.last) == (2.0, 3.0, 8, 8)
+
+    one.subtract(8, 4.0, START)
+
+    assert (one.total, one.weights.sum(), one.first, one.last) == (0.0, 0.0, 175, 0)
+
+
+def test_what_leaves_the_filled_range_does_not_age() -> None:
+    """Scaling looks at the filled range only."""
+    one = filled((3, 0.00005, START), (8, 0.1, START))
+
+    one.add(8, 0.1, START + 101 * DAY)
+
+    assert one.weights[3] == 0.00005
+    assert one.weights[8] == pytest.approx(0.1, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        pytest.param({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}, id="W65b"),
+        pytest.param({0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}, id="W64"),
+        pytest.param({}, {}, id="empty"),
+    ],
+)
+def test_store(weights: dict[int, float], expected: dict[int, int]) -> None:
+    """What is stored is relative to the heaviest bucket."""
+    one = filled(*((bucket, weight, START) for bucket, weight in weights.items()))
+
+    assert one.store().weights == expected
+
+
+def test_load() -> None:
+    """W65, W65b: loaded weights are parts of the total; light edges do not count as filled."""
+    one, light, nothing = Histogram(DAY), Histogram(DAY), Histogram(DAY)
+    one.load(StoredHistogram(START, {0: 1, 1: 2}, 6.0))
+    light.load(StoredHistogram(START, {1: 1, 2: 10000}, 1.0))
+    nothing.load(StoredHistogram(START, {}, 6.0))
+
+    assert one.weights[:2].tolist() == [2.0, 4.0]
+    assert (light.first, light.last) == (2, 2)
+    assert (nothing.total, nothing.reference_ns, Histogram(DAY).reference_ns) == (0.0, START, UNSET)

@@ -1,0 +1,666 @@
+"""Upstream's behaviour, weaknesses included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.model.kinds import Condition
+from app.model.selectors import EVERYTHING
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.moments import nanoseconds
+from app.recommender.core.observations import ABSENT
+from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.status import ConditionType
+from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.tuning import as_upstream
+from tests import make
+from tests.recommender.core.past_usage import past
+from tests.recommender.core.scene import GI, MI, START, Scene
+from tests.recommender.upstream.plain_traces import Trace
+
+RULES = as_upstream(RecommenderRules())
+FLOOR = "25m 250Mi"
+
+
+def scene_of(rules: RecommenderRules = RULES, *, start_hours: float = 0) -> Scene:
+    """Return a scene that behaves as upstream does."""
+    return Scene(rules, start=START + timedelta(hours=start_hours), model=UpstreamModel)
+
+
+def sawtooth(scene: Scene, first: int, last: int) -> None:
+    """Use cpu in bursts and memory growing by the hour, a sample a minute."""
+    for minute in range(first, last):
+        scene.go(minute)
+        hour = minute // 60 % 24
+        scene.use(800 if minute % 60 < 9 else 100, (300 + 10 * hour) * MI)
+
+
+def test_day_of_usage() -> None:
+    """W66, W67: what is recommended and stored after a day."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    sawtooth(scene, 0, 1441)
+    scene.tick()
+
+    (stored,) = scene.store()
+    shown = scene.shown()["app"]
+    assert (shown["lower"], shown["target"], shown["upper"]) == (
+        "125m 379499094",
+        "920m 671629701",
+        "1840m 1343259402",
+    )
+    assert (stored.cpu.weights, stored.memory.weights) == ({8: 10000, 32: 1751}, {27: 10000})
+    assert stored.cpu.total == 207.89808989927872
+    assert (stored.memory.total, stored.count, stored.windows) == (1.0, 1441, ())
+    assert stored.memory.reference_ns == nanoseconds(START + timedelta(days=1))
+
+
+def test_every_loop_differs() -> None:
+    """W69: a day of minutes, and hardly a minute without a write."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    sawtooth(scene, 0, 1440)
+    scene.tick()
+    before = scene.writes
+    for minute in range(1440, 1440 + 240):
+        sawtooth(scene, minute, minute + 1)
+        scene.tick()
+
+    assert scene.writes - before >= 239
+
+
+def test_nothing_known_is_the_floor() -> None:
+    """W61: a container without samples gets the floor three times."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod("web-0", "app", "log", "proxy")
+    scene.tick()
+
+    assert scene.shown() == {
+        name: dict.fromkeys(("lower", "target", "upper", "uncapped"), "8m 87381333")
+        for name in ("app", "log", "proxy")
+    }
+
+
+def test_restart_forgets_the_running_peak() -> None:
+    """W70: the first loop after a restart falls back to the floor."""
+    scene = scene_of(start_hours=6)
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    for minute in range(12 * 60 + 1):
+        scene.go(minute)
+        scene.use(100, GI if 360 <= minute < 390 else 200 * MI)
+    scene.tick()
+    assert scene.shown()["app"]["target"] == "126m 1238659775"
+
+    scene.restart()
+    scene.use(100, 200 * MI)
+    scene.tick()
+
+    shown = scene.shown()["app"]
+    assert (shown["target"], shown["upper"]) == ("126m 250Mi", "378m 744460440")
+
+
+@pytest.mark.parametrize(
+    ("kills", "expected"),
+    [
+        pytest.param([(0, 1000)], 1_470_157_273, id="W39"),
+        pytest.param([(0, 500)], 764_046_746, id="W41"),
+        pytest.param([(0, 1000), (1, 999), (2, 999), (3, 2000)], 2_975_900_105, id="W48"),
+    ],
+)
+def test_kills(kills: list[tuple[int, int]], expected: int) -> None:
+    """Kills within one interval raise the peak only if they need more."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    for minute, mebibytes in kills:
+        scene.killed(mebibytes * MI, at=scene.at(minute))
+    scene.go(5)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"] == f"25m {expected}"
+
+
+def test_kills_without_cpu_samples() -> None:
+    """OOM peaks alone: bounds know nothing, and the aggregate goes with its pod."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.killed(1000 * MI)
+    scene.go(1)
+    scene.tick()
+    shown = scene.shown()["app"]
+    assert (shown["lower"], shown["upper"]) == (FLOOR, "25m 97656250000Ki")
+
+    scene.drop("web-0")
+    for minute in (2, 70, 71):
+        scene.go(minute)
+        scene.tick()
+
+    assert (scene.shown(), scene.model.row_count) == ({}, 0)
+
+
+def test_late_kills() -> None:
+    """W46: kills older than an interval before the last sample do not count."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.use(100, 100 * MI)
+    scene.killed(1000 * MI, at=scene.now - timedelta(hours=30))
+    scene.killed(500 * MI, at=scene.now - timedelta(hours=24))
+    scene.killed(500 * MI, pod="web-9")
+    scene.go(1)
+    scene.tick()
+
+    tally = scene.model.tally
+    assert (tally.kills, tally.kills_late, tally.kills_unknown) == (1, 1, 1)
+    assert scene.shown()["app"]["target"].endswith(" 764046746")
+
+
+def test_kills_seen_in_pods() -> None:
+    """A transition to OOMKilled is a kill; what a pod tells at first sight is none."""
+    scene = scene_of()
+    scene.vpa()
+    ended = {"reason": "OOMKilled", "finishedAt": make.time(START)}
+    killed = {
+        "containerStatuses": [{"name": "app", "restartCount": 1, "state": {"terminated": ended}}]
+    }
+    running = {"containerStatuses": [{"name": "app", "restartCount": 0, "state": {"running": {}}}]}
+    scene.pod("web-0", memory="1000Mi", status=running)
+    scene.pod("web-1", memory="2000Mi", status=killed)
+    scene.tick()
+    scene.pod("web-0", memory="1000Mi", status=killed)
+    scene.go(1)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"] == "25m 1470157273"
+
+
+def test_move_corrupts_the_new_aggregate() -> None:
+    """A promoted pod takes its old peak out of an aggregate that never held it."""
+    scene = scene_of()
+    scene.vpa("leader", of=make.LABELS | {"role": "leader"})
+    scene.pod("web-0", role="leader")
+    scene.pod("web-1", role="follower")
+    scene.tick()
+    for day, peak in enumerate((4, 4, 2)):
+        scene.go(day * 1440)
+        scene.use(100, peak * GI, pod="web-0")
+        scene.use(100, GI, pod="web-1")
+    scene.tick()
+    before = scene.store()[0].memory.total
+    scene.pod("web-1", role="leader")
+    scene.go(2 * 1440 + 1)
+    scene.tick()
+    scene.use(100, 4 * GI, pod="web-1")
+    scene.tick()
+
+    (stored,) = scene.store()
+    assert before == 3.0
+    assert (stored.memory.total, stored.memory.weights) == (0.0, {63: 10000})
+
+
+def test_moved_containers_hold_on_to_their_aggregate() -> None:
+    """After a label change, samples go to the aggregate given then, collected or not."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod("web-0", role="a")
+    scene.pod("web-1", role="a")
+    scene.tick()
+    scene.pod("web-0", role="b")
+    scene.go(1)
+    scene.tick()
+    scene.go(9 * 1440)
+    scene.tick()
+    scene.go(9 * 1440 + 1)
+    scene.tick()
+    assert scene.model.row_count == 0
+
+    scene.use(500, GI, pod="web-0")
+    scene.use(500, GI, pod="web-1")
+    scene.go(9 * 1440 + 2)
+    scene.tick()
+
+    assert scene.model.row_count == 1
+    (stored,) = scene.store()
+    assert stored.count == 1
+
+
+def test_broken_target_wipes_everything() -> None:
+    """A target that is missed for one loop costs the checkpointed history."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.tick()
+    scene.restart()
+    scene.tick()
+    known = scene.shown()
+    scene.resolve(problem="cannot be read")
+    scene.go(2)
+    scene.tick()
+    assert scene.shown() == {}
+    assert scene.conditions() == {
+        "ConfigUnsupported": ("True", "", "cannot be read"),
+        "NoPodsMatched": ("True", "NoPodsMatched", "No pods match this VPA object"),
+        "RecommendationProvided": ("False", "NoPodsMatched", "No pods match this VPA object"),
+    }
+    scene.resolve()
+    scene.go(3)
+    scene.tick()
+
+    assert known["app"]["target"] == "1168m 250Mi"
+    assert scene.shown()["app"]["target"] == FLOOR
+    assert list(scene.conditions()) == ["RecommendationProvided"]
+
+
+def test_nothing_and_everything_look_alike() -> None:
+    """A selector for all pods and none at all have one text, so a VPA keeps the first."""
+    scene = scene_of()
+    scene.vpa(of=EVERYTHING)
+    scene.pod()
+    scene.tick()
+    scene.use(1000, GI)
+    scene.resolve(problem="gone")
+    scene.go(1)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"].startswith("1168m")
+
+
+def test_checkpoints_are_read_once() -> None:
+    """Only VPAs that are there at start get their history; no other is asked for."""
+    scene = scene_of()
+    scene.vpa("web", restored=False)
+    assert scene.model.awaited() == [("default", "web")]
+    scene.model.restore([], scene.now)
+    scene.vpa("other", restored=False)
+    scene.model.restore([], scene.now)
+
+    assert scene.model.awaited() == []
+
+
+def test_history_without_pods() -> None:
+    """W90, W91: what a VPA says that no pod matches, with and without history."""
+    scene = scene_of()
+    scene.vpa("empty", of={"app": "none"})
+    scene.vpa("web")
+    scene.pod()
+    scene.tick()
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.tick()
+    scene.store()
+    scene.drop("web-0")
+    scene.restart(flush=False)
+    scene.go(2)
+    scene.tick()
+
+    no_pods = ("NoPodsMatched", "No pods match this VPA object")
+    assert scene.conditions("empty")["RecommendationProvided"] == ("False", *no_pods)
+    assert scene.vpas["empty"].vpa.recommendation == ()
+    assert scene.conditions("web") == {
+        "NoPodsMatched": ("True", *no_pods),
+        "RecommendationProvided": ("True", "", ""),
+    }
+    assert "app" in scene.shown("web")
+
+
+def test_every_container_off() -> None:
+    """W92: pods match, but no container takes part."""
+    scene = scene_of()
+    scene.vpa(policies=[make.policy_json("*", mode="Off")])
+    scene.pod()
+    scene.tick()
+
+    assert scene.conditions() == {"RecommendationProvided": ("False", "", "")}
+    assert len(scene.store()) == 1
+
+
+def test_equal_status_is_not_written() -> None:
+    """W93: nothing is written when nothing differs."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.go(1)
+
+    assert (scene.writes, scene.tick()) == (1, [])
+
+
+def test_labels_part_aggregates() -> None:
+    """W85: equal labels share an aggregate, others do not, and a VPA sees them all."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod("web-0", labels={"b": "2", "a": "1"})
+    scene.pod("web-1", labels={"a": "1", "b": "2"})
+    scene.pod("web-2", labels={"a": "2"})
+    scene.tick()
+    for number in range(3):
+        scene.use(100, GI, pod=f"web-{number}")
+    scene.go(1)
+    scene.tick()
+
+    (stored,) = scene.store()
+    assert (scene.model.row_count, stored.count) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("phase", "controlled", "days", "left"),
+    [
+        pytest.param("Running", True, 7.9, 1, id="W87: seven days"),
+        pytest.param("Running", True, 8, 0, id="W87: eight days"),
+        pytest.param("Succeeded", False, 0.1, 0, id="W88: over and nobody's"),
+        pytest.param("Succeeded", True, 7.9, 1, id="W88: over and somebody's"),
+        pytest.param("Succeeded", True, 8, 0, id="W88: over and too old"),
+    ],
+)
+def test_collection(phase: str, controlled: bool, days: float, left: int) -> None:
+    """Aggregates without samples live as long as they are fed, and never beyond eight days."""
+    scene = scene_of()
+    scene.vpa(of=make.LABELS if controlled else {"app": "other"})
+    scene.pod(phase=phase)
+    scene.tick()
+    scene.go(days * 1440)
+    scene.tick()
+    scene.go(days * 1440 + 1)
+    scene.tick()
+
+    assert scene.model.row_count == left
+
+
+def test_own_interval_count() -> None:
+    """W89: a policy's count sets when history expires, and stays set."""
+    scene = scene_of(replace(RULES, per_vpa_config=True))
+    policy = make.policy_json("app", memoryAggregationIntervalCount=4, oomBumpUpRatio="3")
+    scene.vpa(policies=[policy])
+    scene.pod()
+    scene.tick()
+    scene.use(100, GI)
+    scene.killed(1024 * MI)
+    scene.go(1)
+    scene.tick()
+    assert scene.shown()["app"]["target"] == "126m 3861631195"
+    scene.vpa()
+    scene.go(2)
+    scene.tick()
+    scene.drop("web-0")
+    scene.go(4 * 1440)
+    scene.tick()
+    scene.go(4 * 1440 + 1)
+    scene.tick()
+
+    assert scene.model.row_count == 0
+
+
+def test_pending_pods_are_not_seen() -> None:
+    """A pod counts from when it is no longer pending."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod(phase="Pending")
+    scene.tick()
+    assert "NoPodsMatched" in scene.conditions()
+
+    scene.pod(phase="Running")
+    scene.go(1)
+    scene.tick()
+    scene.pod(phase="Pending")
+    scene.go(2)
+    scene.tick()
+
+    assert "NoPodsMatched" in scene.conditions()
+
+
+def test_a_pod_that_comes_back_between_loops_goes_on() -> None:
+    """A pod is its name: one that is deleted and made again between loops keeps its window."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod(uid="one")
+    scene.tick()
+    scene.use(100, 2 * GI)
+    scene.go(1)
+    scene.tick()
+    scene.drop("web-0")
+    scene.pod(uid="two")
+    scene.use(100, GI, at=scene.at(1))
+    scene.go(2)
+    scene.tick()
+
+    (stored,) = scene.store()
+    assert stored.memory.total == 0.0
+    assert stored.count == 2
+
+
+def test_kills_find_pods_that_went() -> None:
+    """A pod that went since the last loop is still there for its samples and kills."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.drop("web-0")
+    scene.killed(1000 * MI)
+    scene.go(1)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"] == "25m 1470157273"
+    assert "NoPodsMatched" in scene.conditions()
+
+
+def test_what_is_not_told_counts_as_nothing() -> None:
+    """A missing amount is a zero, and a zero freezes the interval; refused ones do not count."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod("web-0", "app")
+    scene.tick()
+    scene.use(cpu=100)
+    scene.use(100, 500 * MI, at=scene.at(1))
+    scene.use(-2, -2, at=scene.at(2))
+    scene.use(100, GI, container="ghost")
+    scene.go(3)
+    scene.tick()
+
+    tally = scene.model.tally
+    assert scene.shown()["app"]["target"] == "126m 250Mi"
+    assert (tally.cpu, tally.cpu_repeated, tally.memory_late, tally.unknown) == (2, 1, 1, 1)
+
+
+def test_init_containers_do_not_count() -> None:
+    """Samples of init containers are dropped, whatever they are."""
+    scene = scene_of()
+    scene.vpa()
+    pod = make.pod(
+        init=[make.container_json("app", restartPolicy="Always")], status={"phase": "Running"}
+    )
+    scene.model.pod_seen(pod, scene.now)
+    scene.tick()
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.tick()
+
+    assert scene.model.tally.unknown == 1
+
+
+def test_memory_saver() -> None:
+    """Pods that no VPA selects are skipped, also when they have changed."""
+    scene = scene_of(replace(RULES, memory_saver=True))
+    scene.vpa()
+    scene.pod("web-0")
+    scene.pod("other", labels={"app": "other"})
+    scene.tick()
+    scene.pod("web-0", labels={"app": "other"})
+    scene.go(1)
+    scene.tick()
+
+    assert scene.model.row_count == 1
+    assert "NoPodsMatched" not in scene.conditions()
+
+
+def test_vpa_that_goes() -> None:
+    """A VPA that goes leaves its aggregates behind for the next one."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.tick()
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.go(2)
+    scene.tick()
+    assert scene.store() == []
+    scene.vpa("again")
+    scene.go(3)
+    scene.tick()
+
+    assert scene.shown("again")["app"]["target"].startswith("1168m")
+
+
+@pytest.mark.parametrize(
+    ("budget", "least", "stored"),
+    [
+        pytest.param(0, 2, 4, id="W97: the budget is over, two VPAs advance"),
+        pytest.param(5, 1, 6, id="a VPA is finished once it is begun"),
+        pytest.param(None, 1, 10, id="no budget"),
+    ],
+)
+def test_checkpoint_budget(budget: int | None, least: int, stored: int) -> None:
+    """Those stored longest ago come first, some in any case."""
+    publish = replace(RULES.publish, least_vpas=least)
+    scene = scene_of(replace(RULES, publish=publish))
+    for number in range(5):
+        scene.vpa(f"vpa-{number}", of={"number": str(number)})
+        scene.pod(f"pod-{number}", "app", "log", labels={"number": str(number)})
+    scene.tick()
+    first = scene.store(budget)
+    scene.go(1)
+    second = scene.store(budget)
+
+    assert len(first) == stored
+    assert {one.vpa for one in second[:2]} not in [{one.vpa for one in first}]
+
+
+def test_failed_checkpoints_come_first_again() -> None:
+    """A checkpoint that could not be written is not counted as stored."""
+    publish = replace(RULES.publish, least_vpas=1)
+    scene = scene_of(replace(RULES, publish=publish))
+    for name in ("a", "b"):
+        scene.vpa(name)
+    scene.pod()
+    scene.tick()
+    scene.store()
+    scene.go(1)
+    (last, *_) = [one for one in scene.store() if one.vpa == "b"]
+    scene.model.not_stored(last)
+    scene.model.not_stored(replace(last, vpa="unknown"))
+    scene.model.not_published("default", "b")
+    scene.model.not_dropped("default", "b-app")
+
+    assert scene.model.abandoned() == []
+    assert [one.vpa for one in scene.store(0)] == ["b"]
+
+
+def test_fetching_history_suppresses_checkpoints() -> None:
+    """Somebody else's condition keeps a VPA's checkpoints from being written."""
+    scene = scene_of()
+    vpa = scene.vpa()
+    fetching = Condition(ConditionType.FETCHING_HISTORY, "True", last_transition=START)
+    scene.change(replace(vpa, conditions=(fetching,)))
+    scene.pod()
+    scene.tick()
+
+    assert scene.store() == []
+    assert "FetchingHistory" in scene.conditions()
+
+
+def test_past_usage() -> None:
+    """History from elsewhere is there before the first loop, its pods only until then."""
+    scene = scene_of()
+    scene.vpa()
+    told = past({"gone/app": [(1000, GI), (ABSENT, GI), (1000, ABSENT)]}, START)
+    scene.model.learn_past(told, scene.now)
+    scene.go(1)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"].startswith("1168m")
+    assert "NoPodsMatched" in scene.conditions()
+    assert [one.count for one in scene.store()] == [2]
+
+
+def test_past_usage_of_living_pods() -> None:
+    """A pod that is seen again goes on where its past ended."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.model.learn_past(past({"web-0/app": [(1000, GI)]}, START), scene.now)
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.use(1000, GI)
+    scene.tick()
+
+    assert [one.count for one in scene.store()] == [2]
+    assert (scene.model.tally.cpu, scene.model.tally.cpu_repeated) == (2, 1)
+
+
+def test_nothing_is_urgent() -> None:
+    """Kills wait for the loop, overlaps are not looked for, no checkpoint is abandoned."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.killed(1000 * MI)
+
+    assert scene.tick(urgent=True) == []
+    assert (scene.model.overlapping_pods(), scene.model.abandoned()) == ({}, [])
+    assert scene.model.quality() == ([], [])
+
+
+def test_explanation() -> None:
+    """The last loop's numbers can be explained."""
+    scene = scene_of()
+    scene.vpa()
+    scene.pod()
+    scene.tick()
+    scene.use(1000, GI)
+    scene.go(1)
+    scene.tick()
+
+    found = scene.model.explain("default", "web", "app", scene.now)
+    assert found is not None
+    assert found.resources[0].steps[0].bucket == 36
+    assert scene.model.explain("default", "web", "ghost", scene.now) is None
+
+
+def test_checkpoints_of_others_are_left_alone() -> None:
+    """Checkpoints of VPAs that are not there restore nothing; a pod shown twice is seen once."""
+    scene = scene_of()
+    scene.vpa("web", restored=False)
+    scene.pod()
+    pod, _ = scene.pods["web-0"]
+    scene.model.pod_seen(pod, scene.now)
+    scene.model.restore([Checkpoint("default", "gone-app", "gone", "app")], scene.now)
+    scene.tick()
+
+    assert list(scene.shown()) == ["app"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_days(seed: int) -> None:
+    """What upstream's way comes to is the same, object by object and all at once."""
+    trace = Trace(seed)
+    for _ in range(150):
+        trace.step()
+    trace.compare_stored()

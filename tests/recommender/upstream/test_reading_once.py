@@ -1,0 +1,74 @@
+"""As upstream: one piece, one bad series spoils everything, nothing is asked differently."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.model.errors import BadObject
+from app.recommender.core.promql import Span
+from app.recommender.core.reading import Stage
+from app.recommender.upstream.reading_once import ReadingOnce
+from tests.recommender.core.test_reading import CUT, END, RULES, answer, asked, series
+
+_BARE = replace(RULES, pod_labels_metric="kube_pod_labels")
+NAMES = {"namespace": "default", "pod": "web-0", "container": "app"}
+
+
+def test_one_piece() -> None:
+    """However many points there are, they are asked for at once, and never differently."""
+    reading = ReadingOnce(replace(RULES, resolution=Span("1s", timedelta(seconds=1))), END)
+    assert not reading.was_refused(is_too_much=True)
+    question = asked(reading)
+    assert (question.start, question.end) == (CUT - timedelta(days=8), CUT)
+    reading.take(answer())
+    assert reading.stage is Stage.MEMORY
+
+
+def test_labels_are_asked_for_as_they_are_named() -> None:
+    """A bare selector gets no range, and one series without a label spoils the answer."""
+    reading = ReadingOnce(_BARE, END)
+    for _ in range(2):
+        reading.take(answer())
+    assert asked(reading).query == "kube_pod_labels"
+    with pytest.raises(BadObject, match="no label"):
+        reading.take(answer(series({"pod": "x"}, (CUT, 1))))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        pytest.param(series({"namespace": "a", "pod": "b"}, (CUT, 1)), "no label", id="label"),
+        pytest.param({"metric": NAMES, "values": [[1]]}, r"data\.result\[0\]", id="half a point"),
+    ],
+)
+def test_one_bad_series(bad: dict[str, object], message: str) -> None:
+    """It spoils the answer."""
+    with pytest.raises(BadObject, match=message):
+        ReadingOnce(RULES, END).take(answer(bad))
+
+
+def test_vector() -> None:
+    """An instant answer is none."""
+    body = {"data": {"resultType": "vector", "result": []}}
+    with pytest.raises(BadObject, match="resultType"):
+        ReadingOnce(RULES, END).take(body)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(0.25, 250, id="an amount"),
+        pytest.param(-1.0, 0, id="below zero"),
+        pytest.param(float("nan"), -1, id="not a number"),
+        pytest.param(float("inf"), 10**14, id="infinite"),
+        pytest.param(float("-inf"), 0, id="infinitely little"),
+    ],
+)
+def test_amounts(value: float, expected: int) -> None:
+    """Amounts that cannot be are bent until they can, but for what is not a number."""
+    reading = ReadingOnce(RULES, END)
+    reading.take(answer(series(NAMES, (CUT, value))))
+    assert reading.usage().cpu_millicores[0, -1] == expected
