@@ -69,8 +69,8 @@ def admission(words: Arguments, environment: Environment) -> int:
 
 def recommender(words: Arguments, environment: Environment) -> int:
     """Recommend."""
+    from app.diagnosis.pod_preview import PodPreviewer
     from app.recommender.process import serve
-    from app.wiring.pod_preview import PodPreviewer
 
     settings = _settings(RecommenderSettings, "recommender", words, environment)
     return 0 if settings is None else serve(settings, PodPreviewer)

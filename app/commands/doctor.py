@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import Final
 
 from app.commands.flags import DoctorSettings
-from app.core.checkup.checkup import checkup
-from app.core.checkup.facts import Finding, Level
+from app.diagnosis.core.checkup import checkup
+from app.diagnosis.core.facts import Finding, Level
+from app.diagnosis.installation import gather_facts
 from app.kube.client import connect
 from app.kube.transport import Deadlines
 from app.output import Json, Line, Piece, Report, Text, Tone
 from app.ports import Clock
-from app.wiring.installation import gather_facts
 
 _TONES: Final = {
     Level.FINE: Tone.GOOD,

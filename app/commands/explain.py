@@ -20,14 +20,22 @@ from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
 from app.core.matching import LookupNeeded, MatchReason
-from app.core.reporting.advice import MATCHES
-from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons, vpa_json
-from app.core.reporting.history import histories
-from app.core.reporting.members import FoundByNamespace, VpaKey, members
-from app.core.reporting.outlook import UpcomingDecision, outlook, upcoming_json
-from app.core.reporting.recreated import created_again, creation_request
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
+from app.diagnosis.core.advice import MATCHES
+from app.diagnosis.core.comparisons import RequestComparison, comparison_json, comparisons, vpa_json
+from app.diagnosis.core.history import histories
+from app.diagnosis.core.members import FoundByNamespace, VpaKey, members
+from app.diagnosis.core.outlook import UpcomingDecision, outlook, upcoming_json
+from app.diagnosis.core.recreated import created_again, creation_request
+from app.diagnosis.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    chosen_namespace,
+    gather_objects,
+    list_objects,
+)
 from app.kube.client import connect
 from app.model.errors import BadSetting
 from app.model.pods import Pod
@@ -39,14 +47,6 @@ from app.model.workloads import Lookup
 from app.output import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.shared import Scope
-from app.wiring.gathering import (
-    GatheredObjects,
-    GatherRequest,
-    ask_with_lookups,
-    chosen_namespace,
-    gather_objects,
-    list_objects,
-)
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 

@@ -13,6 +13,7 @@ from app.core.updating.decisions import Action, Decision
 from app.core.updating.memory import Memory
 from app.core.updating.summary import counted
 from app.core.updating.telling import decision_json
+from app.diagnosis.gathering import GatheredObjects, GatherRequest, chosen_namespace, gather_objects
 from app.model.errors import BadSetting
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
@@ -20,7 +21,6 @@ from app.model.text import amount
 from app.output import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.runtime.logs import start_logging
-from app.wiring.gathering import GatheredObjects, GatherRequest, chosen_namespace, gather_objects
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 from app.workers.pace import PaceRules, within_pace

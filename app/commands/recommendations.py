@@ -8,12 +8,19 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
-from app.adapters.recommendation_api import RecommenderAccess, answers
 from app.commands.flags import RecommendationsSettings
-from app.core.reporting.answers import answered_histories
-from app.core.reporting.comparisons import RequestComparison, comparison_json, comparisons
-from app.core.reporting.history import histories
-from app.core.reporting.members import FoundByNamespace, Members, members
+from app.diagnosis.core.answers import answered_histories
+from app.diagnosis.core.comparisons import RequestComparison, comparison_json, comparisons
+from app.diagnosis.core.history import histories
+from app.diagnosis.core.members import FoundByNamespace, Members, members
+from app.diagnosis.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    chosen_namespace,
+    gather_objects,
+)
+from app.diagnosis.recommendation_client import RecommenderAccess, answers
 from app.kube.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
@@ -24,13 +31,6 @@ from app.model.text import amount, nearest, percent, span
 from app.model.workloads import Lookup
 from app.output import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
-from app.wiring.gathering import (
-    GatheredObjects,
-    GatherRequest,
-    ask_with_lookups,
-    chosen_namespace,
-    gather_objects,
-)
 from app.workers.webhook_lease import HEALTHY, LeaseRules
 
 _COLUMNS: Final = (

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from app.admission.certification import Certification, local
 from app.admission.flags import AdmissionSettings
+from app.diagnosis.pod_preview import PodPreviewer
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
@@ -23,7 +24,6 @@ from app.wiring.activity import ActivityFeed, FeedSources, recommendation_line
 from app.wiring.demo.story import NAMESPACE, ShopStory
 from app.wiring.dry_run import Drafts, DryRunRuntime, UnsentWrite
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
-from app.wiring.pod_preview import PodPreviewer
 from app.wiring.screen.picture import ActivityKind
 from app.wiring.stage import SimulatedRuntime
 from app.wiring.world import ProcessSettings, World, nodes_for

@@ -15,6 +15,7 @@ from typing import Final
 
 from app.admission.certification import Certification, in_cluster
 from app.admission.flags import AdmissionSettings
+from app.diagnosis.pod_preview import PodPreviewer
 from app.kube.files import Document, documents
 from app.kube.manifests import crd
 from app.model import quantity
@@ -32,7 +33,6 @@ from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from app.settings.updater import UpdaterSettings
 from app.wiring import updater
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
-from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import SimulatedRuntime
 
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration

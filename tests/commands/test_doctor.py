@@ -13,7 +13,7 @@ import pytest
 from app.admission.certificates import issue, serving_names
 from app.commands.doctor import doctor_report, findings_report
 from app.commands.flags import DoctorSettings
-from app.core.checkup.facts import Check, Finding, Level
+from app.diagnosis.core.facts import Check, Finding, Level
 from app.kube.manifests import crd
 from app.model.errors import ClusterError
 from app.output import Output, Report, shown
@@ -36,7 +36,7 @@ from app.ports import (
 )
 from app.settings.command_line import parse
 from tests import make
-from tests.core.checkup.healthy import configuration, deployment, hook, lease, scope
+from tests.diagnosis.core.healthy import configuration, deployment, hook, lease, scope
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock

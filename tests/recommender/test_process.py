@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.diagnosis.pod_preview import PodPreviewer
 from app.kube.client import connect
 from app.kube.manifests import crd
 from app.model.errors import BadSetting
@@ -22,7 +23,6 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.settings.command_line import parse
 from app.settings.shared import ClusterAccess
-from app.wiring.pod_preview import PodPreviewer
 from app.wiring.stage import Reached, SimulatedRuntime
 from tests.flows.test_admission_process import free_port
 from tests.kube.api_server import serving

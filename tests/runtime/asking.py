@@ -9,6 +9,7 @@ from typing import Any, cast
 import httpx
 from fastapi import FastAPI
 
+from app.diagnosis.pod_preview import PodPreviewer
 from app.kube.access_review import AccessReviews
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
@@ -20,7 +21,6 @@ from app.recommender.recommender import Recommender, RoundRules
 from app.recommender.showing import Showing
 from app.runtime.access import Guard
 from app.runtime.probes import probes
-from app.wiring.pod_preview import PodPreviewer
 from tests.recommender.test_recommender import Scene
 from tests.runtime.authorities import Authorities
 from tests.sandbox.worlds import snapshot_of

@@ -1,1 +1,0 @@
-"""Doors to the outside, each behind a port."""

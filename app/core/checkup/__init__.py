@@ -1,1 +1,0 @@
-"""What is wrong with an installation, judged from facts that were gathered."""

@@ -1,0 +1,1 @@
+"""Facts about a cluster and an installation, for all who explain them."""

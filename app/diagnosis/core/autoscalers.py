@@ -1,0 +1,113 @@
+"""VPAs: whose owners exist, which overlap, which have no pods, which learn nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from app.core.matching import Match, match_pod
+from app.diagnosis.core.comparisons import why_none
+from app.diagnosis.core.facts import Check, Facts, Finding, Level, Pods, Unasked, unknown
+from app.diagnosis.core.members import VpaKey, members
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+from app.model.snapshot import NamespaceView
+from app.model.vpa import Vpa
+from app.model.workloads import NOTHING_LOOKED_UP, Failed, Lookup, LookupResult, Workload
+
+_PATIENCE: Final = timedelta(minutes=10)
+
+
+def targets(pods: Pods) -> Iterator[Lookup]:
+    """Yield the targets of VPAs that a snapshot does not hold; of built-in kinds it holds all."""
+    for namespace, view in pods.snapshot.namespaces.items():
+        for vpa in view.vpas.values():
+            target = vpa.target
+            if target is not None and not target.key.is_built_in:
+                version, kind = target.api_version, target.kind
+                yield Lookup(namespace, version, kind, target.name, target.key)
+
+
+def of_vpas(facts: Facts) -> Iterator[Finding]:
+    """Judge the VPAs of all namespaces."""
+    pods = facts.pods
+    if isinstance(pods, Unasked):
+        yield unknown(Check.VPAS, "vpa", pods)
+        return
+    for problem in pods.problems:
+        yield Finding(Check.VPAS, Level.WARNING, "object", problem)
+    found = members(pods.snapshot, pods.looked_up).pods
+    flaws = [
+        flaw
+        for namespace, view in sorted(pods.snapshot.namespaces.items())
+        for flaw in _of_namespace(
+            view, pods.looked_up.get(namespace, NOTHING_LOOKED_UP), found, facts
+        )
+    ]
+    yield from flaws
+    count = sum(len(view.vpas) for view in pods.snapshot.namespaces.values())
+    if not flaws:
+        yield Finding(Check.VPAS, Level.FINE, "vpa", f"{count} in order")
+
+
+def _of_namespace(
+    view: NamespaceView,
+    looked_up: Mapping[ObjectKey, LookupResult],
+    members: Mapping[VpaKey, Sequence[Pod]],
+    facts: Facts,
+) -> Iterator[Finding]:
+    weaker = _overlaps(view, looked_up)
+    for name in sorted(view.vpas):
+        vpa = view.vpas[name]
+        pods = members.get((vpa.namespace, name), ())
+        is_weaker = name in weaker
+        if is_weaker and (not vpa.is_off or vpa.mentions_boost):
+            told = f"VPA {weaker[name]} takes the same pods first; part them by spec.selector"
+            yield _warning(vpa, told, "edit")
+        level, problem = _target_problem(vpa, view, looked_up)
+        if problem:
+            yield _warning(vpa, problem, "edit", level)
+        elif not pods and not is_weaker:
+            yield _warning(vpa, "it has no pods", "describe", Level.NOTE)
+        elif pods and not vpa.recommendation and _is_old(vpa, facts):
+            yield _warning(vpa, f"nothing is recommended: {why_none(vpa)}", "describe")
+
+
+def _warning(vpa: Vpa, told: str, verb: str, level: Level = Level.WARNING) -> Finding:
+    fix = f"kubectl -n {vpa.namespace} {verb} vpa {vpa.name}"
+    return Finding(Check.VPAS, level, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
+
+
+def _is_old(vpa: Vpa, facts: Facts) -> bool:
+    return vpa.created is None or facts.now - vpa.created > _PATIENCE
+
+
+def _target_problem(
+    vpa: Vpa, view: NamespaceView, looked_up: Mapping[ObjectKey, LookupResult]
+) -> tuple[Level, str]:
+    if vpa.target is None:
+        return Level.WARNING, "it names no workload"
+    key = vpa.target.key
+    found = view.workloads.get(key) or looked_up.get(key)
+    if isinstance(found, Workload):
+        owner = found.owner
+        if owner is None:
+            return Level.FINE, ""
+        return Level.WARNING, f"{key} belongs to {owner.key}; name that in spec.targetRef"
+    if isinstance(found, Failed):
+        return Level.UNKNOWN, f"{key} cannot be looked up: {found.message}"
+    return Level.WARNING, f"{key} does not exist, or cannot be scaled"
+
+
+def _overlaps(
+    view: NamespaceView, looked_up: Mapping[ObjectKey, LookupResult]
+) -> Mapping[str, str]:
+    """Return the VPAs that come second for some pod, each with the one that comes first."""
+    found: dict[str, str] = {}
+    for pod in view.pods.values():
+        match = match_pod(pod, view, looked_up, boosts=True, with_off=True)
+        if isinstance(match, Match) and match.vpa is not None:
+            for weaker in match.weaker:
+                found.setdefault(weaker.name, match.vpa.name)
+    return found

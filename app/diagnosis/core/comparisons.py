@@ -1,0 +1,259 @@
+"""How far requests are from what is recommended, for each container of each VPA.
+
+Strategy: one line a resource. What pods request now is what their kubelets report; where there
+is no pod yet it is what the workload's template says. The gap is summed over all pods: above
+zero they request more than is recommended, which could be saved, below it they are short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.core.scaling import in_order
+from app.diagnosis.core.history import ContainerKey, LearnedHistory
+from app.diagnosis.core.members import VpaKey
+from app.model.fields import Json
+from app.model.kinds import Condition
+from app.model.pods import Container, Pod
+from app.model.quantity import ZERO, Quantity
+from app.model.snapshot import Snapshot
+from app.model.vpa import ContainerRecommendation, Vpa
+
+_PROVIDED = "RecommendationProvided"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What all pods together request beyond the target; below zero they are short."""
+
+    amount: Quantity
+    share: float | None  # of what they request now, None if that is nothing
+
+    @property
+    def size(self) -> Quantity:
+        """The amount without its sign."""
+        return Quantity(abs(self.amount.nano), self.amount.format)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestComparison:
+    """A resource of a container: what is requested and what is recommended."""
+
+    namespace: str
+    vpa: str
+    mode: str
+    workload: str
+    pods: int
+    container: str = ""  # empty: nothing is recommended for any
+    resource: str = ""
+    lowest: Quantity | None = None  # request of any pod; None: it has none
+    highest: Quantity | None = None
+    target: Quantity | None = None
+    lower: Quantity | None = None
+    upper: Quantity | None = None
+    uncapped: Quantity | None = None
+    capped_by: str = ""  # the field of the policy that made the target what it is
+    gap: Gap | None = None  # None: there is no pod
+    confidence: float | None = None  # days of history; None: not known
+    samples: int | None = None
+    as_of: datetime | None = None  # the latest sign that the recommendation is kept up
+    problem: str = ""  # why nothing is recommended
+
+    @property
+    def is_short(self) -> bool:
+        """Whether pods request less than is recommended."""
+        return self.gap is not None and self.gap.amount.nano < 0
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether some pod requests less than its lower bound or more than its upper one."""
+        low, high = self.lowest or ZERO, self.highest or ZERO
+        return (self.lower is not None and low < self.lower) or (
+            self.upper is not None and high > self.upper
+        )
+
+
+def comparisons(
+    snapshot: Snapshot,
+    members: Mapping[VpaKey, Sequence[Pod]],
+    histories: Mapping[ContainerKey, LearnedHistory],
+) -> Iterator[RequestComparison]:
+    """Yield all comparisons, by namespace, VPA, container and resource."""
+    for namespace in sorted(snapshot.namespaces):
+        view = snapshot.of(namespace)
+        for name in sorted(view.vpas):
+            vpa = view.vpas[name]
+            workload = view.workloads.get(vpa.target.key) if vpa.target is not None else None
+            template = workload.template if workload is not None else ()
+            yield from _of_vpa(vpa, members.get((namespace, name), ()), template, histories)
+
+
+def _of_vpa(
+    vpa: Vpa,
+    pods: Sequence[Pod],
+    template: Sequence[Container],
+    histories: Mapping[ContainerKey, LearnedHistory],
+) -> Iterator[RequestComparison]:
+    if not vpa.recommendation:
+        yield RequestComparison(
+            vpa.namespace,
+            vpa.name,
+            vpa.mode,
+            _workload(vpa),
+            len(pods),
+            as_of=_provided(vpa),
+            problem=why_none(vpa),
+        )
+        return
+    for found in sorted(vpa.recommendation, key=lambda one: one.container):
+        history = histories.get((vpa.namespace, vpa.name, found.container))
+        for resource in in_order(found.target):
+            yield _comparison(vpa, pods, template, found, resource, history)
+
+
+def _comparison(
+    vpa: Vpa,
+    pods: Sequence[Pod],
+    template: Sequence[Container],
+    found: ContainerRecommendation,
+    resource: str,
+    history: LearnedHistory | None,
+) -> RequestComparison:
+    requests = [
+        pod.current_resources(container).request(resource)
+        for pod in pods
+        for container in pod.containers
+        if container.name == found.container
+    ]
+    shown = requests or [
+        one.resources.request(resource) for one in template if one.name == found.container
+    ]
+    known = [request for request in shown if request is not None]
+    target = found.target[resource]
+    return RequestComparison(
+        namespace=vpa.namespace,
+        vpa=vpa.name,
+        mode=vpa.mode,
+        workload=_workload(vpa),
+        pods=len(pods),
+        container=found.container,
+        resource=resource,
+        lowest=min(known) if known and len(known) == len(shown) else None,
+        highest=max(known, default=None),
+        target=target,
+        lower=found.lower_bound.get(resource),
+        upper=found.upper_bound.get(resource),
+        uncapped=found.uncapped_target.get(resource),
+        capped_by=_capped_by(vpa, found, resource),
+        gap=_gap(requests, target) if requests else None,
+        confidence=history.confidence if history else None,
+        samples=history.samples if history else None,
+        as_of=_newest(_provided(vpa), history.updated if history else None),
+    )
+
+
+def _capped_by(vpa: Vpa, found: ContainerRecommendation, resource: str) -> str:
+    target, policy = found.target[resource], vpa.policy(found.container)
+    if policy is None or found.uncapped_target.get(resource, target) == target:
+        return ""
+    words = {"minAllowed": policy.min_allowed, "maxAllowed": policy.max_allowed}
+    return next((word for word, caps in words.items() if (caps or {}).get(resource) == target), "")
+
+
+def _gap(requests: Sequence[Quantity | None], target: Quantity) -> Gap:
+    now = sum(request.nano for request in requests if request is not None)
+    nano = now - target.nano * len(requests)
+    return Gap(Quantity(nano, target.format), nano / now if now else None)
+
+
+def _newest(*moments: datetime | None) -> datetime | None:
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _workload(vpa: Vpa) -> str:
+    return str(vpa.target.key) if vpa.target is not None else ""
+
+
+def _provided(vpa: Vpa) -> datetime | None:
+    found = next((one for one in vpa.conditions if one.type == _PROVIDED), None)
+    return found.last_transition if found is not None else None
+
+
+def why_none(vpa: Vpa) -> str:
+    """Say why a VPA has no recommendation, as far as its conditions tell."""
+    said = [
+        one.message or one.reason
+        for one in vpa.conditions
+        if (one.message or one.reason)
+        and one.status == ("False" if one.type == _PROVIDED else "True")
+    ]
+    if said:
+        return "; ".join(said)
+    return (
+        "no recommender has looked at it yet" if not vpa.conditions else "nothing was learned yet"
+    )
+
+
+# --- as JSON: exact amounts, and nothing for what is not there
+
+
+def comparison_json(one: RequestComparison) -> Json:
+    """Return a comparison as JSON."""
+    gap = one.gap
+    word = "shortage" if one.is_short else "saving"
+    told: Json = {
+        "namespace": one.namespace,
+        "vpa": one.vpa,
+        "mode": one.mode,
+        "workload": one.workload,
+        "pods": one.pods,
+        "container": one.container or None,
+        "resource": one.resource or None,
+        "lowestRequest": _exact(one.lowest),
+        "highestRequest": _exact(one.highest),
+        "target": _exact(one.target),
+        "lowerBound": _exact(one.lower),
+        "upperBound": _exact(one.upper),
+        "uncappedTarget": _exact(one.uncapped),
+        "cappedBy": one.capped_by or None,
+        word: _exact(gap.size) if gap is not None else None,
+        "share": None if gap is None or gap.share is None else round(abs(gap.share), 6),
+        "confidence": None if one.confidence is None else round(one.confidence, 6),
+        "samples": one.samples,
+        "asOf": one.as_of and one.as_of.isoformat(),
+        "problem": one.problem or None,
+    }
+    return without_gaps(told)
+
+
+def _exact(quantity: Quantity | None) -> str | None:
+    return None if quantity is None else str(quantity)
+
+
+def vpa_json(vpa: Vpa) -> Json:
+    """Return what a VPA asks for, and what its conditions say."""
+    return without_gaps(
+        {
+            "kind": "VerticalPodAutoscaler",
+            "namespace": vpa.namespace,
+            "name": vpa.name,
+            "mode": vpa.mode,
+            "workload": str(vpa.target.key) if vpa.target is not None else None,
+            "selector": str(vpa.selector) if vpa.selector is not None else None,
+            "created": vpa.created.isoformat() if vpa.created is not None else None,
+            "recommenders": list(vpa.recommenders) or None,
+            "conditions": [_condition_json(one) for one in vpa.conditions],
+        }
+    )
+
+
+def _condition_json(one: Condition) -> Json:
+    words = {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message}
+    return {key: value for key, value in words.items() if value}
+
+
+def without_gaps(told: Json) -> Json:
+    """Return a JSON object without the members that have no value."""
+    return {key: value for key, value in told.items() if value is not None}

@@ -1,0 +1,176 @@
+"""The API server: version, features, clock, definitions of our kinds, and rights of accounts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import Final
+
+from app.diagnosis.core.components import with_rights
+from app.diagnosis.core.facts import AccountRight, Check, Facts, Finding, Level, Unasked, unknown
+from app.model.fields import Json
+from app.model.text import span
+
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+_LEAST: Final = (1, 30)  # conditions of webhooks, for good
+_RESIZES: Final = (1, 33)  # running pods
+_SMALL: Final = timedelta(seconds=5)
+_LARGE: Final = timedelta(seconds=30)  # half of what makes a Lease stale
+_SERVER: Final = "API server"
+_APPLY: Final = "plumbline manifests crd | kubectl apply --server-side --force-conflicts -f -"
+_MOST_FIELDS: Final = 3  # that are named
+_MOST_RIGHTS: Final = 4
+_SERVED: Final = "v1"
+
+
+def of_server(facts: Facts) -> Iterator[Finding]:
+    """Judge version and features."""
+    if isinstance(facts.version, Unasked):
+        yield unknown(Check.SERVER, _SERVER, facts.version)
+        return
+    yield _version_finding(facts.version)
+    resources = facts.core_resources
+    if isinstance(resources, Unasked):
+        yield unknown(Check.SERVER, _SERVER, resources)
+        return
+    if "pods/eviction" not in resources:
+        yield Finding(Check.SERVER, Level.SERIOUS, _SERVER, "it knows no evictions")
+    if "pods/resize" not in resources:
+        told = "running pods cannot be resized; modes InPlace, InPlaceOrRecreate and boosts need it"
+        fix = "kube-apiserver --feature-gates=InPlacePodVerticalScaling=true"
+        yield Finding(Check.SERVER, Level.WARNING, _SERVER, told, fix)
+
+
+def _version_finding(text: str) -> Finding:
+    found = _VERSION.match(text)
+    version = (int(found[1]), int(found[2])) if found else None
+    if version is None:
+        told = f'nobody knows what version "{text[:40]}" can do'
+        return Finding(Check.SERVER, Level.WARNING, _SERVER, told, "kubectl version")
+    if version < _LEAST:
+        told = f"version {text} is too old: the webhook needs 1.30 or newer"
+        return Finding(Check.SERVER, Level.SERIOUS, _SERVER, told, "kubectl version")
+    if version < _RESIZES:
+        told = f"version {text} resizes no running pods; that needs 1.33 or newer"
+        return Finding(Check.SERVER, Level.NOTE, _SERVER, told, "kubectl version")
+    return Finding(Check.SERVER, Level.FINE, _SERVER, f"version {text}")
+
+
+def of_clock(facts: Facts) -> Iterator[Finding]:
+    """Judge how far the clocks are apart; Leases are compared by them."""
+    server = facts.server_time
+    if isinstance(server, Unasked):
+        yield unknown(Check.CLOCK, _SERVER, server)
+        return
+    apart = abs(server - facts.now)
+    if apart < _SMALL:
+        yield Finding(Check.CLOCK, Level.FINE, _SERVER, "its clock and ours agree")
+        return
+    word = "ahead of" if server > facts.now else "behind"
+    told = f"its clock is {span(apart)} {word} ours, so Leases seem fresher or older than they are"
+    level = Level.SERIOUS if apart >= _LARGE else Level.WARNING
+    yield Finding(Check.CLOCK, level, _SERVER, told, "chronyc makestep")
+
+
+def of_definitions(facts: Facts) -> Iterator[Finding]:
+    """Judge the CustomResourceDefinitions."""
+    if isinstance(facts.definitions, Unasked):
+        yield unknown(Check.DEFINITIONS, "crd", facts.definitions)
+        return
+    live = {_name(item): item for item in facts.definitions}
+    for wanted in facts.wanted_definitions:
+        name = _name(wanted)
+        about = f"crd/{name}"
+        found = live.get(name)
+        if found is None:
+            told = "the definition is not there"
+            yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, told, _APPLY, is_absence=True)
+            continue
+        flaws = list(_flaws(about, found, wanted))
+        yield from flaws
+        if not flaws:
+            yield Finding(Check.DEFINITIONS, Level.FINE, about, "served, with every field")
+
+
+def _flaws(about: str, live: Json, wanted: Json) -> Iterator[Finding]:
+    if not _is_established(live):
+        told = "the API server has not taken it over"
+        yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, told, f"kubectl describe {about}")
+    version, ours = _version(live), _version(wanted)
+    if version is None or ours is None:
+        yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, "version v1 is not served", _APPLY)
+        return
+    if "status" in ours.get("subresources", {}) and "status" not in version.get("subresources", {}):
+        told = "it has no status subresource, so nothing can be recommended"
+        yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, told, _APPLY)
+    missing = list(_missing(_schema(version), _schema(ours), ""))
+    if missing:
+        more = f" and {len(missing) - _MOST_FIELDS} more" if len(missing) > _MOST_FIELDS else ""
+        told = f"these would be dropped or refused: {', '.join(missing[:_MOST_FIELDS])}{more}"
+        yield Finding(Check.DEFINITIONS, Level.WARNING, about, told, _APPLY, is_absence=True)
+
+
+def _name(item: Json) -> str:
+    return str(item.get("metadata", {}).get("name"))
+
+
+def _is_established(item: Json) -> bool:
+    conditions = item.get("status", {}).get("conditions") or ()
+    return any(
+        one.get("type") == "Established" and one.get("status") == "True" for one in conditions
+    )
+
+
+def _version(item: Json) -> Json | None:
+    versions = item.get("spec", {}).get("versions") or ()
+    return next((one for one in versions if one.get("name") == _SERVED and one.get("served")), None)
+
+
+def _schema(version: Json) -> Json:
+    found: Json = version.get("schema", {}).get("openAPIV3Schema", {})
+    return found
+
+
+def _missing(found: object, wanted: Json, path: str) -> Iterator[str]:
+    """Yield the fields, and the words of fields, that a live schema does not know."""
+    live: Json = found if isinstance(found, dict) else {}
+    words = set(wanted.get("enum") or ()) - set(live.get("enum") or wanted.get("enum") or ())
+    yield from (f"{path}: {word}" for word in sorted(map(str, words)))
+    known = live.get("properties") or {}
+    for name, schema in (wanted.get("properties") or {}).items():
+        at = f"{path}.{name}" if path else name
+        if name not in known and "properties" in live:
+            yield at
+        elif name in known:
+            yield from _missing(known[name], schema, at)
+    if isinstance(wanted.get("items"), dict):
+        yield from _missing(live.get("items"), wanted["items"], f"{path}[]")
+
+
+def of_rights(facts: Facts) -> Iterator[Finding]:
+    """Judge the rights of the account that asks, and of the processes' accounts."""
+    for about, found in (("you", facts.rights), ("accounts", facts.accounts)):
+        if isinstance(found, Unasked):
+            yield unknown(Check.RIGHTS, about, found)
+            continue
+        for (process, account), rights in groupby(found, lambda one: (one.process, one.account)):
+            yield _account(process, account, list(rights), facts)
+
+
+def _account(process: str, account: str, found: Sequence[AccountRight], facts: Facts) -> Finding:
+    missing = [one for one in found if not one.is_allowed]
+    if not missing:
+        told = f"it may do all {len(found)} things that are needed"
+        return Finding(Check.RIGHTS, Level.FINE, account, told)
+    named = ", ".join(f"{one.verb} {one.what}" for one in missing[:_MOST_RIGHTS])
+    more = f" and {len(missing) - _MOST_RIGHTS} more" if len(missing) > _MOST_RIGHTS else ""
+    if not process:
+        told = f"whoever asks may not {named}{more}, so not everything is looked at"
+        fix = f"kubectl auth can-i {missing[0].verb} {missing[0].what.partition(' ')[0]}"
+        return Finding(Check.RIGHTS, Level.WARNING, account, told, fix)
+    told = f"the {process} may not {named}{more}; needed to {missing[0].why}"
+    documents = dict.fromkeys(one.document for one in missing)
+    fix = with_rights(process, account.split(":")[2], documents, facts)
+    return Finding(Check.RIGHTS, Level.SERIOUS, account, told, fix)

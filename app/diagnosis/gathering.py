@@ -1,0 +1,271 @@
+"""What is known of a cluster at one moment, for commands that look once and end.
+
+Strategy: from files and from an API server come the same objects, and both go through the same
+reader. What no snapshot holds and a command needs is kept as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
+from typing import Final, TypeVar
+
+from app.diagnosis.core.answers import vpa_object
+from app.kube.client import KubeCluster, connect
+from app.kube.connection import Origin
+from app.kube.context import usual_namespace
+from app.kube.files import Document, Unreadable, documents
+from app.kube.owners import LiveOwners
+from app.kube.recorded import RecordedCluster, RecordedProblem
+from app.model.errors import BadObject, ClusterError, NotFound, Refused
+from app.model.fields import Object
+from app.model.kinds import ObjectKey, group_of
+from app.model.snapshot import Snapshot, removal, replacement
+from app.model.workloads import Lookup, LookupResult
+from app.ports import (
+    CHECKPOINTS,
+    LEASES,
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    VPAS,
+    WORKLOADS,
+    Clock,
+    Cluster,
+    Json,
+    Owners,
+    Ref,
+    Resource,
+)
+from app.runtime.memory import without_collection
+from app.settings.shared import ClusterAccess, Offline, Selection
+from app.telemetry.updater import LeaseTrouble
+from app.workers.deciding import MOST_LEVELS, found_owners
+from app.workers.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
+
+_PAGE: Final = 500
+_CALL_SECONDS: Final = 5.0
+_NEEDED: Final = (VPAS, PODS, *WORKLOADS)
+_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
+_NO_VPAS: Final = (
+    "the cluster does not know VerticalPodAutoscalers; "
+    "tell it with: plumbline manifests crd | kubectl apply -f -"
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GatherRequest:
+    """What to look at: files, or a cluster; an empty namespace means all."""
+
+    offline: Offline
+    reach: ClusterAccess
+    namespace: str
+    lease: LeaseRules
+    keeps: tuple[Resource, ...] = ()  # of what the objects are wanted as they came
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredObjects:
+    """What is known of a cluster."""
+
+    snapshot: Snapshot
+    owners: Owners
+    webhook: Sign
+    kept: Sequence[Json] = ()
+    problems: Sequence[RecordedProblem] = ()  # what could not be used, or not be read
+
+    def with_answers(self, answers: Iterable[Json]) -> GatheredObjects:
+        """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
+        problems = list(self.problems)
+        changes = [
+            removal(VPAS.api_version, VPAS.kind, namespace, name)
+            for namespace, view in self.snapshot.namespaces.items()
+            for name in view.vpas
+        ]
+        for answer in answers:
+            try:
+                changes.append(replacement(vpa_object(answer)))
+            except BadObject as error:
+                problems.append(RecordedProblem("an answer", str(error)))
+        snapshot = self.snapshot.changed(filter(None, changes))
+        return replace(self, snapshot=snapshot, problems=problems)
+
+    def objects_of(self, resource: Resource) -> Iterator[Json]:
+        """Yield the kept objects of a resource."""
+        return (item for item in self.kept if _is(item, resource))
+
+
+def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAccess) -> str:
+    """Return the namespace to look at, empty for all; files have no usual one.
+
+    Raises:
+        BadSetting: the kubeconfig cannot be used.
+    """
+    if selection.everywhere:
+        return ""
+    if selection.namespace or offline.objects:
+        return selection.namespace
+    connect(reach.kubeconfig, reach.context).close()  # which tells what is wrong with a kubeconfig
+    return usual_namespace(Origin(reach.kubeconfig, reach.context))
+
+
+@contextmanager
+def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterator[GatheredObjects]:
+    """Look once; what was found can be asked about its owners while this is open."""
+    kept: list[Json] = []
+    if wanted.offline.objects:
+        yield _recorded(wanted, kept, now)
+        return
+    reach = wanted.reach
+    cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
+    owners = LiveOwners(cluster.within(_CALL_SECONDS), clock)
+    try:
+        yield _live(cluster, owners, wanted, kept, now)
+    finally:
+        owners.close()
+        cluster.close()
+
+
+def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> GatheredObjects:
+    """Return what files tell; without the webhook's Lease it counts as healthy."""
+    found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
+    with without_collection():
+        recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
+    rules = wanted.lease
+    leases = [item for item in kept if _is_lease(item, rules)]
+    sign = sign_of(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
+    return GatheredObjects(recorded.snapshot, recorded, sign, kept, recorded.problems)
+
+
+def _live(
+    cluster: KubeCluster,
+    owners: LiveOwners,
+    wanted: GatherRequest,
+    kept: list[Json],
+    now: datetime,
+) -> GatheredObjects:
+    problems: list[RecordedProblem] = []
+    helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
+    needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
+    found = (
+        Document(resource.plural, item)
+        for resource, untold in needs
+        for item in list_objects(cluster, resource, wanted.namespace, untold)
+    )
+    recorded = RecordedCluster(_keeping(found, kept, wanted))
+    problems += recorded.problems
+    sign = _sign(cluster.within(_CALL_SECONDS), wanted.lease, now)
+    return GatheredObjects(recorded.snapshot, owners, sign, kept, problems)
+
+
+def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
+    """Return what the webhook's Lease tells; it is reported once, and not logged."""
+    if not rules.is_on:
+        return HEALTHY
+    try:
+        return sign_of(cluster.get(Ref(LEASES, rules.namespace, rules.name)), rules, now)
+    except ClusterError as error:
+        return Sign(LeaseTrouble.ERROR, str(error))
+
+
+def _keeping(
+    found: Iterable[Document | Unreadable], kept: list[Json], wanted: GatherRequest, *more: Resource
+) -> Iterator[Document | Unreadable]:
+    """Yield what a snapshot may hold, and put what is wanted as it came into the list."""
+    keeps = (*wanted.keeps, *more)
+    for document in found:
+        if isinstance(document, Document):
+            item, is_pod = document.item, _is(document.item, PODS)
+            if is_pod and wanted.namespace not in ("", _namespace(item)):
+                continue  # which would only cost time
+            if is_pod:
+                _name_apart(item)
+            if any(_is(item, resource) for resource in keeps):
+                kept.append(item)
+            if _is(item, CHECKPOINTS) or _is(item, LEASES):
+                continue
+        yield document
+
+
+def _namespace(item: Object) -> str:
+    metadata = item.get("metadata")
+    return str((metadata.get("namespace") if isinstance(metadata, dict) else None) or "default")
+
+
+def _name_apart(pod: Json) -> None:
+    """Give a pod that was written by hand a uid, because uids tell pods apart."""
+    metadata = pod.get("metadata")
+    if isinstance(metadata, dict) and not metadata.get("uid"):
+        metadata["uid"] = f"{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+def _is(item: Object, resource: Resource) -> bool:
+    is_kind = item.get("kind") == resource.kind
+    return is_kind and group_of(str(item.get("apiVersion"))) == resource.group
+
+
+def _is_lease(item: Object, rules: LeaseRules) -> bool:
+    metadata = item.get("metadata")
+    found = metadata if isinstance(metadata, dict) else {}
+    place = (found.get("namespace"), found.get("name"))
+    return _is(item, LEASES) and place == (rules.namespace, rules.name)
+
+
+def list_objects(
+    cluster: Cluster,
+    resource: Resource,
+    namespace: str = "",
+    problems: list[RecordedProblem] | None = None,
+    *,
+    labels: str = "",
+    fields: str = "",
+) -> Iterator[Json]:
+    """Yield the objects of a resource; with problems it may be missing or refused."""
+    token = ""
+    at = namespace if resource.namespaced else ""
+    try:
+        while True:
+            page = cluster.list(
+                resource,
+                at,
+                label_selector=labels,
+                field_selector=fields,
+                limit=_PAGE,
+                continue_token=token,
+            )
+            yield from page.items
+            token = page.continue_token
+            if not token:
+                return
+    except NotFound as error:
+        if resource is VPAS:
+            raise NotFound(_NO_VPAS, status=error.status) from error
+        if problems is None:
+            raise
+    except Refused as error:
+        if problems is None:
+            raise
+        problems.append(RecordedProblem(resource.plural, f"not taken into account: {error}"))
+
+
+def ask_with_lookups(
+    owners: Owners,
+    clock: Clock,
+    ask: Callable[[Mapping[str, Mapping[ObjectKey, LookupResult]]], tuple[T, Iterable[Lookup]]],
+) -> T:
+    """Ask, look up the owners that the answer lacks, and ask again until it lacks none."""
+    found: dict[str, dict[ObjectKey, LookupResult]] = {}
+    for _ in range(MOST_LEVELS):
+        answer, lookups = ask(found)
+        wanted = [one for one in lookups if one.key not in found.get(one.namespace, {})]
+        if not wanted:
+            break
+        for namespace, some in found_owners(owners, clock, wanted).items():
+            found.setdefault(namespace, {}).update(some)
+    return answer

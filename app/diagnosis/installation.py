@@ -1,0 +1,365 @@
+"""Gathers what the check of an installation judges; what cannot be had is told as such.
+
+Strategy: one question a fact, and only the first one, for the version, may fail: who does not
+even answer that cannot be reached. Two questions are dry runs, so that nothing is written: a VPA
+with a mistake tells whether the webhook is asked, a Lease tells the server's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from app.admission.certificates import called_name, judge
+from app.admission.secret_store import SecretStore
+from app.diagnosis.core.autoscalers import targets
+from app.diagnosis.core.components import ADMISSION, command_line, flag, ours
+from app.diagnosis.core.facts import (
+    OWN_SECRET,
+    AccountRight,
+    Facts,
+    Pods,
+    TrialOutcome,
+    TrialResult,
+    Unasked,
+)
+from app.diagnosis.core.members import FoundByNamespace, members
+from app.diagnosis.core.registrations import hooks, is_looked_at, trial_namespace
+from app.diagnosis.gathering import (
+    GatheredObjects,
+    GatherRequest,
+    ask_with_lookups,
+    gather_objects,
+    list_objects,
+)
+from app.kube.client import KubeCluster
+from app.kube.leases import lease
+from app.kube.manifests import crd
+from app.kube.manifests.needs import needed
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right
+from app.model.certificates import Generation
+from app.model.errors import BadObject, ClusterError, NotFound, Refused
+from app.model.fields import Json, object_at, time_at
+from app.model.workloads import Lookup
+from app.ports import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    LIMIT_RANGES,
+    MUTATING_WEBHOOKS,
+    POD_METRICS,
+    PODS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    VPAS,
+    Clock,
+    Ref,
+    Resource,
+)
+from app.settings.shared import ClusterAccess, Offline
+from app.workers.webhook_lease import LeaseRules
+
+_PAGE: Final = 500
+_CALL_SECONDS: Final = 10.0
+_BURST: Final = 500.0  # short questions
+_MOUNTED: Final = "/etc/tls-certs"  # where certificates lie unless a flag says else
+_HALF_SECOND: Final = timedelta(milliseconds=500)  # of what a server's time is cut off
+_ENDPOINTS: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+# What the check itself looks at.
+_READ: Final = (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    _ENDPOINTS,
+    DEPLOYMENTS,
+    LEASES,
+    VPAS,
+    PODS,
+    LIMIT_RANGES,
+    POD_METRICS,
+)
+
+_ASKERS: Final = 8  # side by side
+_AUTHORIZATION: Final = "authorization.k8s.io"
+_REVIEWS: Final = Resource(
+    _AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+_SELF_REVIEWS: Final = Resource(
+    _AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+
+
+T = TypeVar("T")
+
+
+def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: Clock) -> Facts:
+    """Return all that is known of an installation; only the trial may need a patient cluster.
+
+    Raises:
+        ClusterError: the API server cannot be reached.
+    """
+    cluster = patient.within(_CALL_SECONDS)
+    version = str(cluster.request("GET", "/version").get("gitVersion"))
+    facts = Facts(
+        now=clock.now(),
+        namespace=home,
+        version=version,
+        core_resources=_asked(lambda: _core_resources(cluster)),
+        definitions=_asked(lambda: list(_definitions(cluster))),
+        wanted_definitions=crd.documents(),
+        mutating=_asked(lambda: list(list_objects(cluster, MUTATING_WEBHOOKS))),
+        validating=_asked(lambda: list(list_objects(cluster, VALIDATING_WEBHOOKS))),
+        leases=_asked(lambda: list(list_objects(cluster, LEASES, home))),
+        metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
+        deployments=_asked(lambda: list(list_objects(cluster, DEPLOYMENTS))),
+        pods=_asked(lambda: _pods(reach, clock)),
+    )
+    secret, is_given = _secret(facts)
+    facts = replace(
+        facts,
+        tried=_tried(patient, trial_namespace(facts)),
+        secret=secret,
+        is_given=is_given,
+        endpoints={place: _ready(cluster, *place) for place in _services(facts)},
+        certificate=_asked(lambda: _certificate(cluster, facts, secret)),
+        rights=_asked(lambda: _reviewed(cluster, _own_rights(_READ, home))),
+        accounts=_asked(lambda: _reviewed(cluster, _rights(_accounts(facts)))),
+    )
+    server_time = _asked(lambda: _server_time(cluster, home))
+    return replace(facts, now=clock.now(), server_time=server_time)
+
+
+def _asked(ask: Callable[[], T]) -> T | Unasked:
+    try:
+        return ask()
+    except (ClusterError, BadObject) as error:
+        return Unasked(str(error), isinstance(error, Refused))
+
+
+# --- the server
+
+
+def _core_resources(cluster: KubeCluster) -> frozenset[str]:
+    found = cluster.request("GET", "/api/v1").get("resources") or ()
+    return frozenset(str(one.get("name")) for one in found if isinstance(one, dict))
+
+
+def _definitions(cluster: KubeCluster) -> Iterator[Json]:
+    for wanted in crd.documents():
+        try:
+            yield cluster.get(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", wanted["metadata"]["name"]))
+        except NotFound:
+            continue
+
+
+def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
+    """Return the server's time, by which it dates an object that it does not keep."""
+    body = lease(namespace, "plumbline-doctor", {})
+    created = cluster.create(Ref(LEASES, namespace), body, dry_run=True)
+    found = time_at(object_at(created, "metadata", ""), "creationTimestamp", "metadata")
+    return Unasked("the server tells no time") if found is None else found + _HALF_SECOND
+
+
+# --- the webhook
+
+
+def _services(facts: Facts) -> Iterator[tuple[str, str]]:
+    for _, hook in hooks(facts):
+        service = (hook.get("clientConfig") or {}).get("service")
+        if service is not None:
+            yield str(service.get("namespace")), str(service.get("name"))
+
+
+def _ready(cluster: KubeCluster, namespace: str, name: str) -> int | Unasked:
+    labels = f"kubernetes.io/service-name={name}"
+    slices = _asked(lambda: cluster.list(_ENDPOINTS, namespace, label_selector=labels).items)
+    if isinstance(slices, Unasked):
+        return slices
+    return sum(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for item in slices
+        for endpoint in item.get("endpoints") or ()
+    )
+
+
+def _tried(cluster: KubeCluster, namespace: str | None) -> TrialResult | Unasked:
+    """Return what becomes of a VPA that asks for more at least than at most."""
+    if namespace is None:
+        return Unasked("its namespaceSelector leaves out every namespace that is known here")
+    bounds = {"minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}}
+    body = {
+        "apiVersion": VPAS.api_version,
+        "kind": VPAS.kind,
+        "metadata": {"name": "plumbline-doctor", "namespace": namespace},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"},
+            "updatePolicy": {"updateMode": "Off"},
+            "resourcePolicy": {"containerPolicies": [{"containerName": "*", **bounds}]},
+        },
+    }
+    try:
+        cluster.create(Ref(VPAS, namespace), body, dry_run=True)
+    except ClusterError as error:
+        if "denied the request" in error.message:
+            return TrialResult(TrialOutcome.REFUSED, namespace=namespace)
+        if "failed calling webhook" in error.message:
+            return TrialResult(TrialOutcome.NOT_CALLED, error.message, namespace)
+        return Unasked(str(error), isinstance(error, Refused))
+    return TrialResult(TrialOutcome.PASSED, namespace=namespace)
+
+
+def _secret(facts: Facts) -> tuple[str, bool]:
+    """Return the Secret with the certificate in use, and whether it is mounted, so given."""
+    for item in ours(ADMISSION, facts):
+        folder = flag(item, "tls-cert-dir") or _MOUNTED
+        mounted = _mounted(item["spec"]["template"]["spec"])
+        if item["metadata"].get("namespace") == facts.namespace and folder in mounted:
+            return mounted[folder], True
+    return OWN_SECRET, False
+
+
+def _mounted(pod: Json) -> dict[str, str]:
+    """Return the Secrets of a pod by where they are mounted."""
+    secrets = {
+        volume.get("name"): str(volume["secret"].get("secretName"))
+        for volume in pod.get("volumes") or ()
+        if volume.get("secret")
+    }
+    return {
+        str(mount.get("mountPath")): secrets[mount["name"]]
+        for container in pod.get("containers") or ()
+        for mount in container.get("volumeMounts") or ()
+        if mount.get("name") in secrets
+    }
+
+
+def _certificate(cluster: KubeCluster, facts: Facts, secret: str) -> Generation | None:
+    current = SecretStore(cluster, facts.namespace, secret).read().ring.current
+    if current is None:
+        return None
+    looked_at = [hook for _, hook in hooks(facts) if is_looked_at(hook, facts)]
+    clients = [hook.get("clientConfig") or {} for hook in looked_at]
+    services = [client["service"] for client in clients if client.get("service")]
+    named = [called_name(str(one.get("name")), str(one.get("namespace"))) for one in services]
+    named += [called_name("", "", str(client["url"])) for client in clients if client.get("url")]
+    return judge(current, tuple(filter(None, named)))
+
+
+# --- accounts
+
+
+def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
+    """Yield our processes, each with the account of its pods and the rights that it needs."""
+    for item in () if isinstance(facts.deployments, Unasked) else facts.deployments:
+        metadata = item.get("metadata") or {}
+        labels = metadata.get("labels") or {}
+        component = labels.get("app.kubernetes.io/component")
+        if labels.get("app.kubernetes.io/name") == "plumbline" and component in RIGHTS:
+            spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
+            account = spec.get("serviceAccountName") or "default"
+            who = f"system:serviceaccount:{metadata.get('namespace')}:{account}"
+            yield component, who, needed(component, command_line(item))
+
+
+# --- VPAs and pods
+
+
+def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
+    no_lease = LeaseRules("", "", timedelta(), is_on=False)
+    reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
+    wanted = GatherRequest(Offline(()), reach, "", no_lease)
+    with gather_objects(wanted, clock, clock.now()) as seen:
+        found = ask_with_lookups(seen.owners, clock, lambda known: _needed(seen, known))
+    return replace(found, problems=list(map(str, seen.problems)))
+
+
+def _needed(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
+    found = Pods(seen.snapshot, known)
+    return found, [*members(seen.snapshot, known).lookups, *targets(found)]
+
+
+# --- rights
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Whether an account may do something, as it is asked, and why that matters."""
+
+    reviews: Resource
+    attributes: Json
+    why: str
+    who: Json = field(default_factory=dict)  # empty for the account that asks
+    process: str = ""
+    document: str = ""  # of the manifests, that grants it
+
+
+def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[AccountRight]:
+    """Return the answers in the order of the questions, which are asked side by side."""
+    with ThreadPoolExecutor(_ASKERS) as pool:
+        return list(pool.map(lambda one: _access(cluster, one), questions))
+
+
+def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
+    """Yield whether the account that asks may list resources, and get the Secret at home."""
+    for resource in (*read, SECRETS):
+        attributes = {
+            "verb": "get" if resource is SECRETS else "list",
+            "group": resource.group,
+            "resource": resource.plural,
+            "namespace": home if resource is SECRETS else "",
+        }
+        yield _Question(_SELF_REVIEWS, attributes, "look at it")
+
+
+def _rights(accounts: Iterable[tuple[str, str, Sequence[Right]]]) -> Iterator[_Question]:
+    """Yield whether the accounts of processes have the rights that these need."""
+    documents = {option.right: name for name, option in OPTIONS.items()}
+    for process, account, wanted in accounts:
+        home = account.split(":")[2]
+        who: Json = {
+            "user": account,
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{home}",
+                "system:authenticated",
+            ],
+        }
+        for right in wanted:
+            for attributes in _attributes(right, home):
+                document = documents.get(right, process.partition("-")[0])
+                yield _Question(_REVIEWS, attributes, right.why, who, process, document)
+
+
+def _attributes(right: Right, home: str) -> Iterator[Json]:
+    for resource in right.resources:
+        plural, _, subresource = resource.partition("/")
+        for verb in right.verbs:
+            for name in right.names or ("",):
+                yield {
+                    "verb": verb,
+                    "group": right.group,
+                    "resource": plural,
+                    "subresource": subresource,
+                    "namespace": home if right.reach is Reach.AT_HOME else "",
+                    "name": name,
+                }
+
+
+def _access(cluster: KubeCluster, asked: _Question) -> AccountRight:
+    reviews, attributes = asked.reviews, asked.attributes
+    body = {
+        "apiVersion": reviews.api_version,
+        "kind": reviews.kind,
+        "spec": {**asked.who, "resourceAttributes": attributes},
+    }
+    status = cluster.create(Ref(reviews), body).get("status") or {}
+    subresource = attributes.get("subresource")
+    what = attributes["resource"] + (f"/{subresource}" if subresource else "")
+    what += f" of {attributes['group']}" if attributes["group"] else ""
+    account, is_allowed = asked.who.get("user", "you"), bool(status.get("allowed"))
+    return AccountRight(
+        account, attributes["verb"], what, asked.why, is_allowed, asked.process, asked.document
+    )

@@ -1,0 +1,13 @@
+"""What helps where a pod is left as it is."""
+
+from __future__ import annotations
+
+from app.core.matching import MatchReason
+from app.core.updating.decisions import Reason
+from app.diagnosis.core.advice import MATCHES, UPDATES
+
+
+def test_every_reason_has_its_advice() -> None:
+    """No reason is forgotten; an empty advice says that nothing needs to be done."""
+    assert set(UPDATES) == set(Reason)
+    assert set(MATCHES) == set(MatchReason)

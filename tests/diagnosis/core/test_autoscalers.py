@@ -1,0 +1,100 @@
+"""What is found about VPAs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.diagnosis.core.autoscalers import of_vpas, targets
+from app.diagnosis.core.facts import Level, Pods, Unasked
+from app.model.kinds import ObjectKey
+from app.model.workloads import Failed
+from tests import make
+from tests.diagnosis.core.healthy import FACTS, VPA, flaws
+
+Json = dict[str, Any]
+WORKLOAD, POD = make.workload_json(), make.pod_json()
+KEY = ObjectKey("example.com", "Gadget", "web")
+
+
+def found(*items: Json) -> list[tuple[Level, str]]:
+    """Return what is not fine about some objects."""
+    return flaws(list(of_vpas(replace(FACTS, pods=Pods(make.snapshot(*items))))))
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        pytest.param([VPA, WORKLOAD, POD], None, id="in order"),
+        pytest.param(
+            [VPA, WORKLOAD, POD, make.pod_json(name="x", owner=None)], None, id="beside others"
+        ),
+        pytest.param([make.vpa_json(target=None)], "it names no workload", id="no target"),
+        pytest.param(
+            [VPA], "StatefulSet/web does not exist, or cannot be scaled", id="no such target"
+        ),
+        pytest.param(
+            [VPA, make.workload_json(owner="Deployment/top")],
+            "StatefulSet/web belongs to Deployment/top; name that in spec.targetRef",
+            id="not the topmost owner",
+        ),
+        pytest.param([VPA, WORKLOAD], "it has no pods", id="no pods"),
+        pytest.param(
+            [make.vpa_json(), WORKLOAD, POD],
+            "nothing is recommended: no recommender has looked at it yet",
+            id="nothing learned",
+        ),
+        pytest.param([make.vpa_json(created=None), WORKLOAD, POD],
+            "nothing is recommended: no recommender has looked at it yet", id="of unknown age"),
+        pytest.param(
+            [make.vpa_json(created=timedelta(minutes=2)), WORKLOAD, POD], None, id="still young"
+        ),
+        pytest.param(
+            [VPA, make.vpa_json("young", cpu="1", created=timedelta(days=1)), WORKLOAD, POD],
+            "VPA web takes the same pods first; part them by spec.selector",
+            id="overlap",
+        ),
+        pytest.param(
+            [VPA, make.vpa_json("young", mode="Off", created=timedelta(days=1)), WORKLOAD, POD],
+            None,
+            id="beside one that only recommends",
+        ),
+    ],
+)  # fmt: skip
+def test_planted_faults(items: list[Json], message: str | None) -> None:
+    """Each fault is the only finding."""
+    assert [told for _, told in found(*items)] == ([] if message is None else [message])
+
+
+def test_what_cannot_be_read() -> None:
+    """Objects that nobody can read are named beside the others."""
+    pods = Pods(make.snapshot(VPA, WORKLOAD, POD), problems=["VPA x: spec: expected an object"])
+    (finding, *_) = of_vpas(replace(FACTS, pods=pods))
+    assert (finding.level, finding.message) == (Level.WARNING, "VPA x: spec: expected an object")
+
+
+def test_unasked() -> None:
+    """Who may not see VPAs is told so."""
+    (finding,) = of_vpas(replace(FACTS, pods=Unasked("refused")))
+    assert finding.level is Level.UNKNOWN
+
+
+def test_targets_that_have_to_be_looked_up() -> None:
+    """A target that no snapshot holds is asked for, and what is heard of it is told."""
+    vpa = make.vpa_json("odd", target="example.com/v1/Gadget/web")
+    snapshot = make.snapshot(
+        VPA,
+        WORKLOAD,
+        POD,
+        vpa,
+        make.vpa_json("none", target=None),
+        make.vpa_json("lost", target="apps/v1/Deployment/gone"),
+    )
+    (lookup,) = targets(Pods(snapshot))
+    assert lookup.key == KEY
+    looked_up = {"default": {KEY: Failed("refused")}}
+    found = flaws(list(of_vpas(replace(FACTS, pods=Pods(snapshot, looked_up)))))
+    assert (Level.UNKNOWN, "Gadget.example.com/web cannot be looked up: refused") in found

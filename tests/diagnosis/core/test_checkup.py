@@ -1,0 +1,111 @@
+"""All checks together: an installation in order, and ten planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.diagnosis.core.checkup import checkup
+from app.diagnosis.core.facts import Check, Facts, Level, Pods, TrialOutcome, TrialResult, Unasked
+from tests import make
+from tests.diagnosis.core.healthy import (
+    FACTS,
+    OTHER_CA,
+    access,
+    bundle,
+    configuration,
+    deployment,
+    flaws,
+    generation,
+    hook,
+    lease,
+)
+
+ROGUE = hook(clientConfig=hook()["clientConfig"] | {"caBundle": bundle(OTHER_CA)})
+
+
+def test_in_order() -> None:
+    """Nothing is found where everything is as it should be, and every check had its say."""
+    found = checkup(FACTS)
+    assert flaws(found) == []
+    assert {one.check for one in found} == set(Check)
+
+
+@pytest.mark.parametrize(
+    ("facts", "check"),
+    [
+        pytest.param(replace(FACTS, version="v1.20.0"), Check.SERVER, id="an old server"),
+        pytest.param(
+            replace(FACTS, now=make.NOW + timedelta(hours=1)), Check.CLOCK, id="clocks"
+        ),
+        pytest.param(replace(FACTS, definitions=[]), Check.DEFINITIONS, id="no definitions"),
+        pytest.param(
+            replace(FACTS, mutating=[configuration("vpa-webhook-config", ROGUE)]),
+            Check.WEBHOOK,
+            id="another CA",
+        ),
+        pytest.param(
+            replace(FACTS, tried=TrialResult(TrialOutcome.PASSED)),
+            Check.WEBHOOK,
+            id="a webhook out of reach",
+        ),
+        pytest.param(
+            replace(FACTS, certificate=generation(days=-0.1)), Check.CERTIFICATE, id="expired"
+        ),
+        pytest.param(
+            replace(FACTS, leases=[lease("vpa-admission-controller", timedelta(hours=1))]),
+            Check.LEASES,
+            id="a stale Lease",
+        ),
+        pytest.param(replace(FACTS, metrics=Unasked("503")), Check.METRICS, id="no metrics"),
+        pytest.param(
+            replace(FACTS, accounts=[access(allowed=False)]), Check.RIGHTS, id="a missing right"
+        ),
+        pytest.param(
+            replace(FACTS, deployments=[
+                deployment("updater"), deployment("updater", image="x/vpa-updater:1.8.1")
+            ]),
+            Check.COMPONENTS,
+            id="upstream still running",
+        ),
+    ],
+)  # fmt: skip
+def test_ten_planted_faults(facts: Facts, check: Check) -> None:
+    """Each is named as serious by the check that is for it, with a command, and by no other."""
+    serious = [one for one in checkup(facts) if one.level is Level.SERIOUS]
+    assert {one.check for one in serious} == {check}
+    assert all(one.fix for one in serious)
+
+
+def test_a_recommender_alone() -> None:
+    """Where nobody is installed who acts there need be no webhook; an updater waits for one."""
+    alone = replace(FACTS, mutating=[], validating=[], leases=[], certificate=None)
+    recommender, updater = deployment("recommender"), deployment("updater")
+
+    def serious(facts: Facts) -> set[Check]:
+        return {one.check for one in checkup(facts) if one.level is Level.SERIOUS}
+
+    assert serious(replace(alone, deployments=[recommender])) == set()
+    for deployments in ([recommender, updater], Unasked("refused")):
+        found = serious(replace(alone, deployments=deployments))
+        assert found == {Check.WEBHOOK, Check.LEASES}
+
+
+def test_before_an_installation() -> None:
+    """What an installation will bring may be absent; what else is wrong stays as it is."""
+    bare = Facts(
+        now=make.NOW,
+        version="v1.36.3",
+        core_resources=FACTS.core_resources,
+        server_time=make.NOW,
+        wanted_definitions=FACTS.wanted_definitions,
+        metrics=Unasked("404"),
+        rights=[access(process="")],
+        pods=Pods(),
+    )
+    before = {one.check for one in checkup(bare, is_before=True) if one.level is Level.SERIOUS}
+    after = {one.check for one in checkup(bare) if one.level is Level.SERIOUS}
+    assert before == {Check.METRICS}
+    assert after == {Check.METRICS, Check.DEFINITIONS, Check.WEBHOOK, Check.LEASES}

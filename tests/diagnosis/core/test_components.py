@@ -1,0 +1,224 @@
+"""What is found about the processes of an installation, ours and upstream's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.diagnosis.core.components import (
+    ADMISSION,
+    logs_of,
+    of_components,
+    place_of,
+    with_flag,
+    with_rights,
+)
+from app.diagnosis.core.facts import Facts, Level, Unasked
+from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
+
+Json = dict[str, Any]
+UPSTREAM = "registry.k8s.io/autoscaling/vpa-{}:1.8.1"
+DOUBLED = "upstream's {} still runs, and does the same as ours"
+CHARTED = replace(
+    FACTS,
+    namespace="vpa",
+    deployments=[charted(deployment("updater")), charted(deployment(ADMISSION))],
+)
+ADDED = '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--a=1"}]'
+
+
+def theirs(component: str, *args: str, replicas: int = 1) -> Json:
+    """Return upstream's process."""
+    return deployment(component, *args, image=UPSTREAM.format(component), replicas=replicas)
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        pytest.param(FACTS, [], id="ours"),
+        pytest.param(
+            with_one(deployment("updater", available=0)),
+            [(Level.SERIOUS, "no pod of the updater is available")],
+            id="down",
+        ),
+        pytest.param(
+            with_one(deployment("updater", replicas=0)),
+            [(Level.WARNING, "the updater is scaled to zero")],
+            id="scaled to zero",
+        ),
+        pytest.param(
+            with_one(deployment("updater"), theirs("updater")),
+            [(Level.SERIOUS, DOUBLED.format("updater"))],
+            id="both",
+        ),
+        pytest.param(
+            with_one(theirs("updater")),
+            [(Level.NOTE, "upstream's updater runs, and ours does not")],
+            id="upstream's alone",
+        ),
+        pytest.param(
+            with_one(deployment("updater"), theirs("updater", replicas=0)), [], id="the way back"
+        ),
+        pytest.param(
+            with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), [], id="dry"
+        ),
+        pytest.param(
+            with_one(deployment("recommender", "-recommender_name=b"), theirs("recommender")),
+            [],
+            id="two names",
+        ),
+        pytest.param(
+            with_one(
+                deployment("recommender", "--recommender-name", "b"),
+                theirs("recommender", "--recommender-name=b"),
+            ),
+            [(Level.SERIOUS, DOUBLED.format("recommender"))],
+            id="one name for two",
+        ),
+        pytest.param(
+            with_one(deployment("admission-controller"), theirs("admission-controller")),
+            [(Level.SERIOUS, DOUBLED.format("admission-controller"))],
+            id="two webhooks",
+        ),
+        pytest.param(
+            with_one(deployment("updater", image="nginx")),
+            [(Level.NOTE, "it was not found; it may run by other means")],
+            id="something else of that name",
+        ),
+        pytest.param(
+            replace(FACTS, deployments=[{"metadata": {"name": "web"}}]),
+            [(Level.NOTE, "it was not found; it may run by other means")] * 3,
+            id="none",
+        ),
+        pytest.param(
+            replace(FACTS, deployments=Unasked("refused")),
+            [(Level.UNKNOWN, "could not be looked at: refused")],
+            id="unasked",
+        ),
+    ],
+)  # fmt: skip
+def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
+    """Processes that are down, doubled or absent are named; those that agreed are not."""
+    assert flaws(list(of_components(facts))) == found
+
+
+def test_flags_to_be_taken_along() -> None:
+    """What upstream's process is told is named, for who moves over would lose it otherwise."""
+    bare = theirs("updater", "--v=4", "--stderrthreshold=info", "--leader-elect=true")
+    mine = theirs("updater", "--v=4", "--min-replicas=1", "--eviction-tolerance", "0.2")
+    mine["spec"]["template"]["spec"]["containers"][0]["command"] = ["/updater"]
+    told = "upstream's updater runs, and ours does not"
+    flags = "; give ours its flags: --min-replicas=1 --eviction-tolerance 0.2"
+
+    assert flaws(list(of_components(with_one(bare)))) == [(Level.NOTE, told)]
+    assert flaws(list(of_components(with_one(mine)))) == [(Level.NOTE, told + flags)]
+
+
+def test_another_namespace_is_looked_at() -> None:
+    """Who looks where none of our processes lives is told where they do."""
+    facts = replace(FACTS, namespace="vpa")
+    (found,) = [one for one in of_components(facts) if one.level is not Level.FINE]
+    assert (found.level, found.about) == (Level.WARNING, "namespace/vpa")
+    assert found.fix == "plumbline doctor -n kube-system"
+
+
+def named(name: str, item: Json) -> Json:
+    """Return a Deployment under another name, in another namespace."""
+    return item | {"metadata": item["metadata"] | {"namespace": "vpa", "name": name}}
+
+
+@pytest.mark.parametrize(
+    ("deployments", "place", "command"),
+    [
+        pytest.param(
+            [theirs(ADMISSION), named("ours", deployment(ADMISSION))],
+            ("vpa", "deployment/ours"),
+            "kubectl -n vpa logs deployment/ours --tail=50",
+            id="ours",
+        ),
+        pytest.param(
+            [named("theirs", theirs(ADMISSION))],
+            ("vpa", "deployment/theirs"),
+            "kubectl -n vpa logs deployment/theirs --tail=50",
+            id="upstream's",
+        ),
+        pytest.param(
+            Unasked("refused"),
+            ("kube-system", "deployment/vpa-admission-controller"),
+            "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
+            id="nobody knows",
+        ),
+        pytest.param(
+            [],
+            ("kube-system", "deployment/vpa-admission-controller"),
+            "plumbline manifests admission | kubectl apply --server-side --force-conflicts -f -",
+            id="none",
+        ),
+        pytest.param(
+            [named("a", deployment(ADMISSION)), deployment(ADMISSION)],
+            ("kube-system", "deployment/vpa-admission-controller"),
+            "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
+            id="two of ours",
+        ),
+    ],
+)
+def test_names(deployments: list[Json] | Unasked, place: tuple[str, str], command: str) -> None:
+    """Commands name the Deployment that is there, or bring the one that is not."""
+    facts = replace(FACTS, deployments=deployments)
+    assert place_of(ADMISSION, facts) == place
+    assert logs_of(ADMISSION, facts) == command
+
+
+@pytest.mark.parametrize(
+    ("facts", "namespace", "command"),
+    [
+        pytest.param(
+            FACTS,
+            "kube-system",
+            "(plumbline manifests updater; plumbline manifests trials) "
+            "| kubectl auth reconcile -f -",
+            id="manifests",
+        ),
+        pytest.param(
+            FACTS,
+            "vpa",
+            "(plumbline manifests updater; plumbline manifests trials) "
+            "| sed 's/namespace: kube-system/namespace: vpa/' | kubectl auth reconcile -f -",
+            id="manifests elsewhere",
+        ),
+        pytest.param(
+            CHARTED,
+            "vpa",
+            "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values",
+            id="chart",
+        ),
+    ],
+)
+def test_what_grants_rights(facts: Facts, namespace: str, command: str) -> None:
+    """Only rights are granted, by whoever granted the others."""
+    assert with_rights("updater", namespace, ["updater", "trials"], facts) == command
+
+
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        pytest.param(
+            FACTS,
+            "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
+            f"-p '{ADDED}'",
+            id="manifests",
+        ),
+        pytest.param(
+            CHARTED,
+            "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values "
+            "--set admissionController.a=1",
+            id="chart",
+        ),
+        pytest.param(replace(FACTS, deployments=[]), "plumbline admission --a=1", id="by hand"),
+    ],
+)
+def test_what_tells_a_flag(facts: Facts, command: str) -> None:
+    """A flag is told where the others are: of several the last one counts."""
+    assert with_flag("--a=1", "a=1", facts) == command

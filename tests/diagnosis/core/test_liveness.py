@@ -1,0 +1,164 @@
+"""What is found about certificates, Leases and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.diagnosis.core.facts import Facts, Level, Unasked
+from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
+from app.model.certificates import Generation
+from tests import make
+from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
+
+Json = dict[str, Any]
+HEARTBEAT = "vpa-admission-controller"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "level", "word"),
+    [
+        (generation(), Level.FINE, "good for another 300d"),
+        (generation(days=3), Level.WARNING, "it expires in 3d"),
+        (generation(days=-0.5), Level.SERIOUS, "the certificate expired at"),
+        (generation(missing_names=("a.b.svc",)), Level.SERIOUS, "not made out to a.b.svc"),
+        (None, Level.NOTE, "there is none"),
+        (Unasked("refused"), Level.UNKNOWN, "refused"),
+    ],
+)
+def test_certificates(certificate: Generation | Unasked | None, level: Level, word: str) -> None:
+    """A certificate is judged by its life and its names."""
+    (finding,) = of_certificate(replace(FACTS, certificate=certificate))
+    assert finding.level is level
+    assert word in finding.message
+
+
+def test_who_renews_a_certificate() -> None:
+    """Ours is made anew when it is gone; one that is given is nobody's to delete."""
+    facts = replace(FACTS, certificate=generation(days=3))
+    (ours,) = of_certificate(facts)
+    (given,) = of_certificate(replace(facts, secret="plumbline-webhook", is_given=True))
+    assert ours.fix.startswith("kubectl -n kube-system delete secret/vpa-tls-certs && ")
+    assert given.about == "secret/plumbline-webhook"
+    assert given.fix == "kubectl -n kube-system describe secret/plumbline-webhook"
+
+
+@pytest.mark.parametrize(
+    ("leases", "found"),
+    [
+        pytest.param(FACTS.leases, [Level.FINE, Level.FINE], id="alive"),
+        pytest.param([], [Level.SERIOUS], id="none"),
+        pytest.param([lease(HEARTBEAT, timedelta(minutes=2))], [Level.SERIOUS], id="stale"),
+        pytest.param([lease(HEARTBEAT, timedelta(seconds=-3))], [Level.FINE], id="ahead"),
+        pytest.param([lease(HEARTBEAT, timedelta(seconds=-9))], [Level.WARNING], id="far ahead"),
+        pytest.param(
+            [{"metadata": {"name": HEARTBEAT}, "spec": {}}], [Level.SERIOUS], id="never renewed"
+        ),
+        pytest.param(
+            [{"metadata": {"name": HEARTBEAT}, "spec": {"renewTime": "soon"}}],
+            [Level.SERIOUS],
+            id="garbage",
+        ),
+        pytest.param(
+            [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(minutes=9))],
+            [Level.FINE, Level.SERIOUS],
+            id="a leader that died",
+        ),
+        pytest.param(
+            [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(hours=9), holder="")],
+            [Level.FINE],
+            id="a leader that stepped down",
+        ),
+        pytest.param(
+            [
+                lease(HEARTBEAT, timedelta()),
+                lease("vpa-updater", timedelta()),
+                lease("vpa-updater-lease", timedelta(hours=9)),
+            ],
+            [Level.FINE, Level.FINE, Level.NOTE],
+            id="a leader of another installation",
+        ),
+        pytest.param(Unasked("refused"), [Level.UNKNOWN], id="unasked"),
+    ],
+)
+def test_leases(leases: list[Json] | Unasked, found: list[Level]) -> None:
+    """Who gives no sign of life is named; who stepped down is not."""
+    assert [one.level for one in of_leases(replace(FACTS, leases=leases))] == found
+
+
+@pytest.mark.parametrize(
+    ("deployments", "level"),
+    [
+        pytest.param([deployment("updater", "--leader-elect=true")], Level.SERIOUS, id="electing"),
+        pytest.param([deployment("updater", "--leader-elect=false")], Level.NOTE, id="alone"),
+        pytest.param([], Level.SERIOUS, id="none of ours"),
+        pytest.param(Unasked("refused"), Level.SERIOUS, id="nobody knows"),
+    ],
+)
+def test_nobody_leads(deployments: list[Json] | Unasked, level: Level) -> None:
+    """A Lease that nobody renews is a fault where somebody should, and not yet before."""
+    leases = [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(days=3))]
+    facts = replace(FACTS, leases=leases, deployments=deployments)
+    _, found = of_leases(facts)
+    assert found.level is level
+    assert found.is_absence is (level is Level.SERIOUS)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "level", "word"),
+    [
+        (FACTS.metrics, Level.FINE, "20s old"),
+        (Unasked("404"), Level.SERIOUS, "nobody tells how much pods use: 404"),
+        (Unasked("403", is_refused=True), Level.UNKNOWN, "could not be looked at: 403"),
+        ([], Level.WARNING, "knows of no pod"),
+        ([{"timestamp": "now"}], Level.WARNING, "knows of no pod"),
+        ([{"timestamp": make.time(timedelta(hours=1))}], Level.SERIOUS, "60m old"),
+    ],
+)
+def test_metrics(metrics: list[Json] | Unasked, level: Level, word: str) -> None:
+    """The source of usage is judged by its newest word."""
+    (finding,) = of_metrics(replace(FACTS, metrics=metrics))
+    assert finding.level is level
+    assert word in finding.message
+
+
+@pytest.mark.parametrize(
+    ("facts", "level", "word"),
+    [
+        pytest.param(
+            with_one(deployment("recommender", "--use-external-metrics=true")),
+            Level.NOTE,
+            "external metrics",
+            id="external metrics",
+        ),
+        pytest.param(
+            with_one(deployment("recommender", "--use-external-metrics=false")),
+            Level.SERIOUS,
+            "nobody tells",
+            id="no external metrics",
+        ),
+        pytest.param(
+            with_one(deployment("recommender", "--storage=prometheus")),
+            Level.WARNING,
+            "only Prometheus",
+            id="Prometheus",
+        ),
+        pytest.param(
+            replace(FACTS, deployments=[]), Level.SERIOUS, "nobody tells", id="no recommender"
+        ),
+        pytest.param(
+            replace(FACTS, deployments=Unasked("403")),
+            Level.SERIOUS,
+            "nobody tells",
+            id="nobody knows",
+        ),
+    ],
+)
+def test_usage_from_elsewhere(facts: Facts, level: Level, word: str) -> None:
+    """Without metrics.k8s.io it counts where the recommender reads usage instead."""
+    (finding,) = of_metrics(replace(facts, metrics=Unasked("404")))
+    assert finding.level is level
+    assert word in finding.message

@@ -1,0 +1,315 @@
+"""What is found about the webhook's registration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.diagnosis.core.components import ADMISSION
+from app.diagnosis.core.facts import Facts, Level, TrialOutcome, TrialResult, Unasked
+from app.diagnosis.core.registrations import of_webhook, trial_namespace
+from tests.diagnosis.core.healthy import (
+    CA,
+    FACTS,
+    OTHER_CA,
+    SERVICE,
+    bundle,
+    charted,
+    configuration,
+    deployment,
+    flaws,
+    generation,
+    hook,
+    scope,
+)
+
+Json = dict[str, Any]
+URL = {"clientConfig": {"url": "https://hooks.example.com/mutate"}}
+UPSTREAM = {
+    "clientConfig": hook()["clientConfig"]
+    | {"service": {"namespace": "kube-system", "name": SERVICE[1]}}
+}
+NOBODY = {
+    "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": [""]}]}
+}
+BOTH = {"clientConfig": hook()["clientConfig"] | {"caBundle": bundle(CA + OTHER_CA)}}
+ROTATING = configuration("vpa-webhook-config", hook(**BOTH))
+JUDGING = configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io", **BOTH))
+OTHERS = generation(ca=OTHER_CA)
+TEAM_A = {"namespaceSelector": scope("In", "team-a")}
+TEAM_B = {"namespaceSelector": scope("In", "team-b")}
+ELSEWHERE = {
+    "clientConfig": {
+        "caBundle": bundle(OTHER_CA),
+        "service": {"namespace": "team-b", "name": "blue", "path": "/mutate"},
+    }
+}
+LEFT_OUT = "namespaceSelector leaves some pods out; they are not sized"
+INJECTOR = {
+    "name": "inject.example.com",
+    "rules": [{"operations": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+}
+
+
+def registered(**changes: object) -> Facts:
+    """Return an installation with another webhook."""
+    return replace(FACTS, mutating=[configuration("vpa-webhook-config", hook(**changes))])
+
+
+def client(**changes: object) -> Json:
+    """Return another client configuration."""
+    return {"clientConfig": hook()["clientConfig"] | changes}
+
+
+@pytest.mark.parametrize(
+    ("facts", "level", "word"),
+    [
+        pytest.param(replace(FACTS, mutating=[]), Level.SERIOUS, "no webhook is", id="absent"),
+        pytest.param(
+            replace(FACTS, mutating=Unasked("refused")), Level.UNKNOWN, "refused", id="unasked"
+        ),
+        pytest.param(
+            registered(rules=hook()["rules"][1:]), Level.SERIOUS, "about new pods", id="no pods"
+        ),
+        pytest.param(
+            registered(rules=hook()["rules"][:1]), Level.WARNING, "not asked about", id="no VPAs"
+        ),
+        pytest.param(
+            registered(timeoutSeconds=30), Level.WARNING, "may wait 30 s", id="a long timeout"
+        ),
+        pytest.param(
+            registered(failurePolicy="Fail"), Level.WARNING, "no pod is created", id="fails closed"
+        ),
+        pytest.param(
+            registered(reinvocationPolicy="IfNeeded"), Level.WARNING, "asked twice", id="twice"
+        ),
+        pytest.param(
+            registered(namespaceSelector={"matchLabels": {"size": "yes"}}),
+            Level.NOTE,
+            "namespaceSelector leaves some pods out",
+            id="a selector",
+        ),
+        pytest.param(
+            registered(objectSelector={"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+            Level.NOTE,
+            "objectSelector leaves some pods out",
+            id="a selector of expressions",
+        ),
+        pytest.param(
+            registered(**UPSTREAM), Level.WARNING, "was left behind", id="a judge of nobody"
+        ),
+        pytest.param(
+            registered(**client(caBundle=bundle(OTHER_CA))),
+            Level.SERIOUS,
+            "not the one that signed",
+            id="another CA",
+        ),
+        pytest.param(
+            registered(**client(caBundle=None)), Level.SERIOUS, "carries no CA", id="no CA"
+        ),
+        pytest.param(
+            registered(**client(caBundle="%")), Level.SERIOUS, "carries no CA", id="no base64"
+        ),
+        pytest.param(
+            replace(FACTS, endpoints={SERVICE: 0}), Level.SERIOUS, "is ready to answer", id="nobody"
+        ),
+        pytest.param(
+            replace(FACTS, endpoints={SERVICE: Unasked("refused")}),
+            Level.UNKNOWN,
+            "refused",
+            id="endpoints unasked",
+        ),
+        pytest.param(
+            replace(FACTS, mutating=[configuration(), configuration("release-webhook-config")]),
+            Level.SERIOUS,
+            "sized more than once",
+            id="upstream's chart beside ours",
+        ),
+        pytest.param(
+            replace(FACTS, mutating=[configuration(), configuration("z-injector", INJECTOR)]),
+            Level.NOTE,
+            "asked after ours: z-injector",
+            id="another webhook comes later",
+        ),
+        pytest.param(
+            replace(FACTS, validating=[configuration()]), Level.WARNING, "is missing", id="no judge"
+        ),
+        pytest.param(
+            replace(FACTS, validating=Unasked("refused")), Level.UNKNOWN, "refused", id="no word"
+        ),
+        pytest.param(
+            replace(FACTS, validating=[
+                configuration("ours", hook(name="validate.vpa.k8s.io", timeoutSeconds=30))
+            ]),
+            Level.WARNING,
+            "may wait 30 s",
+            id="a slow judge",
+        ),
+        pytest.param(
+            replace(FACTS, tried=TrialResult(TrialOutcome.PASSED)),
+            Level.SERIOUS,
+            "mistake passes",
+            id="ignored",
+        ),
+        pytest.param(
+            replace(FACTS, tried=TrialResult(TrialOutcome.NOT_CALLED, "x509: unknown authority")),
+            Level.SERIOUS,
+            "cannot ask the webhook: x509",
+            id="not called",
+        ),
+        pytest.param(replace(FACTS, tried=Unasked("absent")), Level.UNKNOWN, "absent", id="no"),
+    ],
+)  # fmt: skip
+def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
+    """Each fault is the only finding, with its level and in its words."""
+    (found,) = flaws(list(of_webhook(facts)))
+    assert found[0] is level
+    assert word in found[1]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param(FACTS, id="a service"),
+        pytest.param(registered(**URL), id="a URL that public CAs vouch for"),
+        pytest.param(
+            replace(registered(**UPSTREAM, **NOBODY), validating=Unasked("refused")),
+            id="upstream's webhook",
+        ),
+        pytest.param(
+            replace(
+                FACTS, certificate=OTHERS, mutating=[ROTATING], validating=[JUDGING]
+            ),
+            id="two CAs while one is rotated",
+        ),
+        pytest.param(replace(FACTS, certificate=None), id="a certificate that nobody shows"),
+        pytest.param(
+            replace(FACTS, mutating=[configuration("a-injector", INJECTOR), configuration()]),
+            id="another webhook that comes first",
+        ),
+    ],
+)  # fmt: skip
+def test_in_order(facts: Facts) -> None:
+    """What works is fine."""
+    assert flaws(list(of_webhook(facts))) == []
+
+
+def test_releases_that_share_a_cluster() -> None:
+    """Two of ours for namespaces of their own are no fault; each is trusted by its own CA."""
+    facts = replace(
+        FACTS,
+        mutating=[
+            configuration("vpa-webhook-config", hook(**TEAM_A)),
+            configuration("blue-webhook-config", hook(**TEAM_B, **ELSEWHERE)),
+        ],
+        endpoints={SERVICE: 2, ("team-b", "blue"): 1},
+        tried=TrialResult(TrialOutcome.REFUSED, namespace="team-a"),
+    )
+    assert flaws(list(of_webhook(facts))) == [(Level.NOTE, f"its {LEFT_OUT}")] * 2
+    assert trial_namespace(facts) == "team-a"
+    assert trial_namespace(replace(facts, namespace="team-b")) == "team-b"
+
+
+@pytest.mark.parametrize(
+    ("selector", "namespace"),
+    [
+        ({}, "default"),
+        (scope("NotIn", "default"), "kube-system"),
+        (scope("NotIn", "default", "kube-system"), None),
+        (scope("In", "web", "shop"), "shop"),
+        ({"matchLabels": {"team": "blue"}}, "default"),
+    ],
+)
+def test_where_it_is_tried(selector: Json, namespace: str | None) -> None:
+    """A VPA with a mistake is tried where the webhook is asked, if that is known."""
+    assert trial_namespace(registered(namespaceSelector=selector)) == namespace
+
+
+def test_where_it_is_tried_without_a_webhook() -> None:
+    """Before there is one any place will do."""
+    assert trial_namespace(replace(FACTS, mutating=[])) == "default"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"namespaceSelector": {"matchLabels": {"team": "blue"}}},
+        {"objectSelector": {"matchLabels": {"team": "blue"}}},
+    ],
+)
+def test_a_trial_that_proves_nothing(change: Json) -> None:
+    """Where labels decide whether the webhook is asked, a VPA that passes is no proof."""
+    facts = replace(registered(**change), tried=TrialResult(TrialOutcome.PASSED))
+    assert [level for level, told in flaws(list(of_webhook(facts))) if "passes" in told] == [
+        Level.UNKNOWN
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client", "change", "fix"),
+    [
+        (
+            hook()["clientConfig"],
+            {"timeoutSeconds": 30},
+            "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
+            '-p \'[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", '
+            '"value": "--webhook-timeout-seconds=5"}]\'',
+        ),
+        (
+            UPSTREAM["clientConfig"],
+            {"failurePolicy": "Fail"},
+            "kubectl patch mutatingwebhookconfiguration/vpa-webhook-config --type=json "
+            '-p \'[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]\'',
+        ),
+    ],
+)
+def test_who_is_told_of_manners(client: Json, change: Json, fix: str) -> None:
+    """Our process is told by its flags, for it puts back what others change."""
+    facts = registered(clientConfig=client, **change)
+    assert [one.fix for one in of_webhook(facts) if "pod" in one.message and one.fix][:1] == [fix]
+
+
+def test_two_of_ours_that_meet() -> None:
+    """The process of the one that goes is stopped first, or it would put it back."""
+    blue = charted(deployment(ADMISSION), "team-b")
+    facts = replace(
+        FACTS,
+        deployments=[blue, deployment(ADMISSION)],
+        mutating=[configuration(), configuration("blue-webhook-config", hook(**ELSEWHERE))],
+    )
+    found = next(one for one in of_webhook(facts) if "more than once" in one.message)
+    assert found.fix == (
+        "kubectl -n team-b scale deployment/blue-vpa-admission-controller --replicas=0 && "
+        "kubectl delete mutatingwebhookconfiguration blue-webhook-config"
+    )
+
+
+def test_several_of_ours_under_other_names() -> None:
+    """Of two that are not ours by name the second one is to be deleted."""
+    both = [configuration("a"), configuration("b")]
+    found = next(
+        one for one in of_webhook(replace(FACTS, mutating=both)) if "more than" in one.message
+    )
+    assert found.fix == "kubectl delete mutatingwebhookconfiguration b"
+
+
+@pytest.mark.parametrize(
+    ("client", "fix"),
+    [
+        (
+            hook()["clientConfig"],
+            "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
+        ),
+        (
+            UPSTREAM["clientConfig"],
+            "kubectl get mutatingwebhookconfiguration/vpa-webhook-config -o yaml",
+        ),
+    ],
+)
+def test_who_mends_a_configuration(client: Json, fix: str) -> None:
+    """Ours is put in order by its process, so that is to be looked at; others are not."""
+    facts = registered(clientConfig=client | {"caBundle": None})
+    found = next(one for one in of_webhook(facts) if "carries no CA" in one.message)
+    assert found.fix == fix

@@ -1,0 +1,244 @@
+"""What is found about the API server: version, clock, definitions of our kinds, rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.diagnosis.core.facts import AccountRight, Facts, Level, Unasked
+from app.diagnosis.core.server import of_clock, of_definitions, of_rights, of_server
+from tests import make
+from tests.diagnosis.core.healthy import FACTS, access, definitions, flaws
+
+RESOURCES = frozenset({"pods", "pods/eviction", "pods/resize"})
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        pytest.param(FACTS, [], id="as it should be"),
+        pytest.param(
+            replace(FACTS, version=Unasked("refused")),
+            [(Level.UNKNOWN, "could not be looked at: refused")],
+            id="no version",
+        ),
+        pytest.param(
+            replace(FACTS, version="v1.27.9"),
+            [(Level.SERIOUS, "version v1.27.9 is too old: the webhook needs 1.30 or newer")],
+            id="too old",
+        ),
+        pytest.param(
+            replace(FACTS, version="v1.32.0-gke.1"),
+            [
+                (
+                    Level.NOTE,
+                    "version v1.32.0-gke.1 resizes no running pods; that needs 1.33 or newer",
+                )
+            ],
+            id="old",
+        ),
+        pytest.param(
+            replace(FACTS, version="main"),
+            [(Level.WARNING, 'nobody knows what version "main" can do')],
+            id="a strange version",
+        ),
+        pytest.param(
+            replace(FACTS, core_resources=Unasked("refused")),
+            [(Level.UNKNOWN, "could not be looked at: refused")],
+            id="no discovery",
+        ),
+        pytest.param(
+            replace(FACTS, core_resources=RESOURCES - {"pods/eviction"}),
+            [(Level.SERIOUS, "it knows no evictions")],
+            id="no evictions",
+        ),
+    ],
+)
+def test_versions_and_features(facts: Facts, found: list[tuple[Level, str]]) -> None:
+    """What a server is too old for is told, and how serious that is."""
+    assert flaws(list(of_server(facts))) == found
+
+
+def test_resizes_that_are_switched_off() -> None:
+    """A server without resizes is named with the gate that brings them."""
+    (finding,) = list(of_server(replace(FACTS, core_resources=RESOURCES - {"pods/resize"})))[1:]
+    assert (finding.level, "InPlacePodVerticalScaling" in finding.fix) == (Level.WARNING, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level", "word"),
+    [
+        (0, Level.FINE, "agree"),
+        (4, Level.FINE, "agree"),
+        (8, Level.WARNING, "8s ahead of ours"),
+        (-8, Level.WARNING, "8s behind ours"),
+        (45, Level.SERIOUS, "45s ahead of ours"),
+    ],
+)
+def test_clocks(seconds: int, level: Level, word: str) -> None:
+    """Clocks that differ are told before Leases are judged by them."""
+    server_time = make.NOW + timedelta(seconds=seconds)
+    (finding,) = of_clock(replace(FACTS, server_time=server_time))
+    assert finding.level is level
+    assert word in finding.message
+
+
+def test_a_clock_that_nobody_knows() -> None:
+    """Without the right to try, the server's time is not known."""
+    (finding,) = of_clock(replace(FACTS, server_time=Unasked("refused")))
+    assert finding.level is Level.UNKNOWN
+
+
+def version(item: Json) -> Json:
+    """Return the served version of a definition."""
+    found: Json = item["spec"]["versions"][0]
+    return found
+
+
+def spec(item: Json) -> Json:
+    """Return the schema of its spec."""
+    found: Json = version(item)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    return found
+
+
+def mode(item: Json) -> Json:
+    """Return the schema of the update mode."""
+    found: Json = spec(item)["updatePolicy"]["properties"]["updateMode"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("plant", "level", "message"),
+    [
+        pytest.param(
+            lambda item: item["status"].update(conditions=[]),
+            Level.SERIOUS,
+            "the API server has not taken it over",
+            id="not established",
+        ),
+        pytest.param(
+            lambda item: version(item).update(served=False),
+            Level.SERIOUS,
+            "version v1 is not served",
+            id="not served",
+        ),
+        pytest.param(
+            lambda item: version(item).pop("subresources"),
+            Level.SERIOUS,
+            "it has no status subresource, so nothing can be recommended",
+            id="no status",
+        ),
+        pytest.param(
+            lambda item: spec(item).pop("selector"),
+            Level.WARNING,
+            "these would be dropped or refused: spec.selector",
+            id="a field",
+        ),
+        pytest.param(
+            lambda item: mode(item)["enum"].remove("UpscaleOnly"),
+            Level.WARNING,
+            "these would be dropped or refused: spec.updatePolicy.updateMode: UpscaleOnly",
+            id="a word",
+        ),
+        pytest.param(
+            lambda item: spec(item)["resourcePolicy"]["properties"]["containerPolicies"]["items"][
+                "properties"
+            ].clear(),
+            Level.WARNING,
+            "these would be dropped or refused: "
+            "spec.resourcePolicy.containerPolicies[].containerName, "
+            "spec.resourcePolicy.containerPolicies[].mode, "
+            "spec.resourcePolicy.containerPolicies[].minAllowed and 8 more",
+            id="many fields",
+        ),
+    ],
+)
+def test_faults_of_definitions(plant: Callable[[Json], object], level: Level, message: str) -> None:
+    """What differs from what we need is named with its path."""
+    live = definitions()
+    plant(live[0])
+    assert flaws(list(of_definitions(replace(FACTS, definitions=live)))) == [(level, message)]
+
+
+def test_definitions_in_order() -> None:
+    """Definitions as we make them are fine."""
+    assert flaws(list(of_definitions(FACTS))) == []
+
+
+def test_a_schema_that_takes_everything() -> None:
+    """What a schema does not list it may keep; it is not missing there."""
+    live = definitions()
+    version(live[0])["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    assert flaws(list(of_definitions(replace(FACTS, definitions=live)))) == []
+
+
+def test_definitions_that_are_absent() -> None:
+    """A missing definition comes with the command that makes it."""
+    found = list(of_definitions(replace(FACTS, definitions=[])))
+    assert [one.is_absence for one in found] == [True, True]
+    assert all(one.fix.startswith("plumbline manifests crd | kubectl apply") for one in found)
+
+
+def test_definitions_that_were_not_asked_for() -> None:
+    """Who may not see definitions is told so."""
+    (finding,) = of_definitions(replace(FACTS, definitions=Unasked("refused")))
+    assert finding.level is Level.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("rights", "level", "word"),
+    [
+        pytest.param([access(), access()], Level.FINE, "all 2 things", id="all"),
+        pytest.param(
+            [access(), access(allowed=False)],
+            Level.SERIOUS,
+            "the updater may not list pods; needed to compare them",
+            id="one is missing",
+        ),
+        pytest.param(
+            [access(allowed=False)] * 6, Level.SERIOUS, "list pods and 2 more", id="many"
+        ),
+        pytest.param(
+            [access(allowed=False, process="")],
+            Level.WARNING,
+            "whoever asks may not list pods",
+            id="our own",
+        ),
+        pytest.param(
+            [access(allowed=False, process="")] * 5, Level.WARNING, "and 1 more", id="many of ours"
+        ),
+        pytest.param(Unasked("refused"), Level.UNKNOWN, "refused", id="unasked"),
+    ],
+)  # fmt: skip
+def test_rights(rights: list[AccountRight] | Unasked, level: Level, word: str) -> None:
+    """What an account may not do is named, with what it is needed for."""
+    (finding,) = of_rights(replace(FACTS, rights=(), accounts=rights))
+    assert finding.level is level
+    assert word in finding.message
+
+
+def test_what_is_missing_is_granted() -> None:
+    """The command brings what is missing, be it a right that only a flag needs, and no more."""
+    missing = access(allowed=False)
+    trial = replace(missing, verb="create", document="trials")
+    found = list(of_rights(replace(FACTS, rights=(), accounts=[trial, access(), missing, trial])))
+    assert [one.fix for one in found] == [
+        "(plumbline manifests trials; plumbline manifests updater) | kubectl auth reconcile -f -"
+    ]
+
+
+def test_every_account_has_its_finding() -> None:
+    """Accounts are told apart."""
+    found = list(of_rights(FACTS))
+    assert [one.about for one in found] == ["you", "system:serviceaccount:kube-system:vpa-updater"]
+
+
+def test_whoever_may_not_ask_about_others_is_told_of_itself() -> None:
+    """Without the right to ask about accounts the own rights are judged all the same."""
+    found = list(of_rights(replace(FACTS, accounts=Unasked("refused"))))
+    assert [one.level for one in found] == [Level.FINE, Level.UNKNOWN]
