@@ -8,8 +8,8 @@ from typing import Any, Final
 import orjson
 
 from app.admission.core.mutate import UNKNOWN_VERSION, UNREADABLE, PodVerdict
-from app.core.matching import MatchReason
 from app.model.review import AdmissionRequest, AdmissionResponse
+from app.sizing.matching import MatchReason
 
 INTERNAL_ERROR: Final = "InternalError"
 # A pod that ends here was not decided about; every other reason is a decision.

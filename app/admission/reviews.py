@@ -30,13 +30,13 @@ from app.admission.core.overlap import SiblingsWanted, needs_siblings
 from app.admission.core.validate import Phase, ValidationRules, VpaVerdict, review_vpa
 from app.admission.metrics import Step
 from app.admission.target_locks import TargetLocks
-from app.core.matching import LookupNeeded, MatchReason
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
 from app.model.review import AdmissionRequest, AdmissionResponse, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import LookupResult
+from app.sizing.matching import LookupNeeded, MatchReason
 
 if TYPE_CHECKING:
     from app.ports import Clock, Owners, Siblings

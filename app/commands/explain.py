@@ -19,7 +19,6 @@ from app.admission.core.explain import explain
 from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
-from app.core.matching import LookupNeeded, MatchReason
 from app.core.updating.memory import Memory
 from app.core.updating.plan import Plan
 from app.diagnosis.core.advice import MATCHES
@@ -47,6 +46,7 @@ from app.model.workloads import Lookup
 from app.output import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.shared import Scope
+from app.sizing.matching import LookupNeeded, MatchReason
 from app.wiring.update_rules import lease_rules, update_rules
 from app.workers.deciding import Decider, Sight
 

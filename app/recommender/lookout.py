@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from app.core.matching import LookupNeeded, MatchReason, topmost
 from app.model.kinds import ObjectKey, OwnerReference
 from app.model.pods import Pod
 from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
@@ -23,6 +22,7 @@ from app.ports import Clock, Owners
 from app.recommender.core.models import RecommenderModel
 from app.recommender.core.observations import NO_OWNER, ObservedVpa, VpaKey, handles
 from app.recommender.variants import OURS, Variant
+from app.sizing.matching import LookupNeeded, MatchReason, topmost
 
 _LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign

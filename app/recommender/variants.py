@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from app.core.matching import LookupNeeded
 from app.model.fields import Object
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
@@ -29,6 +28,7 @@ from app.recommender.core.targets import Target, resolve_target
 from app.recommender.core.usage import UsageLimits
 from app.recommender.external_usage import ExternalUsage
 from app.recommender.usage_source import UsageSource
+from app.sizing.matching import LookupNeeded
 
 
 class ExternalUsageFactory(Protocol):

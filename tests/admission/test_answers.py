@@ -7,8 +7,8 @@ import pytest
 from app.admission.answers import pod_audit, pod_log_keys, review_json
 from app.admission.core.incoming import IncomingPod, read_incoming_pod
 from app.admission.core.mutate import PodVerdict
-from app.core.matching import Match, MatchReason
 from app.model.review import AdmissionResponse
+from app.sizing.matching import Match, MatchReason
 from tests import make
 from tests.runtime.reviewing import UNREADABLE
 

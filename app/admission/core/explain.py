@@ -8,13 +8,13 @@ What did not happen is listed with its reason, or left out.
 from __future__ import annotations
 
 from app.admission.core.mutate import ContainerVerdict, PodVerdict
-from app.core.boost import Boosted, BoostRefusal, Ceiling
-from app.core.matching import Match
-from app.core.scaling import in_order, limits_follow
 from app.model.fields import Json
 from app.model.pods import Container
 from app.model.quantity import CPU, SIZED, Quantity
 from app.model.vpa import Vpa
+from app.sizing.boost import Boosted, BoostRefusal, Ceiling
+from app.sizing.matching import Match
+from app.sizing.scaling import in_order, limits_follow
 
 _CEILINGS = {
     Ceiling.FLAG: "--max-allowed-cpu-boost",

@@ -14,7 +14,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 import orjson
 
-from app.core.matching import LookupNeeded, Match, match_pod
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, labels_at, object_at, objects_at, text_at
 from app.model.kinds import OwnerReference, controller_of, read_owners
@@ -23,6 +22,7 @@ from app.model.pods import Pod, read_pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
+from app.sizing.matching import LookupNeeded, Match, match_pod
 
 _OF_METADATA = ("name", "generateName", "labels", "annotations", "ownerReferences")
 _OF_SPEC = ("containers", "initContainers")

@@ -18,10 +18,6 @@ from typing import NamedTuple
 import orjson
 
 from app.admission.core.incoming import IncomingPod, MatchCache, SizeCache, read_incoming_pod
-from app.core.boost import Boosted, BoostRefusal, Ceiling, Unboosted, pod_boosts
-from app.core.matching import LookupNeeded, Match
-from app.core.scaling import in_order
-from app.core.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 from app.model.errors import BadObject
 from app.model.fields import Object, as_object
 from app.model.gates import FeatureGate, FeatureGates
@@ -33,6 +29,10 @@ from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
+from app.sizing.boost import Boosted, BoostRefusal, Ceiling, Unboosted, pod_boosts
+from app.sizing.matching import LookupNeeded, Match
+from app.sizing.scaling import in_order
+from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 
 
 @dataclass(frozen=True, slots=True)

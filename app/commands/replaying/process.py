@@ -15,7 +15,6 @@ from typing import Final
 
 from app.commands.replaying.changes import Change, Subject
 from app.commands.replaying.cluster import Cluster, Key
-from app.core.matching import LookupNeeded, MatchReason, topmost
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
@@ -35,6 +34,7 @@ from app.recommender.core.publications import Publication
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.upkeep import orphans
 from app.recommender.variants import OURS, Variant
+from app.sizing.matching import LookupNeeded, MatchReason, topmost
 
 _NO_LIMIT: Final = 10**9  # of checkpoints in one tick; nothing here takes time
 

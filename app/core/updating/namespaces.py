@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 
-from app.core.matching import MatchReason
 from app.core.updating.assess import assess
 from app.core.updating.carrying import Queue
 from app.core.updating.decisions import Action, Decision, Reason
@@ -30,6 +29,7 @@ from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp, Lookup, Workload
+from app.sizing.matching import MatchReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from app.core.sizing import CappedRecommendation
 from app.core.updating.decisions import Numbers, Pair
 from app.model.pods import OBSERVED_ANNOTATION, Pod, Resources
 from app.model.quantity import CPU
+from app.sizing.sizing import CappedRecommendation
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from app.core.matching import LookupNeeded, Match, MatchReason, match_pod, selects
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp, Lookup, Workload
+from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod, selects
 
 _OF_ONE_POD: Final = (
     MatchReason.CONTROLLED,

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from app.core.scaling import in_order
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed
 from app.model.patches import Operation, add, test
 from app.model.pods import IN_PLACE_ANNOTATION, Container, Pod
 from app.model.quantity import MEMORY
 from app.model.times import rfc3339
+from app.sizing.scaling import in_order
 
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from app.core.sizing import CappedRecommendation, Sizes, capped, sizes
 from app.core.updating.decisions import ContainerChange, Numbers
 from app.core.updating.modes import switched_off
 from app.core.updating.need import Need, Trigger, calm, trigger
@@ -25,6 +24,7 @@ from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, SIZED, Quantity
 from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
+from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 import orjson
 
-from app.core.scaling import proportional_limit
-from app.core.sizing import CappedRecommendation, Sizes
 from app.core.updating.decisions import ContainerChange, PodChange
 from app.core.updating.moments import believed, later
 from app.core.updating.patching import read_time, updated_marks
@@ -29,6 +27,8 @@ from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, ZERO, Quantity
 from app.model.times import rfc3339
 from app.model.vpa import StartupBoost, Vpa
+from app.sizing.scaling import proportional_limit
+from app.sizing.sizing import CappedRecommendation, Sizes
 
 MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back
 _MOMENT: Final = timedelta(milliseconds=1)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.core.matching import Match, match_pod
 from app.diagnosis.core.comparisons import why_none
 from app.diagnosis.core.facts import Check, Facts, Finding, Level, Pods, Unasked, unknown
 from app.diagnosis.core.members import VpaKey, members
@@ -15,6 +14,7 @@ from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, Failed, Lookup, LookupResult, Workload
+from app.sizing.matching import Match, match_pod
 
 _PATIENCE: Final = timedelta(minutes=10)
 

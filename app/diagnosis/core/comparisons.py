@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.core.scaling import in_order
 from app.diagnosis.core.history import ContainerKey, LearnedHistory
 from app.diagnosis.core.members import VpaKey
 from app.model.fields import Json
@@ -20,6 +19,7 @@ from app.model.pods import Container, Pod
 from app.model.quantity import ZERO, Quantity
 from app.model.snapshot import Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa
+from app.sizing.scaling import in_order
 
 _PROVIDED = "RecommendationProvided"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.core.matching import LookupNeeded, match_pod
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.workloads import NOTHING_LOOKED_UP, Lookup, LookupResult
+from app.sizing.matching import LookupNeeded, match_pod
 
 VpaKey = tuple[str, str]  # namespace and name
 FoundByNamespace = Mapping[str, Mapping[ObjectKey, LookupResult]]

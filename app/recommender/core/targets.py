@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.core.matching import LookupNeeded
 from app.model.kinds import BUILT_IN_KINDS, ObjectKey
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Failed, LookedUp, Lookup, LookupResult, Workload
+from app.sizing.matching import LookupNeeded
 
 # Conditions are compared by other programs, so these read as they always have.
 _TOPMOST = "a topmost well-known or scalable controller"

@@ -13,7 +13,7 @@ from app.admission.core.explain import explain
 from app.admission.core.mutate import PodVerdict
 from tests import make
 from tests.admission.core.worlds import World, worlds
-from tests.core.shorthand import admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
 

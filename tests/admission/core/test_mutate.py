@@ -11,20 +11,20 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from app.admission.core.mutate import ContainerVerdict, PodRules, PodVerdict, admit_pod, pod_patch
-from app.core.boost import Boosted
-from app.core.matching import LookupNeeded
-from app.core.sizing import NO_SIZES, Sizes
 from app.model.errors import BadObject
 from app.model.patches import apply
 from app.model.pods import read_pod
 from app.model.quantity import ZERO
 from app.model.review import read_review
 from app.model.workloads import NOTHING_LOOKED_UP
+from app.sizing.boost import Boosted
+from app.sizing.matching import LookupNeeded
+from app.sizing.sizing import NO_SIZES, Sizes
 from tests import make
 from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
-from tests.core.shorthand import admit, advice, box, two, vpa_json
 from tests.make import ALL_GATES
+from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.sizing import capped
 from app.core.updating.decisions import Numbers, Pair
 from app.core.updating.numbers import measure, observed_containers, pairs_of
 from app.model.limits import NO_LIMITS
 from app.model.quantity import Quantity
+from app.sizing.sizing import capped
 from tests import make
 from tests.core.updating.scenes import (
     container,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.core.matching import LookupNeeded
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 from app.recommender.core.targets import Target, resolve_target
+from app.sizing.matching import LookupNeeded
 from tests import make
 
 WEB = Selector.of_labels(make.LABELS)

@@ -14,12 +14,12 @@ from fractions import Fraction
 
 import orjson
 
-from app.core.capping import request_at
-from app.core.scaling import limits_follow, proportional_limit, scale
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import BOOST_ANNOTATION, Container, Pod
 from app.model.quantity import CPU, SIZED, ZERO, Quantity
 from app.model.vpa import BoostType, CpuBoost, Vpa
+from app.sizing.capping import request_at
+from app.sizing.scaling import limits_follow, proportional_limit, scale
 
 _ONE_MILLI = Quantity.of_milli(1)
 _UNLIMITED = Limits()

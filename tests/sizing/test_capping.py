@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from app.core.capping import request_at
-from app.core.sizing import capped
 from app.model.limits import Limits
 from app.model.quantity import ZERO, Quantity
+from app.sizing.capping import request_at
+from app.sizing.sizing import capped
 from tests import make
-from tests.core.shorthand import admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
 

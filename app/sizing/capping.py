@@ -16,11 +16,11 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from app.core.scaling import in_order, limits_follow, proportional_limit, scale
 from app.model.limits import Limits
 from app.model.pods import Container, Resources
 from app.model.quantity import CPU, SIZED, ZERO, Quantities, Quantity
 from app.model.vpa import ContainerPolicy
+from app.sizing.scaling import in_order, limits_follow, proportional_limit, scale
 
 
 class AppliedCap(NamedTuple):

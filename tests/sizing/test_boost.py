@@ -8,11 +8,11 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.core.boost import Boosted, BoostRefusal, Ceiling, original_resources
 from app.model.quantity import Quantity
+from app.sizing.boost import Boosted, BoostRefusal, Ceiling, original_resources
 from tests import make
 from tests.admission.core.worlds import World, worlds
-from tests.core.shorthand import Admitted, admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import Admitted, admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
 

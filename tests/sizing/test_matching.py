@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from app.core.matching import LookupNeeded, Match, MatchReason, match_pod, selects, topmost
 from app.model.kinds import ObjectKey
 from app.model.pods import read_pod
 from app.model.snapshot import EMPTY_VIEW
@@ -22,6 +21,7 @@ from app.model.workloads import (
     Workload,
     scaled_workload,
 )
+from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod, selects, topmost
 from tests import make
 
 Json = dict[str, Any]

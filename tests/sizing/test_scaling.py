@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.scaling import Limit, in_order, limits_follow, proportional_limit, scale
 from app.model.quantity import ZERO
+from app.sizing.scaling import Limit, in_order, limits_follow, proportional_limit, scale
 from tests import make
 from tests.make import quantity
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, reject, settings
 
-from app.core.sizing import CappedRecommendation, capped, sizes
 from app.model.limits import NO_LIMITS
 from app.model.pods import Pod, read_pod
 from app.model.quantity import Quantity
 from app.model.vpa import Vpa, read_vpa
+from app.sizing.sizing import CappedRecommendation, capped, sizes
 from tests import make
 from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
-from tests.core.shorthand import admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""What webhook, recommender and updater all decide with: matching, caps, limits, boost."""
