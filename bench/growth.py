@@ -13,10 +13,10 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from app.core.updating.memory import Memory
-from app.core.updating.plan import Around, plan
-from app.core.updating.rules import UpdateRules
 from app.runtime.memory import collect_seldom
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Around, plan
+from app.updater.core.rules import UpdateRules
 from bench.circumstances import Options, result
 from bench.deciding import bodies, reviewer, seconds_each
 from bench.figures import Result, Row, Wanted, exponent

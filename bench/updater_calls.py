@@ -21,11 +21,11 @@ from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Cluster
 from app.runtime.clock import SystemClock
 from app.settings.command_line import parse
-from app.settings.updater import UpdaterSettings
-from app.telemetry.updater import UpdaterMetrics
-from app.wiring.updater_team import Surroundings, team
+from app.updater.flags import UpdaterSettings
+from app.updater.metrics import UpdaterMetrics
+from app.updater.team import Surroundings, team
 from tests import make
-from tests.core.updating.scenes import container, recommended, running
+from tests.updater.core.scenes import container, recommended, running
 
 Json = dict[str, Any]
 

@@ -18,13 +18,13 @@ from typing import TypeVar
 
 import orjson
 
-from app.core.updating.memory import Memory
-from app.core.updating.plan import Around, plan
-from app.core.updating.rules import UpdateRules
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import read_vpa
 from app.model.workloads import read_workload
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Around, plan
+from app.updater.core.rules import UpdateRules
 from bench.seeds import Json, controllers, pod, vpa
 from tests.make import NO_GATES
 

@@ -18,10 +18,10 @@ import yaml
 from app.admission.core import mutate
 from app.admission.core.validate import VpaReason
 from app.cli import VERBS
-from app.core.updating.decisions import Reason
 from app.settings.command_line import schema
 from app.settings.pages import PURPOSES
 from app.sizing.matching import MatchReason
+from app.updater.core.decisions import Reason
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [

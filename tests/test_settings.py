@@ -33,7 +33,7 @@ from app.settings.flags import (
     WebhookLabels,
 )
 from app.settings.pages import EXAMPLES, PURPOSES, flags_page, help_text
-from app.settings.updater import UpdaterSettings
+from app.updater.flags import UpdaterSettings
 
 FLAGS_PAGE = Path(__file__).parents[1] / "docs" / "flags.md"
 

@@ -22,8 +22,8 @@ from app.recommender.quality_metrics import QualityMetrics
 from app.runtime.exposition import CONTENT_TYPE, new_registry, render
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.sizes import size_log2
-from app.telemetry import updater
-from app.telemetry.updater import (
+from app.updater import metrics as updater
+from app.updater.metrics import (
     EvictionFailure,
     LeaseTrouble,
     PerRound,

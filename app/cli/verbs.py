@@ -35,7 +35,7 @@ from app.settings.completion import CompletionSettings, Shell, Verb, script
 from app.settings.pages import PURPOSES, help_text, summary
 from app.settings.run import RunSettings
 from app.settings.shared import OutputFormat
-from app.settings.updater import UpdaterSettings
+from app.updater.flags import UpdaterSettings
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names
 PROBLEMS_FOUND: Final = 1
@@ -78,7 +78,7 @@ def recommender(words: Arguments, environment: Environment) -> int:
 
 def updater(words: Arguments, environment: Environment) -> int:
     """Update running pods."""
-    from app.wiring.updater import serve
+    from app.updater.process import serve
 
     settings = _settings(UpdaterSettings, "updater", words, environment)
     return 0 if settings is None else serve(settings)

@@ -19,8 +19,6 @@ from app.admission.core.explain import explain
 from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
-from app.core.updating.memory import Memory
-from app.core.updating.plan import Plan
 from app.diagnosis.core.advice import MATCHES
 from app.diagnosis.core.comparisons import RequestComparison, comparison_json, comparisons, vpa_json
 from app.diagnosis.core.history import histories
@@ -47,8 +45,10 @@ from app.output import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.settings.shared import Scope
 from app.sizing.matching import LookupNeeded, MatchReason
-from app.wiring.update_rules import lease_rules, update_rules
-from app.workers.deciding import Decider, Sight
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Plan
+from app.updater.deciding import Decider, Sight
+from app.updater.rules import lease_rules, update_rules
 
 _NO_SCOPE: Final = Scope("", ())
 _POD_WORDS: Final = ("pod", "pods", "po")

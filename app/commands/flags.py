@@ -23,7 +23,7 @@ from app.settings.shared import (
     Scope,
     Selection,
 )
-from app.settings.updater import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
+from app.updater.flags import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
 
 
 def _moment(texts: Sequence[str]) -> datetime:

@@ -14,7 +14,7 @@ from app.recommender.metrics import RecommenderMetrics
 from app.recommender.quality_metrics import QualityMetrics
 from app.runtime.exposition import exposed_name
 from app.runtime.process_metrics import ProcessMetrics
-from app.telemetry.updater import UpdaterMetrics
+from app.updater.metrics import UpdaterMetrics
 
 _HEADER: Final = """\
 # Metrics

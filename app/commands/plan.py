@@ -9,10 +9,6 @@ from textwrap import wrap
 from typing import Final
 
 from app.commands.flags import PlanSettings
-from app.core.updating.decisions import Action, Decision
-from app.core.updating.memory import Memory
-from app.core.updating.summary import counted
-from app.core.updating.telling import decision_json
 from app.diagnosis.gathering import GatheredObjects, GatherRequest, chosen_namespace, gather_objects
 from app.model.errors import BadSetting
 from app.model.selectors import Selector
@@ -21,9 +17,13 @@ from app.model.text import amount
 from app.output import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.runtime.logs import start_logging
-from app.wiring.update_rules import lease_rules, update_rules
-from app.workers.deciding import Decider, Sight
-from app.workers.pace import PaceRules, within_pace
+from app.updater.core.decisions import Action, Decision
+from app.updater.core.memory import Memory
+from app.updater.core.summary import counted
+from app.updater.core.telling import decision_json
+from app.updater.deciding import Decider, Sight
+from app.updater.pace import PaceRules, within_pace
+from app.updater.rules import lease_rules, update_rules
 
 _COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
 _GAP: Final = "  "

@@ -31,7 +31,7 @@ from app.model.text import amount, nearest, percent, span
 from app.model.workloads import Lookup
 from app.output import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
-from app.workers.webhook_lease import HEALTHY, LeaseRules
+from app.updater.webhook_lease import HEALTHY, LeaseRules
 
 _COLUMNS: Final = (
     "WORKLOAD",

@@ -43,9 +43,9 @@ from app.ports import (
 )
 from app.runtime.memory import without_collection
 from app.settings.shared import ClusterAccess, Offline, Selection
-from app.telemetry.updater import LeaseTrouble
-from app.workers.deciding import MOST_LEVELS, found_owners
-from app.workers.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
+from app.updater.deciding import MOST_LEVELS, found_owners
+from app.updater.metrics import LeaseTrouble
+from app.updater.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
 
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0

@@ -60,7 +60,7 @@ from app.ports import (
     Resource,
 )
 from app.settings.shared import ClusterAccess, Offline
-from app.workers.webhook_lease import LeaseRules
+from app.updater.webhook_lease import LeaseRules
 
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 10.0

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from app.admission.core.explain import explain
 from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
-from app.core.updating.unboost import original_resources
 from app.diagnosis.core.recreated import created_again, creation_request
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
@@ -27,6 +26,7 @@ from app.model.workloads import LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
 from app.recommender.api import ContainerPreview, PodPreview
 from app.sizing.matching import LookupNeeded, MatchReason
+from app.updater.core.unboost import original_resources
 
 _PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0

@@ -24,7 +24,7 @@ from app.settings.completion import CompletionSettings
 from app.settings.flags import Flag
 from app.settings.run import RunSettings
 from app.settings.shared import NO_EFFECT
-from app.settings.updater import UpdaterSettings
+from app.updater.flags import UpdaterSettings
 
 _WIDTH: Final = 80
 _INDENT: Final = 6

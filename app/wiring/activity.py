@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from app.core.updating.decisions import Action, Decision, Reason
-from app.core.updating.unboost import boosted_containers
 from app.kube.mirror import Transition
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, text_at
@@ -27,11 +25,13 @@ from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.recommender.core.oom import kills
 from app.recommender.core.usage import read_metrics
 from app.runtime.live import Runtime
-from app.web.decisions import Archive
+from app.updater.api import Archive
+from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.unboost import boosted_containers
+from app.updater.knowledge import sources as watched_sources
 from app.wiring.embedded_webhook import ReviewCounts
 from app.wiring.screen.picture import Activity, ActivityKind, Totals, View
 from app.wiring.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
-from app.wiring.updater_knowledge import sources as watched_sources
 
 _KEPT: Final = 100  # happenings that may be shown again
 _RATE: Final = timedelta(minutes=10)

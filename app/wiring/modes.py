@@ -18,8 +18,8 @@ from app.recommender.flags import RecommenderSettings
 from app.runtime.clock import SystemClock
 from app.settings.command_line import parse
 from app.settings.run import RunSettings
-from app.settings.updater import UpdaterSettings
-from app.wiring import updater
+from app.updater import process as updater
+from app.updater.flags import UpdaterSettings
 from app.wiring.activity import ActivityFeed, FeedSources, recommendation_line
 from app.wiring.demo.story import NAMESPACE, ShopStory
 from app.wiring.dry_run import Drafts, DryRunRuntime, UnsentWrite

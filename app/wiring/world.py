@@ -30,8 +30,8 @@ from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import RefusedManifest, Sandbox
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
-from app.settings.updater import UpdaterSettings
-from app.wiring import updater
+from app.updater import process as updater
+from app.updater.flags import UpdaterSettings
 from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
 from app.wiring.stage import SimulatedRuntime
 

@@ -21,17 +21,17 @@ from typing import Final
 import orjson
 import pytest
 
-from app.core.updating.memory import Memory
-from app.core.updating.plan import Around, plan
-from app.core.updating.rules import UpdateRules
 from app.model.snapshot import Snapshot
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Around, plan
+from app.updater.core.rules import UpdateRules
 from bench.deciding import bodies, reviewer
 from bench.recommender_model import CONTAINERS, START, filled, metrics, reference_seconds, tick
 from bench.updater_plan import NOW, PODS, VPAS, build
 from tests.flows import recommending
 from tests.make import NO_GATES
 from tests.sandbox.worlds import container, deployment
-from tests.workers import stage as updating
+from tests.updater import stage as updating
 
 REVIEWS = 200
 MOST_CALLS_A_REVIEW = 220

@@ -18,10 +18,10 @@ from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from app.settings.command_line import parse
 from tests import make
-from tests.core.updating.scenes import container, recommended, running, several
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock
+from tests.updater.core.scenes import container, recommended, running, several
 
 Json = dict[str, Any]
 

@@ -25,10 +25,10 @@ from app.ports import (
 )
 from app.settings.command_line import parse
 from tests import make
-from tests.core.updating.scenes import container, recommended, running, several
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock
+from tests.updater.core.scenes import container, recommended, running, several
 
 Json = dict[str, Any]
 NOW = make.time(make.NOW)

@@ -27,7 +27,7 @@ from tests import make
 from tests.faults import Fault
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import deployment, snapshot_of
-from tests.workers.stage import NoOwners, Stage, vpa
+from tests.updater.stage import NoOwners, Stage, vpa
 
 Json = dict[str, Any]
 

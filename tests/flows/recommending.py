@@ -34,7 +34,7 @@ from app.sandbox.store import StoredChange
 from app.settings.command_line import parse
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import snapshot_of
-from tests.workers.stage import Call, NoOwners, Watched
+from tests.updater.stage import Call, NoOwners, Watched
 
 _WATCH_SECONDS = 0.1
 _ELECTION = ElectionRules("kube-system", "vpa-recommender-lease")

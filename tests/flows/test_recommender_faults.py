@@ -20,7 +20,7 @@ from tests.faults import Fault
 from tests.flows.recommending import Stage, vpa
 from tests.flows.test_recommender_rows import orphan
 from tests.sandbox.worlds import container, deployment
-from tests.workers.stage import Call
+from tests.updater.stage import Call
 
 LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
 BIG = {"cpu": "4", "memory": "8Gi"}

@@ -17,7 +17,7 @@ from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault
 from tests.flows.recommending import Stage, vpa
 from tests.sandbox.worlds import container, deployment
-from tests.workers.stage import Stage as UpdaterStage
+from tests.updater.stage import Stage as UpdaterStage
 
 LOAD = "cpu: constant 0.1, memory: constant 100Mi, noise: 0"
 BIG = {"cpu": "4", "memory": "8Gi"}

@@ -13,21 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.updating.carrying import Walk
-from app.core.updating.events import of_outcome
-from app.core.updating.memory import Memory
-from app.core.updating.outcomes import Outcome, learn
-from app.core.updating.patching import annotation_patch, resize_patch
-from app.core.updating.plan import Plan, plan
-from app.core.updating.rules import UpdateRules
-from app.core.updating.telling import decision_json
-from app.core.updating.unboost_queue import look
 from app.model.errors import BadObject, ClusterError, Invalid, Refused
 from app.model.snapshot import Snapshot
+from app.updater.core.carrying import Walk
+from app.updater.core.events import of_outcome
+from app.updater.core.memory import Memory
+from app.updater.core.outcomes import Outcome, learn
+from app.updater.core.patching import annotation_patch, resize_patch
+from app.updater.core.plan import Plan, plan
+from app.updater.core.rules import UpdateRules
+from app.updater.core.telling import decision_json
+from app.updater.core.unboost_queue import look
 from tests import make
-from tests.core.updating.boosts import boost, boosted, mark
-from tests.core.updating.resizes import asking
-from tests.core.updating.scenes import (
+from tests.make import ALL_GATES, with_value
+from tests.updater.core.boosts import boost, boosted, mark
+from tests.updater.core.resizes import asking
+from tests.updater.core.scenes import (
     NOW,
     OURS,
     UNPROVEN,
@@ -38,7 +39,6 @@ from tests.core.updating.scenes import (
     resize_condition,
     running,
 )
-from tests.make import ALL_GATES, with_value
 
 Json = make.Json
 

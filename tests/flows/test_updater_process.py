@@ -29,9 +29,9 @@ from app.ports import (
 )
 from tests import make
 from tests.cluster.numbers import total
-from tests.core.updating.scenes import container, recommended, running, several
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
+from tests.updater.core.scenes import container, recommended, running, several
 from tests.waiting import eventually
 
 Json = dict[str, Any]

@@ -31,7 +31,7 @@ from app.ports import WORKLOADS as OWNERS
 from app.sandbox.objects import is_ready
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
-from tests.workers.stage import Call, Stage, gone, vpa
+from tests.updater.stage import Call, Stage, gone, vpa
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from app.model.errors import Invalid
 from app.ports import PODS, VPAS, PatchKind, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
-from tests.workers.stage import Stage, budget, vpa
+from tests.updater.stage import Stage, budget, vpa
 
 Json = dict[str, Any]
 

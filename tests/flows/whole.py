@@ -17,7 +17,7 @@ from app.recommender.flags import RecommenderSettings
 from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
 from app.settings.command_line import parse
-from app.settings.updater import UpdaterSettings
+from app.updater.flags import UpdaterSettings
 from app.wiring.embedded_webhook import Listeners
 from app.wiring.world import ProcessSettings, World
 

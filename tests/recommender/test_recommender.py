@@ -22,7 +22,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import deployment, snapshot_of
-from tests.workers.stage import NoOwners, Watched
+from tests.updater.stage import NoOwners, Watched
 
 LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
 

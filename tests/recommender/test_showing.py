@@ -19,7 +19,7 @@ from app.runtime.exposition import render
 from tests import make
 from tests.cluster.numbers import total
 from tests.recommender.test_recommender import Scene, vpa
-from tests.workers.stage import Watched
+from tests.updater.stage import Watched
 
 KEY = ("default", "web")
 QUALITY = "vpa_quality_usage_recommendation_relative_diffs_count"

@@ -12,7 +12,7 @@ from app.recommender.recommender import Recommender
 from app.recommender.tenure import Tenure, Terms
 from tests.recommender.test_recommender import LOAD, Scene, vpa
 from tests.sandbox.worlds import deployment
-from tests.workers.stage import Call
+from tests.updater.stage import Call
 
 
 class Office:

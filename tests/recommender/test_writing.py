@@ -17,7 +17,7 @@ from app.recommender.variants import OURS, Variant
 from tests.faults import Fault
 from tests.recommender.test_recommender import LOAD, Scene, vpa
 from tests.sandbox.worlds import container, deployment
-from tests.workers.stage import Call
+from tests.updater.stage import Call
 
 CROWD = 120  # several pieces
 VARIANTS = [pytest.param(OURS, id="ours"), pytest.param(UPSTREAM, id="as upstream")]

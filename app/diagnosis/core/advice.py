@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from app.core.updating.decisions import Reason
 from app.sizing.matching import MatchReason
+from app.updater.core.decisions import Reason
 
 UPDATES: Final[Mapping[Reason, str]] = {
     Reason.UPDATED: "",

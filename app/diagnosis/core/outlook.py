@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from app.core.updating.decisions import Action, Decision
-from app.core.updating.plan import Plan
-from app.core.updating.telling import decision_json
 from app.diagnosis.core.advice import UPDATES
 from app.diagnosis.core.comparisons import without_gaps
 from app.model.fields import Json
 from app.model.pods import Pod
+from app.updater.core.decisions import Action, Decision
+from app.updater.core.plan import Plan
+from app.updater.core.telling import decision_json
 
 _MOST_TURNS: Final = 5
 _DONE: Final = (Action.EVICT, Action.RESIZE, Action.UNBOOST)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from app.core.updating.decisions import Action, Decision
 from app.model.kinds import owner_key
 from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
+from app.updater.core.decisions import Action, Decision
 from app.wiring.screen.picture import ResourceAmounts, Sums, VpaRow
 
 CPU, MEMORY = "cpu", "memory"

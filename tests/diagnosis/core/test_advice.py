@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.core.updating.decisions import Reason
 from app.diagnosis.core.advice import MATCHES, UPDATES
 from app.sizing.matching import MatchReason
+from app.updater.core.decisions import Reason
 
 
 def test_every_reason_has_its_advice() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.core.updating.decisions import Action, Decision, Reason
-from app.core.updating.memory import Memory
-from app.core.updating.plan import Plan, plan
-from app.core.updating.rules import UpdateRules
 from app.diagnosis.core.outlook import UpcomingDecision, outlook, upcoming_json
 from app.model.gates import FeatureGates
+from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Plan, plan
+from app.updater.core.rules import UpdateRules
 from tests import make
-from tests.core.updating.scenes import container, recommended, running, several
+from tests.updater.core.scenes import container, recommended, running, several
 
 Json = dict[str, Any]
 RULES = UpdateRules()

@@ -16,7 +16,7 @@ from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
 from app.ports import Json
 from app.recommender.flags import RecommenderSettings
 from app.settings.command_line import parse
-from app.settings.updater import UpdaterSettings
+from app.updater.flags import UpdaterSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SETTINGS: Mapping[str, type[Any]] = {

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from app.commands.metrics_page import page
-from app.core.updating.decisions import Reason
 from app.ports import Json
+from app.updater.core.decisions import Reason
 from tests.kube.manifests.monitored import (
     ALERTS,
     DEPLOY,

@@ -1,1 +1,0 @@
-"""What should happen: decisions as values with reasons, from values alone."""

@@ -1,1 +1,0 @@
-"""What to do with running pods, and why."""

@@ -1,0 +1,165 @@
+"""The calls that evict, resize and mark pods, and what is known after one of them failed.
+
+Strategy: a call that was not answered may still have been carried out. So after one the pod is
+read again; only what is seen to be undone counts as failed, and what cannot be seen is in doubt.
+Nobody can tell who took a pod away in the silence. One that went counts as evicted, also if a
+user deleted it: its place is empty either way, and its replacement proves as much.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavailable
+from app.model.pods import Pod, read_pod
+from app.ports import PODS, Cluster, PatchKind, Ref
+from app.updater.core.decisions import Action, PodChange
+from app.updater.core.failures import Aftermath, after_eviction
+from app.updater.core.patching import annotation_patch, resize_patch
+from app.updater.core.resizing import are_same
+from app.updater.core.unboost import after_refusal
+
+log = logging.getLogger(__name__)
+
+_UNANSWERED: Final = (0, 504)  # status codes: whoever was asked may still be at it
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a call."""
+
+    error: ClusterError | None = None  # None: it was accepted
+    generation: int = 0  # of the pod as it was returned, 0 if it did not say
+    is_gone: bool = False  # the pod that was meant is not there any more
+    is_doubtful: bool = False  # it failed, but may have been carried out
+
+
+ACCEPTED: Final = Answer()
+_UNDONE: Final = Answer(Unavailable("it was not carried out"))
+_GONE: Final = Answer(NotFound("the pod went meanwhile"), is_gone=True)
+
+
+class Calls:
+    """Makes the calls; safe to use from many threads."""
+
+    def __init__(self, cluster: Callable[[], Cluster]) -> None:
+        self._cluster = cluster  # asked for every call, which may have less time than the last
+
+    def evict(self, pod: Pod) -> Answer:
+        """Ask for an eviction."""
+        try:
+            self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
+        except ClusterError as error:
+            aftermath = after_eviction(error)
+            if aftermath is Aftermath.GONE:
+                return Answer(error, is_gone=True)
+            if isinstance(error, Unavailable) and aftermath is not Aftermath.BUDGET:
+                return self._after_silence(pod, None, error)
+            return Answer(error)
+        return ACCEPTED
+
+    def resize(self, pod: Pod, change: PodChange, action: Action) -> Answer:
+        """Ask for a resize and leave its marks; without a resize the marks are what counts."""
+        if not change.containers:
+            return self._marked(pod, change)
+        answer = self._resized(pod, change)
+        if answer.error is None:
+            self.leave_marks(pod, change)
+        elif action is Action.UNBOOST and not answer.is_gone:
+            self.leave_marks(pod, after_refusal(change))
+        return answer
+
+    def _resized(self, pod: Pod, change: PodChange) -> Answer:
+        body = resize_patch(pod, change)
+        if not body:
+            return Answer(Invalid("there is nothing to resize"))
+        try:
+            found = self._cluster().patch(
+                Ref(PODS, pod.namespace, pod.name, subresource="resize"), body
+            )
+        except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
+            return Answer(error, is_gone=self._is_gone(pod))
+        except Unavailable as error:
+            return self._after_silence(pod, change, error)
+        except ClusterError as error:
+            return Answer(error)
+        generation = found.get("metadata", {}).get("generation")
+        return Answer(generation=generation if isinstance(generation, int) else 0)
+
+    def _marked(self, pod: Pod, change: PodChange) -> Answer:
+        body = annotation_patch(pod, change)
+        try:
+            self._cluster().patch(Ref(PODS, pod.namespace, pod.name), body, kind=PatchKind.MERGE)
+        except (NotFound, Invalid) as error:  # the latter also when the uid is another one
+            return Answer(error, is_gone=self._is_gone(pod))
+        except ClusterError as error:
+            return Answer(error)
+        return ACCEPTED
+
+    def leave_marks(self, pod: Pod, change: PodChange) -> None:
+        """Mark a pod that was resized; it stays resized if that fails."""
+        if change.annotations:
+            answer = self._marked(pod, change)
+            if answer.error is not None:
+                extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(answer.error)}
+                log.warning("pod not marked", extra=extra)
+
+    def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> Answer:
+        """Return what came of a call that may have been carried out all the same."""
+        seen = self.seen(pod, change)
+        if seen is None:
+            return Answer(error, is_doubtful=True)
+        if seen.error is not None:
+            is_doubtful = not seen.is_gone and error.status in _UNANSWERED
+            return Answer(error, is_gone=seen.is_gone, is_doubtful=is_doubtful)
+        return seen
+
+    def seen(self, pod: Pod, change: PodChange | None) -> Answer | None:
+        """Return what came of a resize or, without a change, an eviction; None if nobody tells."""
+        try:
+            return seen_in(self._look(pod), change)
+        except ClusterError:
+            return None
+
+    def _is_gone(self, pod: Pod) -> bool:
+        try:
+            return self._look(pod) is None
+        except ClusterError:
+            return False
+
+    def _look(self, pod: Pod) -> Pod | None:
+        """Return a pod as it is now, None if it is another one or gone.
+
+        Raises:
+            ClusterError: that cannot be seen.
+        """
+        try:
+            found = read_pod(self._cluster().get(Ref(PODS, pod.namespace, pod.name)))
+        except NotFound:
+            return None
+        except BadObject as error:
+            raise Unavailable(f"pod {pod.namespace}/{pod.name}: {error}") from None
+        return found if found.uid == pod.uid else None
+
+
+def seen_in(found: Pod | None, change: PodChange | None) -> Answer:
+    """Return what a pod tells, None if gone, of a resize or, without a change, an eviction."""
+    if found is None:
+        return ACCEPTED if change is None else _GONE
+    is_done = found.deleted is not None if change is None else has_asked(found, change)
+    return Answer(generation=found.generation) if is_done else _UNDONE
+
+
+def has_asked(pod: Pod, change: PodChange) -> bool:
+    """Whether a pod asks for what a change writes."""
+    for wanted in change.containers:
+        if wanted.index >= len(pod.containers):
+            return False
+        has = pod.containers[wanted.index].resources
+        for amounts, asked in ((wanted.requests, has.request), (wanted.limits, has.limit)):
+            if not all(are_same(name, asked(name), amounts[name]) for name in amounts):
+                return False
+    return True

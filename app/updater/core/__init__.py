@@ -1,0 +1,1 @@
+"""What the updater decides, from values alone."""

@@ -1,0 +1,167 @@
+"""In which order the pods of one owner are disturbed, and who is next when a call failed.
+
+Strategy: a place is taken before the call and given back if the call fails, so that at no moment
+more pods are down than may be. Planning walks the same way, as if every call succeeded; whoever
+waits only for a place stands by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+from app.updater.core.budget import Budget
+from app.updater.core.decisions import Action, Decision, Reason, Why
+from app.updater.core.groups import went_down
+from app.updater.core.memory import Place
+
+Rank = tuple[int, float, float, str, str]
+
+NO_RANK: Final[Rank] = (0, 0.0, 0.0, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do for one pod, and what it takes from the owner."""
+
+    pod: Pod
+    decision: Decision
+    takes_place: bool  # in the budget
+    is_broken: bool  # judged by what runs, not by what is ready
+    guards: tuple[Place, ...]  # the PodDisruptionBudgets over the pod
+    rank: Rank = NO_RANK  # how urgent it is, the least first, across all owners
+
+    @property
+    def is_eviction(self) -> bool:
+        """Whether the pod goes."""
+        return self.decision.action is Action.EVICT
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What is to be done for the pods of one owner, in order; one call after the other."""
+
+    namespace: str
+    owner: ObjectKey
+    budget: Budget
+    steps: tuple[Step, ...]
+    unproven: frozenset[str]  # VPAs for which only one pod may go
+    pods: frozenset[str]  # uids of the owner's live pods
+    up: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
+
+    @property
+    def rank(self) -> Rank:
+        """How urgent its most urgent step is."""
+        return min((step.rank for step in self.steps), default=NO_RANK)
+
+
+class Walk:
+    """Goes through a queue; tell it of every step that came to nothing."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.budget = queue.budget
+        self._queue = queue
+        self._steps = list(queue.steps)
+        self._canaries: set[str] = set()
+        self._closed: set[Place] = set()
+        self._stopped: dict[str, Why] = {}  # by VPA
+        self._taken: set[str] = set()  # uids of the pods whose places are taken
+
+    def next(self) -> Step | None:
+        """Return the next step that may be taken now, with its place taken."""
+        for position, step in enumerate(self._steps):
+            if self._fits(step):
+                del self._steps[position]
+                self._take(step)
+                return step
+        return None
+
+    def has_still_room(self, step: Step, now: Mapping[str, Pod]) -> bool:
+        """Count anew who is up; tell whether the place of a step is still there.
+
+        Args:
+            step: the one that is to be taken now.
+            now: the pods of the namespace by name.
+        """
+        planned = self._queue.budget
+        stopped, unready = went_down(
+            (pod for pod in self._queue.up if pod.uid not in self._taken), now
+        )
+        self.budget = replace(
+            self.budget, running=planned.running - stopped, alive=planned.alive - unready
+        )
+        if not step.takes_place:
+            return True
+        before = self.budget.plus_one(broken=step.is_broken)
+        return before.has_place(broken=step.is_broken)
+
+    def came_to_nothing(self, step: Step) -> None:
+        """Give back what a step took, because its call failed or was not made."""
+        self._taken.discard(step.pod.uid)
+        if step.takes_place:
+            self.budget = self.budget.plus_one(broken=step.is_broken)
+        if step.is_eviction:
+            self._canaries.discard(step.decision.vpa)
+
+    def close(self, guards: Iterable[Place]) -> None:
+        """Skip evictions under PodDisruptionBudgets that refused one."""
+        self._closed.update(guards)
+
+    def stop_evicting(self, vpa: str, why: Why) -> None:
+        """Evict no more pods of a VPA."""
+        self._stopped[vpa] = why
+
+    def evict_later(self, step: Step) -> None:
+        """Let a resize that was refused for good become an eviction, after all else is done."""
+        if not step.decision.may_evict_instead:
+            return
+        message = f"{step.decision.message}; its resize was refused"
+        decision = replace(
+            step.decision,
+            action=Action.EVICT,
+            reason=Reason.EVICTED,
+            message=message,
+            change=None,
+            may_evict_instead=False,
+        )
+        self._steps.append(replace(step, decision=decision, takes_place=True))
+
+    def rest(self) -> Iterator[tuple[Step, Why]]:
+        """Yield the steps that got no turn, and why not."""
+        for step in self._steps:
+            yield step, (self._held(step) or self._without_place())
+
+    def _without_place(self) -> Why:
+        budget = self.budget
+        return Reason.BUDGET_EXHAUSTED, (
+            f"{self._queue.owner} wants {budget.configured} pods, {budget.alive} are up, "
+            f"{budget.tolerated or 'at most one'} may be down"
+        )
+
+    def _held(self, step: Step) -> Why | None:
+        """Return what others met that holds back an eviction."""
+        vpa = step.decision.vpa
+        if not step.is_eviction:
+            return None
+        if vpa in self._stopped:
+            return self._stopped[vpa]
+        if not self._closed.isdisjoint(step.guards):
+            return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
+        if vpa in self._queue.unproven and vpa in self._canaries:
+            return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
+        return None
+
+    def _fits(self, step: Step) -> bool:
+        if self._held(step) is not None:
+            return False
+        return not step.takes_place or self.budget.has_place(broken=step.is_broken)
+
+    def _take(self, step: Step) -> None:
+        if step.takes_place:
+            self._taken.add(step.pod.uid)
+            self.budget = self.budget.less_one(broken=step.is_broken)
+        if step.is_eviction:
+            self._canaries.add(step.decision.vpa)

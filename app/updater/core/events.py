@@ -1,0 +1,79 @@
+"""What users are told by Kubernetes Events: one for each deed, one for each new trouble.
+
+Strategy: reasons and gists are upstream's. What goes on from round to round is told once, when
+it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.outcomes import Outcome
+
+_SKIPPED: Final = "InPlaceResizeSkipped"
+_STUCK: Final = (
+    Reason.UNBOOST_STUCK,
+    Reason.RECREATED_WITHOUT_CHANGE,
+    Reason.RESIZE_ERROR,
+    Reason.RESIZE_INFEASIBLE,
+    Reason.EVICTION_ERROR,
+)
+
+
+class Severity(StrEnum):
+    """The types of events."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event about a pod or, with kind VerticalPodAutoscaler, about its VPA."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str  # empty if the teller has to find it
+    severity: Severity
+    reason: str
+    message: str
+
+
+def of_outcome(outcome: Outcome) -> Iterator[Notice]:
+    """Return what an accepted call tells; a refused one tells by the next decision."""
+    decision = outcome.step.decision
+    if outcome.error is not None:
+        return
+    if outcome.action is Action.EVICT:
+        told = f"evicted to apply the recommendation of VPA {decision.vpa}: {decision.message}"
+        yield _pod(decision, Severity.NORMAL, "EvictedByVPA", f"Pod was {told}")
+        yield _vpa(decision, Severity.NORMAL, "EvictedPod", f"Pod {decision.pod} was {told}")
+    elif decision.change is not None and decision.change.containers:
+        told = f"Pod was resized in place for VPA {decision.vpa}: {decision.message}"
+        yield _pod(decision, Severity.NORMAL, "InPlaceResizedByVPA", told)
+
+
+def of_decisions(decisions: Iterable[Decision], before: Mapping[str, Reason]) -> Iterator[Notice]:
+    """Return what new troubles tell; `before` is the reason of each pod last time, by uid."""
+    for decision in decisions:
+        if before.get(decision.uid) is decision.reason:
+            continue
+        if decision.reason is Reason.INFEASIBLE_REMEMBERED:
+            told = f"An earlier resize was not feasible: {decision.message}"
+            yield _pod(decision, Severity.NORMAL, _SKIPPED, told)
+        elif decision.reason in _STUCK:
+            yield _pod(decision, Severity.WARNING, str(decision.reason), decision.message)
+
+
+def _pod(decision: Decision, severity: Severity, reason: str, message: str) -> Notice:
+    return Notice("Pod", decision.namespace, decision.pod, decision.uid, severity, reason, message)
+
+
+def _vpa(decision: Decision, severity: Severity, reason: str, message: str) -> Notice:
+    kind = "VerticalPodAutoscaler"
+    return Notice(kind, decision.namespace, decision.vpa, "", severity, reason, message)

@@ -1,0 +1,202 @@
+"""What is remembered between two plans: own actions, refusals, proofs.
+
+Strategy: everything is a value, keyed by the pod's uid, and goes when the pod goes; what must
+outlive a restart stands in the pod's annotations and conditions. Own actions count until the
+watch shows them, and no longer than it may lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+from app.model.snapshot import Snapshot
+from app.updater.core.failures import Pause
+from app.updater.core.infeasible import Infeasible
+from app.updater.core.proof import Breaker, Proof
+from app.updater.core.resizing import resize_state
+from app.updater.core.rules import UpdateRules
+from app.updater.core.unboost import boosted_containers, pending_containers
+
+ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
+Place = tuple[str, str]  # namespace and name
+
+_LONGEST_UNLISTED: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A resize that was accepted and that the watch may not show yet."""
+
+    at: datetime
+    generation: int  # of the pod as the API server returned it, 0 if it did not say
+    version_before: str  # the resourceVersion that was decided upon
+
+
+@dataclass(frozen=True, slots=True)
+class PodMemory:
+    """What is remembered of one pod."""
+
+    namespace: str
+    name: str
+    evicted: datetime | None = None
+    resized: Resized | None = None
+    resizing_since: datetime | None = None  # the first sight of the resize it is in
+    infeasible: Infeasible | None = None
+    pause: Pause | None = None
+    unboosted: datetime | None = None  # the first try
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered any more."""
+        return self == PodMemory(self.namespace, self.name)
+
+
+NOTHING = PodMemory("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSight:
+    """A rollout and when it was first seen."""
+
+    mark: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is remembered of all pods and workloads."""
+
+    pods: Mapping[str, PodMemory] = field(default_factory=dict)  # by uid
+    proofs: Mapping[ProofKey, Proof] = field(default_factory=dict)
+    breaker: Breaker = field(default_factory=Breaker)
+    # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
+    budget_pauses: Mapping[Place, Pause] = field(default_factory=dict)
+    rollouts: Mapping[Place, RolloutSight] = field(default_factory=dict)  # by namespace and owner
+
+    def of(self, pod: Pod) -> PodMemory:
+        """Return what is remembered of a pod, empty if nothing is."""
+        return self.pods.get(pod.uid) or PodMemory(pod.namespace, pod.name)
+
+    def namespaces(self) -> set[str]:
+        """Return the namespaces of which anything is remembered."""
+        found = {remembered.namespace for remembered in self.pods.values()}
+        found.update(key[0] for key in self.proofs if self.proofs[key].awaited)
+        found.update(key[0] for key in self.rollouts)
+        return found
+
+
+def unseen_budget(namespace: str, owner: ObjectKey) -> Place:
+    """Return where it is noted that a PodDisruptionBudget holds which the watch does not show."""
+    return namespace, str(owner)
+
+
+def is_unseen_budget(place: Place) -> bool:
+    """Whether a place is not the name of a PodDisruptionBudget."""
+    return "/" in place[1]
+
+
+def after_absence(memory: Memory) -> Memory:
+    """Return what is remembered after a start, or after somebody else acted: how long to rest.
+
+    What was proven may no longer be true. Pauses are kept, for whoever takes turns with others
+    would evict at every turn.
+    """
+    proofs = {
+        key: Proof(proof.version, failures=proof.failures, until=proof.until)
+        for key, proof in memory.proofs.items()
+        if proof.has_failed
+    }
+    breaker = replace(memory.breaker, canary="", is_trusted=False)
+    return Memory(proofs=proofs, breaker=breaker)
+
+
+def with_pods(memory: Memory, changes: Mapping[str, PodMemory]) -> Memory:
+    """Return the memory with what is remembered of some pods replaced; empty ones go."""
+    if not changes:
+        return memory
+    pods = {**memory.pods, **changes}
+    for uid, remembered in changes.items():
+        if remembered.is_empty:
+            del pods[uid]
+    return replace(memory, pods=pods)
+
+
+def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: datetime) -> Memory:
+    """Return the memory after looking at the cluster: what is over or gone is forgotten."""
+    changes: dict[str, PodMemory] = {}
+    for uid, remembered in memory.pods.items():
+        pod = snapshot.of(remembered.namespace).pods.get(remembered.name)
+        if pod is None or pod.uid != uid:
+            changes[uid] = PodMemory(remembered.namespace, remembered.name)
+            continue
+        found = _observed_pod(remembered, pod, rules, now)
+        if found is not remembered:
+            changes[uid] = found
+    pauses = {
+        place: pause
+        for place, pause in memory.budget_pauses.items()
+        if place[1] in snapshot.of(place[0]).budgets
+        or (is_unseen_budget(place) and now - pause.until < _LONGEST_UNLISTED)
+    }
+    proofs = _living(memory.proofs, snapshot, now)
+    canary = memory.breaker.canary
+    if canary and not any(canary in proof.known for proof in proofs.values()):
+        memory = without_breaker_canary(memory, {canary})
+    return with_pods(replace(memory, budget_pauses=pauses, proofs=proofs), changes)
+
+
+def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: datetime) -> PodMemory:
+    if remembered.evicted is not None and now - remembered.evicted >= rules.watch_lag:
+        remembered = replace(remembered, evicted=None)
+    resized = remembered.resized
+    if resized is not None and _is_shown(resized, pod, rules, now):
+        remembered = replace(remembered, resized=None)
+    if remembered.resizing_since is not None and not resize_state(pod).is_ongoing:
+        remembered = replace(remembered, resizing_since=None)
+    if remembered.unboosted is not None and not (
+        boosted_containers(pod) or pending_containers(pod)
+    ):
+        remembered = replace(remembered, unboosted=None)
+    return remembered
+
+
+def _is_shown(resized: Resized, pod: Pod, rules: UpdateRules, now: datetime) -> bool:
+    """Whether the watch shows a pod after an accepted patch, or should by now."""
+    if now - resized.at >= rules.watch_lag:
+        return True
+    if resized.generation:
+        return pod.generation >= resized.generation
+    return pod.resource_version != resized.version_before
+
+
+def _living(
+    proofs: Mapping[ProofKey, Proof], snapshot: Snapshot, now: datetime
+) -> Mapping[ProofKey, Proof]:
+    """Drop what was proven of owners or VPAs that are gone; unlisted owners keep it a day.
+
+    Whoever rests rests on, also if its VPA is deleted and made anew. An owner that wants no pods
+    any more, such as one of an older template, replaces none.
+    """
+    found = {}
+    for key, known in proofs.items():
+        view = snapshot.of(key[0])
+        owner = view.workloads.get(key[1])
+        is_empty = owner is not None and owner.replicas == 0
+        proof = known.without_answer() if is_empty and known.awaited else known
+        is_recent = proof.since is not None and now - proof.since < _LONGEST_UNLISTED
+        is_resting = proof.until is not None and now < proof.until
+        if is_resting or (key[2] in view.vpas and (owner is not None or is_recent)):
+            found[key] = proof
+    return found
+
+
+def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:
+    """Return the memory when the canary that decides for all will get no answer."""
+    if memory.breaker.canary and memory.breaker.canary in uids:
+        return replace(memory, breaker=memory.breaker.without_canary())
+    return memory

@@ -1,0 +1,241 @@
+"""What is learnt from carrying out a plan: accepted and refused calls become memory.
+
+Strategy: outcomes are gathered while calls are made side by side and taken in together, in the
+order in which they came. Nothing is looked at here but the outcomes and what was planned.
+A call in doubt counts as done for the budget and for what is awaited, and as failed for when to
+try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.model.errors import ClusterError
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.updater.core.carrying import Queue, Step
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.failures import (
+    LONGEST_PAUSE,
+    Aftermath,
+    after_eviction,
+    after_resize,
+    longer,
+    refusal,
+)
+from app.updater.core.infeasible import Infeasible, blamed_resources, targets
+from app.updater.core.memory import (
+    Memory,
+    Place,
+    PodMemory,
+    ProofKey,
+    Resized,
+    is_unseen_budget,
+    unseen_budget,
+    with_pods,
+    without_breaker_canary,
+)
+from app.updater.core.proof import current_proof, expected_requests, version_of
+from app.updater.core.rules import Prove, UpdateRules
+
+_LONGEST_UNBOOST_PAUSE: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A call that was made for a pod, and what came of it."""
+
+    queue: Queue
+    step: Step
+    at: datetime
+    error: ClusterError | None = None  # None: accepted
+    generation: int = 0  # of the pod as it was returned, 0 if it did not say
+    # There was no answer: with an error it may have been carried out all the same, without one
+    # it was, as was seen later.
+    is_unanswered: bool = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether nobody knows what came of it."""
+        return self.is_unanswered and self.error is not None
+
+    @property
+    def action(self) -> Action:
+        """What was asked for."""
+        return self.step.decision.action
+
+
+def learn(
+    memory: Memory, outcomes: Iterable[Outcome], snapshot: Snapshot, rules: UpdateRules
+) -> Memory:
+    """Return the memory after some calls; `snapshot` is the one that was planned upon."""
+    lessons = _Lessons(memory, snapshot, rules)
+    for outcome in outcomes:
+        lessons.take(outcome)
+    return lessons.memory()
+
+
+def undone(memory: Memory, outcome: Outcome) -> Memory:
+    """Return the memory when it is seen that a call in doubt was not carried out."""
+    pod = outcome.step.pod
+    found = memory.of(pod)
+    if outcome.action is not Action.EVICT:
+        is_this = found.resized is not None and found.resized.at == outcome.at
+        return with_pods(memory, {pod.uid: replace(found, resized=None)}) if is_this else memory
+    if found.evicted not in (None, outcome.at):  # it was tried again since
+        return memory
+    memory = with_pods(memory, {pod.uid: replace(found, evicted=None)})
+    memory = without_breaker_canary(memory, {pod.uid})
+    key = _proof_key(outcome)
+    proof = memory.proofs.get(key)
+    if proof is None:
+        return memory
+    return replace(memory, proofs={**memory.proofs, key: proof.without(pod.uid)})
+
+
+def _guards(outcome: Outcome) -> tuple[Place, ...]:
+    queue = outcome.queue
+    return outcome.step.guards or (unseen_budget(queue.namespace, queue.owner),)
+
+
+def _proof_key(outcome: Outcome) -> ProofKey:
+    return outcome.queue.namespace, outcome.queue.owner, outcome.step.decision.vpa
+
+
+class _Lessons:
+    """Changes to a memory, one outcome after the other."""
+
+    def __init__(self, memory: Memory, snapshot: Snapshot, rules: UpdateRules) -> None:
+        self._before, self._snapshot, self._rules = memory, snapshot, rules
+        self._pods: dict[str, PodMemory] = dict(memory.pods)
+        self._proofs = dict(memory.proofs)
+        self._pauses = dict(memory.budget_pauses)
+        self._breaker = memory.breaker
+
+    def memory(self) -> Memory:
+        return replace(
+            self._before,
+            pods={uid: found for uid, found in self._pods.items() if not found.is_empty},
+            proofs=self._proofs,
+            budget_pauses=self._pauses,
+            breaker=self._breaker,
+        )
+
+    def take(self, outcome: Outcome) -> None:
+        error, is_eviction = outcome.error, outcome.action is Action.EVICT
+        if error is not None:
+            (self._not_evicted if is_eviction else self._not_resized)(outcome, error)
+        if error is None or outcome.is_unanswered:
+            (self._evicted if is_eviction else self._resized)(outcome)
+
+    def _of(self, outcome: Outcome) -> PodMemory:
+        pod = outcome.step.pod
+        return self._pods.get(pod.uid) or PodMemory(pod.namespace, pod.name)
+
+    def _keep(self, outcome: Outcome, found: PodMemory) -> None:
+        self._pods[outcome.step.pod.uid] = found
+
+    def _vpa(self, outcome: Outcome) -> Vpa | None:
+        view = self._snapshot.of(outcome.queue.namespace)
+        return view.vpas.get(outcome.step.decision.vpa)
+
+    # --- evictions
+
+    def _evicted(self, outcome: Outcome) -> None:
+        if not outcome.is_doubtful:
+            self._pauses = {
+                place: pause
+                for place, pause in self._pauses.items()
+                if place not in _guards(outcome)
+            }
+            if outcome.is_unanswered:  # all else was learnt while it was in doubt
+                return
+        found = self._of(outcome)
+        pause = found.pause if outcome.is_doubtful else None
+        self._keep(outcome, replace(found, evicted=outcome.at, pause=pause))
+        uid = outcome.step.pod.uid
+        self._breaker = self._breaker.after_eviction(uid, self._rules, outcome.at)
+        self._await_replacement(outcome)
+
+    def _await_replacement(self, outcome: Outcome) -> None:
+        vpa, numbers = self._vpa(outcome), outcome.step.decision.numbers
+        if vpa is None or numbers is None or self._rules.prove is Prove.OFF:
+            return
+        queue = outcome.queue
+        key = _proof_key(outcome)
+        owner = self._snapshot.of(queue.namespace).workloads.get(queue.owner)
+        version = version_of(vpa, owner.template if owner is not None else ())
+        proof = current_proof(self._proofs.get(key), version)
+        expected = expected_requests(numbers)
+        uid = outcome.step.pod.uid
+        self._proofs[key] = proof.after_eviction(uid, queue.pods, expected, outcome.at)
+
+    def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
+        aftermath = after_eviction(error)
+        if aftermath is Aftermath.BUDGET:
+            self._pause_budgets(outcome, error)
+        elif aftermath is Aftermath.RETRY:
+            self._pause(outcome, error)
+
+    def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
+        for place in _guards(outcome):
+            name = "that is not seen" if is_unseen_budget(place) else place[1]
+            self._pauses[place] = longer(
+                self._pauses.get(place),
+                Reason.PDB_BLOCKED,
+                f"PodDisruptionBudget {name}: {error.message}",
+                outcome.at,
+                retry_after_seconds=error.retry_after_seconds,
+            )
+
+    def _pause(self, outcome: Outcome, error: ClusterError) -> None:
+        found = self._of(outcome)
+        is_unboost = outcome.action is Action.UNBOOST
+        pause = longer(
+            found.pause,
+            *refusal(outcome.action, error),
+            outcome.at,
+            longest=_LONGEST_UNBOOST_PAUSE if is_unboost else LONGEST_PAUSE,
+            retry_after_seconds=error.retry_after_seconds,
+        )
+        self._keep(outcome, replace(found, pause=pause))
+
+    # --- resizes and ends of boosts
+
+    def _resized(self, outcome: Outcome) -> None:
+        found = self._of(outcome)
+        resized = Resized(outcome.at, outcome.generation, outcome.step.pod.resource_version)
+        if outcome.is_doubtful:
+            self._keep(outcome, replace(found, resized=resized))
+            return
+        found = replace(found, resized=resized, pause=None, resizing_since=None)
+        if outcome.action is Action.UNBOOST:
+            found = replace(found, unboosted=found.unboosted or outcome.at)
+        elif outcome.step.decision.reason is Reason.UPDATED:
+            found = replace(found, infeasible=None)
+        self._keep(outcome, found)
+
+    def _not_resized(self, outcome: Outcome, error: ClusterError) -> None:
+        aftermath = after_resize(error)
+        if outcome.action is Action.UNBOOST:
+            found = self._of(outcome)
+            self._keep(outcome, replace(found, unboosted=found.unboosted or outcome.at))
+        elif aftermath is Aftermath.INFEASIBLE:
+            self._remember_infeasible(outcome, error)
+            return
+        if aftermath is not Aftermath.GONE:
+            self._pause(outcome, error)
+
+    def _remember_infeasible(self, outcome: Outcome, error: ClusterError) -> None:
+        numbers = outcome.step.decision.numbers
+        node = self._snapshot.nodes.get(outcome.step.pod.node)
+        past = Infeasible(
+            targets(numbers.pairs if numbers is not None else ()),
+            blamed_resources(error.message),
+            outcome.at,
+            node.allocatable if node is not None else None,
+        )
+        self._keep(outcome, replace(self._of(outcome), infeasible=past))

@@ -1,0 +1,115 @@
+"""The patches that resize a pod and mark what was done.
+
+Strategy: two requests, for the resize subresource drops everything but resources and a plain
+patch may not touch them. Both apply only to the pod that was looked at. Marks are merged into
+what the pod carries by then, so annotations of others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from app.model.patches import Operation, add, test
+from app.model.pods import IN_PLACE_ANNOTATION, Container, Pod
+from app.model.quantity import MEMORY
+from app.model.times import rfc3339
+from app.sizing.scaling import in_order
+from app.updater.core.decisions import ContainerChange, PodChange
+from app.updater.core.moments import believed
+
+UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
+RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
+
+
+def resize_patch(pod: Pod, change: PodChange) -> list[Operation]:
+    """Return what is sent to the resize subresource; empty if there is nothing to resize."""
+    operations = [
+        operation
+        for found in change.containers
+        for operation in _of_container(pod.containers[found.index], found)
+    ]
+    return [test("/metadata/uid", pod.uid), *operations] if operations else []
+
+
+def _of_container(container: Container, change: ContainerChange) -> list[Operation]:
+    path: tuple[str | int, ...] = ("spec", "containers", change.index)
+    present, place = container.resources, (*path, "resources")
+    operations: list[Operation] = []
+    if present.requests is None and present.limits is None and not present.has_other:
+        operations.append(add(place, {}))
+    for word, had, amounts in (
+        ("requests", present.requests, change.requests),
+        ("limits", present.limits, change.limits),
+    ):
+        if amounts and had is None:
+            operations.append(add((*place, word), {}))
+        operations += [
+            add((*place, word, resource), str(amounts[resource])) for resource in in_order(amounts)
+        ]
+    return [test((*path, "name"), container.name), *operations] if operations else []
+
+
+def annotation_patch(pod: Pod, change: PodChange) -> dict[str, object]:
+    """Return the merge patch that is sent to the pod itself; empty if no annotation changes."""
+    if not change.annotations:
+        return {}
+    # A uid is never changed: an API server refuses a patch with another one.
+    return {"metadata": {"uid": pod.uid, "annotations": dict(change.annotations)}}
+
+
+def updated_marks(now: datetime | None) -> Iterable[tuple[str, str | None]]:
+    """Return the annotations that an in-place update leaves; a time makes small changes rest."""
+    yield IN_PLACE_ANNOTATION, "true"
+    if now is not None:
+        yield UPDATED_AT_ANNOTATION, rfc3339(now)
+
+
+def raised_marks(
+    pod: Pod, changes: Iterable[ContainerChange], now: datetime
+) -> Iterable[tuple[str, str | None]]:
+    """Return the annotations of containers that get more memory."""
+    for change in changes:
+        has = pod.containers[change.index].resources
+        for amounts, before in ((change.requests, has.request), (change.limits, has.limit)):
+            old = before(MEMORY)
+            if MEMORY in amounts and (old is None or amounts[MEMORY] > old):
+                yield RAISED_ANNOTATION + change.container, rfc3339(now)
+                break
+
+
+def without_raised_marks(
+    pod: Pod, changes: Iterable[ContainerChange]
+) -> Iterable[tuple[str, str | None]]:
+    """Return what takes those annotations from containers whose memory goes back again."""
+    for change in changes:
+        key = RAISED_ANNOTATION + change.container
+        asked = pod.containers[change.index].resources
+        for amounts, before in ((change.requests, asked.request), (change.limits, asked.limit)):
+            old = before(MEMORY)
+            is_less = MEMORY in amounts and old is not None and amounts[MEMORY] < old
+            if is_less and pod.annotation(key) is not None:
+                yield key, None
+                break
+
+
+def memory_raised(pod: Pod, container: str, now: datetime) -> datetime | None:
+    """Return when a container last got more memory in place, by its annotation."""
+    return believed(read_time(pod.annotation(RAISED_ANNOTATION + container)), now)
+
+
+def last_updated(pod: Pod, now: datetime) -> datetime | None:
+    """Return when a pod was last updated in place, by its annotation."""
+    return believed(read_time(pod.annotation(UPDATED_AT_ANNOTATION)), now)
+
+
+def read_time(text: str | None) -> datetime | None:
+    """Read a time from an annotation; what is none counts as absent."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter at both ends of the calendar
+        return None

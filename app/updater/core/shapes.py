@@ -1,0 +1,211 @@
+"""What a pod has, what it should have, and how far the two are apart: computed once per shape.
+
+Strategy: pods of one VPA mostly look alike, and recommendations are the same for all that do.
+So the work is done for the first pod of a shape and looked up for the others.
+
+Ratios of limits to requests come from the owner's template, as they will when the pod is created
+anew; what a pod has been resized to would let them drift a little each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from app.model.gates import FeatureGates
+from app.model.limits import NamespaceLimits
+from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
+from app.model.quantity import CPU, SIZED, Quantity
+from app.model.vpa import UpdateMode, Vpa
+from app.model.workloads import Workload
+from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
+from app.updater.core.decisions import ContainerChange, Numbers
+from app.updater.core.modes import switched_off
+from app.updater.core.need import Need, Trigger, calm, trigger
+from app.updater.core.numbers import measure, observed_containers, pairs_of
+from app.updater.core.resizing import are_same
+from app.updater.core.rules import UpdateRules
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides about a pod's resources, beside its VPA."""
+
+    pod: Pod  # the first one that looks like this
+    boosted: frozenset[str]
+    observed: str | None
+    reported: list[tuple[str, Resources | None]]
+    amounts: Mapping[str, CappedRecommendation]
+    numbers: Numbers
+    trigger: Trigger  # what of the numbers decides
+    calm: Need | None  # what keeps such pods from an update, unless one ran out of memory
+
+    def fits(self, pod: Pod, boosted: frozenset[str]) -> bool:
+        """Whether another pod looks the same."""
+        first = self.pod
+        return (
+            pod.containers == first.containers
+            and boosted == self.boosted
+            and _is_reported(pod, self.reported)
+            and pod.init_containers == first.init_containers
+            and pod.pod_resources == first.pod_resources
+            and pod.annotation(OBSERVED_ANNOTATION) == self.observed
+        )
+
+
+def _is_reported(pod: Pod, expected: list[tuple[str, Resources | None]]) -> bool:
+    if len(pod.statuses) != len(expected):
+        return False
+    for status, (name, resources) in zip(pod.statuses, expected, strict=True):
+        if status.name != name or status.resources != resources:
+            return False
+    return True
+
+
+class Shapes:
+    """The shapes of the pods of one owner under one VPA."""
+
+    def __init__(
+        self,
+        vpa: Vpa,
+        owner: Workload | None,
+        limits: NamespaceLimits,
+        rules: UpdateRules,
+        gates: FeatureGates,
+    ) -> None:
+        self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
+        self.mode = vpa.mode
+        self.off = switched_off(vpa, gates)
+        self._found: list[Shape] = []
+
+    def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> Shape:
+        """Return the shape of a pod; the cpu of boosted containers is left out of its numbers."""
+        for shape in self._found:
+            if shape.fits(pod, boosted):
+                return shape
+        current = {container.name: pod.current_resources(container) for container in pod.containers}
+        reported = [(status.name, status.resources) for status in pod.statuses]
+        bases = self.bases(pod)
+        amounts = capped(pod, self.vpa, self.limits, bases)
+        _let_stay(amounts, bases, current)
+        pairs = pairs_of(pod, amounts, current, boosted)
+        is_upscale = self.mode == UpdateMode.UPSCALE_ONLY
+        numbers = measure(pairs, with_rise=is_upscale)
+        found = trigger(numbers, upscale_only=is_upscale)
+        shape = Shape(
+            pod,
+            boosted,
+            pod.annotation(OBSERVED_ANNOTATION),
+            reported,
+            amounts,
+            numbers,
+            found,
+            calm(found, self.rules),
+        )
+        self._found.append(shape)
+        return shape
+
+    def bases(self, pod: Pod) -> dict[str, Resources]:
+        """Return the resources from which each container's limits and caps follow."""
+        template = self.template(pod)
+        return {
+            container.name: self._base(container, template.get(container.name))
+            for container in pod.containers
+        }
+
+    def template(self, pod: Pod) -> dict[str, Resources]:
+        """Return what the template says of each container, empty unless the pod is made from it."""
+        owner = self.owner
+        if owner is None or owner.key.kind == "DaemonSet":
+            return {}
+        rollout = owner.rollout if owner.key.kind == "StatefulSet" else None
+        revision = rollout.update_revision if rollout is not None else ""
+        if revision and pod.labels.get("controller-revision-hash") != revision:
+            return {}
+        return {container.name: container.resources for container in owner.template}
+
+    def _base(self, container: Container, template: Resources | None) -> Resources:
+        has = container.resources
+        if template is None or template == has:
+            return has
+        requests, limits = dict(has.requests or {}), dict(has.limits or {})
+        for resource in SIZED:
+            request, limit = template.request(resource), template.limit(resource)
+            is_given = limit is None and has.limit(resource) is not None
+            if is_given and not self._has_usual_limit(resource):
+                continue  # somebody else gave it a limit
+            if request is None and limit is None:
+                continue
+            _set(requests, resource, request or limit)
+            _set(limits, resource, limit)
+        return Resources(requests or None, limits or None)
+
+    def _has_usual_limit(self, resource: str) -> bool:
+        usual = self.limits.container
+        return usual is not None and not usual.usual(resource).is_zero
+
+    def changes(self, shape: Shape, pod: Pod) -> tuple[ContainerChange, ...]:
+        """Return what a resize has to write into a pod."""
+        observed = observed_containers(pod)
+        bases = self.bases(pod)
+        found: list[ContainerChange] = []
+        for index, container in enumerate(pod.containers):
+            amounts = shape.amounts.get(container.name)
+            if amounts is None or (observed is not None and container.name not in observed):
+                continue
+            wanted = sizes(amounts, bases[container.name], self.vpa, self.limits)
+            change = difference(index, container, wanted, shape.boosted)
+            if change.requests or change.limits:
+                found.append(change)
+        return tuple(found)
+
+
+def _let_stay(
+    amounts: dict[str, CappedRecommendation],
+    bases: Mapping[str, Resources],
+    current: Mapping[str, Resources],
+) -> None:
+    """Let containers without a recommendation be what they are unless they have to make room."""
+    for name, found in amounts.items():
+        if found.is_own:
+            continue
+        base, has = bases[name], current[name]
+        target = {
+            resource: has.request(resource) if amount == base.request(resource) else amount
+            for resource, amount in found.target.items()
+        }
+        stays = {resource: amount for resource, amount in target.items() if amount is not None}
+        amounts[name] = replace(found, target=stays)
+
+
+def _set(amounts: dict[str, Quantity], resource: str, amount: Quantity | None) -> None:
+    if amount is None:
+        amounts.pop(resource, None)
+    else:
+        amounts[resource] = amount
+
+
+def difference(
+    index: int, container: Container, wanted: Sizes, boosted: frozenset[str] = frozenset()
+) -> ContainerChange:
+    """Return what differs between what a container asks for and what it should."""
+    has = container.resources
+    names = [name for name in SIZED if not (name == CPU and container.name in boosted)]
+    return ContainerChange(
+        index,
+        container.name,
+        _differing(names, has.request, wanted.requests),
+        _differing(names, has.limit, wanted.limits),
+    )
+
+
+def _differing(
+    names: Iterable[str],
+    has: Callable[[str], Quantity | None],
+    wanted: Mapping[str, Quantity],
+) -> dict[str, Quantity]:
+    return {
+        name: wanted[name]
+        for name in names
+        if name in wanted and not are_same(name, has(name), wanted[name])
+    }

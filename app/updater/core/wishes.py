@@ -1,0 +1,118 @@
+"""What a pod would like to happen, before anybody asked whether its owner can afford it.
+
+Strategy: what concerns one pod alone is assessed once and kept while the pod, its VPA and the
+time allow; what concerns the pods of an owner together is settled afterwards, and only where
+somebody wishes something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.model.gates import FeatureGates
+from app.model.pods import Pod
+from app.model.quantity import Quantity
+from app.model.vpa import Vpa
+from app.updater.core.decisions import Action, Decision, Numbers, PodChange, Reason
+from app.updater.core.infeasible import Infeasible
+from app.updater.core.memory import Memory, PodMemory
+from app.updater.core.need import Priority
+from app.updater.core.rules import UpdateRules
+from app.updater.core.shapes import Shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for everything that is decided at one moment."""
+
+    rules: UpdateRules
+    gates: FeatureGates
+    memory: Memory
+    now: datetime
+    webhook_is_healthy: bool = True
+    is_partial: bool = False  # only some pods are decided about
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An eviction, a resize or the end of a boost that would be right for a pod."""
+
+    action: Action
+    message: str
+    change: PodChange | None = None
+    priority: Priority | None = None
+    unmet: str = ""  # the eviction requirement that is not met
+    may_evict: bool = False  # whether the update mode allows an eviction instead of a resize
+    is_free: bool = False  # takes nothing away from the owner: the pod does not serve
+    gives_back: Reason | None = None  # a resize that takes back a wish, and why
+    otherwise: PodChange | None = None  # of an eviction: what is taken back if it may not be
+
+    @property
+    def is_disruptive(self) -> bool:
+        """Whether a change restarts a container."""
+        return self.change is not None and self.change.is_disruptive
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A pod with either a decision or a wish."""
+
+    pod: Pod
+    vpa: Vpa
+    decision: Decision | None = None
+    wish: Wish | None = None
+    numbers: Numbers | None = None
+    quick_oom: bool = False
+    until: datetime | None = None  # when the decision may change by itself
+    resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
+    infeasible: Infeasible | None = None  # to be remembered from now on
+
+    def decided(self, action: Action, reason: Reason, message: str) -> Decision:
+        """Return a decision about this pod."""
+        pod = self.pod
+        return Decision(
+            pod.uid,
+            pod.namespace,
+            pod.name,
+            self.vpa.name,
+            action,
+            reason,
+            message,
+            self.numbers,
+            self.quick_oom,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One pod and all that is needed to assess it."""
+
+    pod: Pod
+    vpa: Vpa
+    shapes: Shapes
+    terms: Terms
+    remembered: PodMemory
+    allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
+
+    @property
+    def rules(self) -> UpdateRules:
+        """The rules in force."""
+        return self.terms.rules
+
+    def decided(
+        self,
+        action: Action,
+        reason: Reason,
+        message: str,
+        *,
+        numbers: Numbers | None = None,
+        until: datetime | None = None,
+    ) -> Assessment:
+        """Return the assessment of a pod about which all is said."""
+        pod, vpa = self.pod, self.vpa
+        decision = Decision(
+            pod.uid, pod.namespace, pod.name, vpa.name, action, reason, message, numbers
+        )
+        return Assessment(pod, vpa, decision, numbers=numbers, until=until)

@@ -1,0 +1,138 @@
+"""Look whether the admission webhook is alive, by the Lease that it renews.
+
+Strategy: who evicts a pod relies on the webhook to size the next one, so a Lease that is stale,
+absent or cannot be read holds evictions back. One missed answer of the API server does not. A
+beat from a clock ahead of ours is fresh for so long after it was first seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Final
+
+from app.model.errors import BadObject, ClusterError, TooMany, Unavailable
+from app.model.fields import object_at, time_at
+from app.ports import LEASES, Clock, Cluster, Json, Ref
+from app.updater.core.moments import later
+from app.updater.core.webhook import is_fresh
+from app.updater.metrics import LeaseTrouble
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = (0.1, 0.3)
+_BELIEVED_SECONDS: Final = 10.0
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRules:
+    """Which Lease to look at, and for how long a beat is fresh."""
+
+    namespace: str
+    name: str
+    timeout: timedelta
+    is_on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Whether the webhook lives, and if not, what was found instead."""
+
+    trouble: LeaseTrouble | None = None
+    message: str = ""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether pods may be evicted."""
+        return self.trouble is None
+
+
+HEALTHY: Final = Sign()
+
+
+def beats_of(lease: Json) -> tuple[datetime | None, datetime | None]:
+    """Return when a Lease was created and last renewed.
+
+    Raises:
+        BadObject: a time is none.
+    """
+    created = time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata")
+    return created, time_at(object_at(lease, "spec", ""), "renewTime", "spec")
+
+
+def sign_of(lease: Json, rules: LeaseRules, now: datetime) -> Sign:
+    """Return what a Lease tells."""
+    try:
+        created, renewed = beats_of(lease)
+    except BadObject as error:
+        return Sign(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
+    if is_fresh(created, renewed, rules.timeout, now):
+        return HEALTHY
+    told = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
+    return Sign(LeaseTrouble.INVALID, told)
+
+
+class WebhookLease:
+    """Reads the Lease."""
+
+    def __init__(self, cluster: Cluster, rules: LeaseRules, clock: Clock) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._clock = clock
+        self._said = ""
+        self._lock = threading.Lock()
+        self._looked = (HEALTHY, -inf)
+        self._beat: tuple[datetime, float] | None = None  # the latest, and since when it is seen
+
+    def is_fresh(self) -> bool:
+        """Whether the webhook lives, as far as was seen within the last seconds."""
+        with self._lock:
+            sign, at = self._looked
+            if self._clock.monotonic() - at >= _BELIEVED_SECONDS:
+                sign = self.look(self._clock.now())
+            return sign.is_healthy
+
+    def look(self, now: datetime) -> Sign:
+        """Return what the Lease tells now."""
+        if not self._rules.is_on:
+            return HEALTHY
+        try:
+            lease = self._read()
+            sign = sign_of(lease, self._rules, max(now, self._by_its_clock(lease)))
+        except ClusterError as error:
+            sign = Sign(LeaseTrouble.ERROR, str(error))
+        self._looked = (sign, self._clock.monotonic())
+        if sign.message != self._said:
+            self._said = sign.message
+            told = "the webhook is alive" if sign.is_healthy else "the webhook gives no sign"
+            log.log(
+                logging.INFO if sign.is_healthy else logging.WARNING,
+                told,
+                extra={"reason": sign.message},
+            )
+        return sign
+
+    def _by_its_clock(self, lease: Json) -> datetime:
+        """Return the time of day by the clock of whoever renews the Lease, or earlier."""
+        seconds = self._clock.monotonic()
+        try:
+            created, renewed = beats_of(lease)
+            beat = renewed or created or _NEVER
+        except BadObject:
+            beat = _NEVER
+        if self._beat is None or self._beat[0] != beat:
+            self._beat = (beat, seconds)
+        return later(beat, timedelta(seconds=seconds - self._beat[1]))
+
+    def _read(self) -> Json:
+        rules = self._rules
+        for wait_seconds in _RETRY_SECONDS:
+            try:
+                return self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
+            except (Unavailable, TooMany):
+                self._clock.wait(wait_seconds)
+        return self._cluster.get(Ref(LEASES, rules.namespace, rules.name))

@@ -1,0 +1,60 @@
+"""Owners, their pods and VPAs, for the tests of who controls whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from app.model.kinds import ObjectKey
+from app.model.workloads import LookedUp
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Around, Plan, plan
+from app.updater.core.rules import UpdateRules
+from tests import make
+from tests.make import ALL_GATES
+from tests.updater.core.scenes import (
+    NOW,
+    UNPROVEN,
+    container,
+    recommended,
+    running,
+)
+
+Json = make.Json
+POD = running(container("app", "100m/100Mi"))
+FAR = [recommended("200m/200Mi = =")]
+NEAR = [recommended("100m/100Mi = =")]
+MINUTE = timedelta(minutes=1)
+
+
+def vpa(name: str = "web", **more: object) -> Json:
+    """Return a VPA that recommends more."""
+    found = make.vpa_json(name, mode="Recreate", recommendations=FAR)
+    for path, value in more.items():
+        found = make.with_value(found, path, value)
+    return found
+
+
+def planned(
+    *items: Json, rules: UpdateRules = UNPROVEN, looked_up: Mapping[str, LookedUp] | None = None
+) -> Plan:
+    """Return the plan for some objects."""
+    around = Around(looked_up=looked_up or {})
+    return plan(make.snapshot(*items), rules, ALL_GATES, Memory(), NOW, around)
+
+
+def owners(*items: Json, rules: UpdateRules = UNPROVEN) -> dict[str, str]:
+    """Return the VPA of each controlled pod."""
+    return {found.pod: found.vpa for found in planned(*items, rules=rules).decisions}
+
+
+SET = make.workload_json(replicas=1)
+OLD = make.vpa_json("b", mode="Recreate", recommendations=FAR, created=timedelta(seconds=10))
+YOUNG = make.vpa_json("a", mode="Recreate", recommendations=FAR, created=timedelta(seconds=5))
+
+
+ROLLOUT = running(container("app", "100m"), owner="example.com/v1/Rollout/web")
+TO_ROLLOUT = make.vpa_json(
+    target="example.com/v1/Rollout/web", mode="Recreate", recommendations=FAR
+)
+KEY = ObjectKey("example.com", "Rollout", "web")

@@ -1,0 +1,216 @@
+"""Scenes for the updater's tests: pods that run, an owner, a VPA, and what is planned for them.
+
+Strategy: everything is said in the shortest words that a table of cases can hold. `"100m/200Mi"`
+is cpu and memory; a missing part is written as `-`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.model.gates import FeatureGates
+from app.model.pods import Pod, read_pod
+from app.model.snapshot import Snapshot
+from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.memory import Memory
+from app.updater.core.plan import NOTHING_AROUND, Around, Plan, plan
+from app.updater.core.rules import Prove, UpdateRules
+from tests import make
+from tests.make import ALL_GATES
+
+Json = dict[str, Any]
+
+OURS = UpdateRules()
+UNPROVEN = UpdateRules(prove=Prove.OFF)  # evicts at once, as nearly every case supposes
+NOW = make.NOW
+
+
+def amounts(text: str) -> dict[str, str]:
+    """Read `cpu/memory`."""
+    cpu, _, memory = text.partition("/")
+    return {
+        name: word for name, word in (("cpu", cpu), ("memory", memory)) if word not in ("", "-")
+    }
+
+
+def container(
+    name: str = "app",
+    requests: str = "-",
+    limits: str = "-",
+    resize: Mapping[str, str] | None = None,
+) -> Json:
+    """Return a container with requests and limits as `cpu/memory`."""
+    has, may = amounts(requests), amounts(limits)
+    return make.container_json(
+        name,
+        cpu=has.get("cpu"),
+        memory=has.get("memory"),
+        cpu_limit=may.get("cpu"),
+        memory_limit=may.get("memory"),
+        resize=resize,
+    )
+
+
+def recommended(text: str, container_name: str = "app") -> Json:
+    """Read `target`, `target = =` (bounds as the target) or `target lower upper`."""
+    target, *bounds = text.split()
+    lower, upper = [target if word == "=" else word for word in bounds] or (None, None)
+    has = amounts(target)
+    return make.recommendation_json(
+        container_name,
+        cpu=has.get("cpu"),
+        memory=has.get("memory"),
+        lower=None if lower is None else amounts(lower),
+        upper=None if upper is None else amounts(upper),
+    )
+
+
+def running(
+    *containers: Json,
+    name: str = "web-0",
+    age: timedelta = timedelta(days=1),
+    ready: bool = True,
+    conditions: Sequence[Json] = (),
+    spec: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    status: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] = make.LABELS,
+    owner: str | None = "StatefulSet/web",
+    init: Sequence[Json] | None = None,
+) -> Json:
+    """Return a pod that runs; conditions stand behind Ready."""
+    pod = make.pod_json(
+        *containers,
+        name=name,
+        annotations=annotations,
+        spec=spec,
+        labels=labels,
+        owner=owner,
+        init=init,
+    )
+    found = make.running_json(pod, started=age, ready_since=age if ready else None)
+    found["status"]["conditions"] += list(conditions)
+    found["status"] |= dict(status or {})
+    return found
+
+
+def pending(pod: Json) -> Json:
+    """Return the pod as one that has a node but does not run yet."""
+    status = {"phase": "Pending", "startTime": pod["status"].get("startTime")}
+    return pod | {"status": status}
+
+
+def unscheduled(pod: Json) -> Json:
+    """Return the pod as one that no node takes."""
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    return pod | {"spec": spec, "status": {"phase": "Pending"}}
+
+
+def with_status(pod: Json, container_name: str, **members: object) -> Json:
+    """Return the pod with members of one container's status replaced."""
+    statuses = [
+        item | members if item["name"] == container_name else item
+        for item in pod["status"]["containerStatuses"]
+    ]
+    return pod | {"status": pod["status"] | {"containerStatuses": statuses}}
+
+
+def killed(
+    pod: Json,
+    *,
+    lived: timedelta = timedelta(minutes=2),
+    ago: timedelta = timedelta(),
+    where: str = "lastState",
+    container_name: str = "app",
+    reason: str = "OOMKilled",
+) -> Json:
+    """Return the pod after a container was killed so long ago, having lived so long."""
+    end = {
+        "reason": reason,
+        "exitCode": 137,
+        "startedAt": make.time(ago + lived),
+        "finishedAt": make.time(ago),
+    }
+    return with_status(pod, container_name, **{where: {"terminated": end}})
+
+
+def resize_condition(kind: str, reason: str = "", message: str = "", ago: float = 0) -> Json:
+    """Return a resize condition; `kind` is Pending or InProgress, `ago` in seconds."""
+    return {
+        "type": f"PodResize{kind}",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": make.time(timedelta(seconds=ago)),
+    }
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Pods of one owner, their VPA, and what holds around them."""
+
+    pods: Sequence[Json]
+    recommendation: Sequence[Json] = field(default_factory=lambda: [recommended("200m/200Mi = =")])
+    mode: str | None = "Recreate"
+    replicas: int | None = None  # as many as there are pods
+    owner: Json | None = None
+    vpa: Mapping[str, Any] = field(default_factory=dict)  # further arguments of make.vpa_json
+    others: Sequence[Json] = ()
+    rules: UpdateRules = UNPROVEN
+    gates: FeatureGates = ALL_GATES
+    memory: Memory = field(default_factory=Memory)
+    now: datetime = NOW
+    whole: Snapshot | None = None  # instead of what is made of all this
+
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of the scene."""
+        if self.whole is not None:
+            return self.whole
+        replicas = len(self.pods) if self.replicas is None else self.replicas
+        owner = self.owner or make.workload_json(replicas=replicas)
+        arguments: Json = {
+            "mode": self.mode,
+            "recommendations": list(self.recommendation),
+        } | dict(self.vpa)
+        return make.snapshot(*self.pods, owner, make.vpa_json(**arguments), *self.others)
+
+    def plan(self, around: Around = NOTHING_AROUND) -> Plan:
+        """Return the plan for the scene."""
+        return plan(self.snapshot(), self.rules, self.gates, self.memory, self.now, around)
+
+    def decisions(self, around: Around = NOTHING_AROUND) -> dict[str, Decision]:
+        """Return the decisions by pod."""
+        found = {decision.pod: decision for decision in self.plan(around).decisions}
+        assert sorted(found) == sorted(pod["metadata"]["name"] for pod in self.pods)
+        return found
+
+    def decision(self, around: Around = NOTHING_AROUND) -> Decision:
+        """Return the decision about the first pod."""
+        return self.decisions(around)[self.pods[0]["metadata"]["name"]]
+
+    def told(self, around: Around = NOTHING_AROUND) -> tuple[Action, Reason]:
+        """Return action and reason for the first pod."""
+        found = self.decision(around)
+        return found.action, found.reason
+
+    def count(self, action: Action) -> int:
+        """Return for how many pods an action is planned."""
+        return sum(found.action is action for found in self.plan().decisions)
+
+
+def named(pod: Json, name: str) -> Json:
+    """Return the same pod under another name."""
+    return pod | {"metadata": pod["metadata"] | {"name": name, "uid": f"uid-{name}"}}
+
+
+def several(pod: Json, count: int) -> list[Json]:
+    """Return so many pods like this one."""
+    return [named(pod, f"web-{number}") for number in range(count)]
+
+
+def read(pod: Json) -> Pod:
+    """Read a pod."""
+    return read_pod(pod)

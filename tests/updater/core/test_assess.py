@@ -1,0 +1,241 @@
+"""What one pod needs: modes, recommendations, growth, pods without a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.updater.core.decisions import Action, Reason
+from tests import make
+from tests.updater.core.scenes import (
+    NOW,
+    Scene,
+    container,
+    killed,
+    pending,
+    recommended,
+    resize_condition,
+    running,
+    several,
+    unscheduled,
+)
+
+Json = make.Json
+EVICTED = (Action.EVICT, Reason.EVICTED)
+YOUNG = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("vpa", "reason"),
+    [
+        ({"recommendations": None}, Reason.NO_RECOMMENDATION),
+        ({"recommendations": []}, Reason.NO_CONTAINER_RECOMMENDATION),
+        ({"recommendations": [recommended("1/1Gi", "b")]}, Reason.NO_CONTAINER_RECOMMENDATION),
+        (
+            {"policies": [make.policy_json("*", mode="Off")]},
+            Reason.NO_CONTAINER_RECOMMENDATION,
+        ),
+    ],
+)
+def test_without_a_recommendation(vpa: Mapping[str, Any], reason: Reason) -> None:
+    """P21: nothing is known about what the pod should have."""
+    found = Scene(several(running(container("app", "1/1Gi")), 3), vpa=vpa)
+    assert found.told() == (Action.NONE, reason)
+
+
+def test_terminating_pods_are_left_alone() -> None:
+    """They go anyway."""
+    pod = running(container("app", "100m/100Mi"))
+    gone = pod | {"metadata": pod["metadata"] | {"deletionTimestamp": make.time(timedelta())}}
+    found = Scene([gone, *several(pod, 3)[1:]])
+    assert found.told() == (Action.NONE, Reason.POD_TERMINATING)
+
+
+def upscale(
+    requests: str,
+    recommendation: str,
+    *,
+    age: timedelta = timedelta(hours=13),
+    after: Callable[[Json], Json] = dict,
+    requirements: Sequence[Json] = (),
+) -> tuple[Action, Reason]:
+    """Return what happens to the first of three pods in mode UpscaleOnly."""
+    pod = after(running(container("app", requests), age=age))
+    policy = {"updateMode": "UpscaleOnly", "evictionRequirements": list(requirements)}
+    found = Scene(
+        several(pod, 3), [recommended(recommendation)], vpa={"spec": {"updatePolicy": policy}}
+    )
+    return found.told()
+
+
+LESS_MEMORY = [{"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}]
+NEVER = (Action.NONE, Reason.NOT_UPSCALE)
+SMALL = (Action.NONE, Reason.TOO_SMALL)
+
+
+@pytest.mark.parametrize(
+    ("requests", "recommendation", "more", "expected"),
+    [
+        pytest.param("100m/100Mi", "200m/200Mi = =", {}, EVICTED, id="S1 SX-01"),
+        pytest.param("500m/500Mi", "200m/200Mi = =", {}, NEVER, id="S2 SX-02"),
+        pytest.param("200m/1000Mi", "202m/300Mi 100m/200Mi 400m/600Mi", {}, SMALL, id="S3"),
+        pytest.param("200m/1000Mi", "400m/300Mi 300m/200Mi 600m/600Mi", {}, EVICTED, id="S4"),
+        pytest.param(
+            "200m/1000Mi",
+            "400m/300Mi 300m/200Mi 600m/600Mi",
+            {"age": YOUNG},
+            EVICTED,
+            id="S4 young",
+        ),
+        pytest.param("200m/1000Mi", "230m/800Mi 1m/1Mi 1/2Gi", {}, EVICTED, id="S6"),
+        pytest.param(
+            "200m/1000Mi",
+            "230m/800Mi 1m/1Mi 1/2Gi",
+            {"age": YOUNG},
+            (Action.NONE, Reason.TOO_YOUNG),
+            id="S6 young",
+        ),
+        pytest.param("200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL, id="S7"),
+        pytest.param("500m", "400m/100Mi 1m/1Mi 450m/1Gi", {"age": YOUNG}, EVICTED, id="S8"),
+        pytest.param(
+            "-/1Gi", "-/2Gi -/1Mi -/3Gi", {"age": YOUNG, "after": killed}, EVICTED, id="S9"
+        ),
+        pytest.param(
+            "-/2Gi", "-/1Gi -/1Mi -/3Gi", {"age": YOUNG, "after": killed}, NEVER, id="S10"
+        ),
+        pytest.param(
+            "200m/1000Mi",
+            "400m/300Mi 300m/200Mi 600m/600Mi",
+            {"requirements": LESS_MEMORY},
+            EVICTED,
+            id="S11",
+        ),
+        pytest.param(
+            "100m/100Mi",
+            "200m/200Mi = =",
+            {"requirements": LESS_MEMORY},
+            (Action.WAIT, Reason.REQUIREMENT_NOT_MET),
+            id="S12",
+        ),
+    ],
+)
+def test_upscale_only(
+    requests: str,
+    recommendation: str,
+    more: Mapping[str, Any],
+    expected: tuple[Action, Reason],
+) -> None:
+    """What grows is judged alone; what shrinks never moves a pod."""
+    assert upscale(requests, recommendation, **more) == expected
+
+
+def test_upscale_only_nets_nothing() -> None:
+    """S5: what one container loses does not hide what another needs."""
+    pod = running(container("a", "1"), container("b", "3"), age=timedelta(hours=13))
+    found = Scene(
+        several(pod, 3),
+        [recommended("3 1m 9", "a"), recommended("1 1m 9", "b")],
+        mode="UpscaleOnly",
+    )
+    assert found.told() == EVICTED
+
+
+def test_modes_are_obeyed_at_once() -> None:
+    """SX-03: a change of the mode needs nothing but the next round."""
+    pods = several(running(container("app", "500m/500Mi")), 3)
+    assert Scene(pods, mode="Auto").told() == EVICTED
+    assert Scene(pods, mode="UpscaleOnly").told() == NEVER
+
+
+def test_differences_do_not_cancel() -> None:
+    """P13: two containers in each other's place are updated."""
+    pod = running(container("a", "1"), container("b", "3"))
+    found = Scene(several(pod, 3), [recommended("3", "a"), recommended("1", "b")])
+    assert found.told() == EVICTED
+
+
+def test_bounds_that_lost_their_order_move_nobody() -> None:
+    """A LimitRange for pods scales target and bounds apart; that is no reason to evict."""
+    pod = running(container("app", "200m/200Mi", "400m/400Mi"))
+    limits = make.limit_range_json(make.limits_json("Pod", most=make.amounts("400m", "1Gi")))
+    item = make.recommendation_json(
+        cpu="300m", memory="200Mi", lower=make.amounts("250m"), upper=make.amounts("190m")
+    )
+    found = Scene(several(pod, 3), [item], others=[limits])
+    assert found.told() == (Action.NONE, Reason.NO_CHANGE)
+
+
+def test_small_changes_rest_after_a_resize() -> None:
+    """Twelve hours count from the last resize."""
+    marks = {"vpaInPlaceUpdatedAt": make.time(YOUNG) or ""}
+    pod = running(container("app", "100m/100Mi"), annotations=marks)
+    found = Scene(
+        several(pod, 3), [recommended("150m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate"
+    )
+    assert found.told() == (Action.NONE, Reason.TOO_YOUNG)
+    assert replace(found, now=NOW + timedelta(hours=11)).told()[0] is Action.RESIZE
+
+
+def test_a_stamp_from_the_future_protects_nobody() -> None:
+    """A clock that is ahead, or garbage, does not keep small changes away for ever."""
+    marks = {"vpaInPlaceUpdatedAt": "2999-01-01T00:00:00Z"}
+    pod = running(container("app", "100m/100Mi"), annotations=marks)
+    pods = several(pod, 3)
+    found = Scene(pods, [recommended("150m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate")
+    assert found.told()[0] is Action.RESIZE
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ({"vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z"}, Reason.UPDATED),
+        (
+            {
+                "vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z",
+                "vpaMemoryRaisedAt/app": "2026-01-05T09:59:00Z",
+            },
+            Reason.TOO_YOUNG,
+        ),
+    ],
+    ids=["cpu alone", "its memory"],
+)
+def test_a_kill_wants_memory(marks: dict[str, str], expected: Reason) -> None:
+    """A resize of something else since the kill does not keep the container from its memory."""
+    pod = running(container("app", "100m/100Mi"), annotations=marks, age=YOUNG)
+    pods = several(killed(pod, ago=timedelta(minutes=3)), 3)
+    found = Scene(pods, [recommended("100m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate")
+    decision = found.decision()
+    assert decision.reason is expected
+    written = decision.change.annotations if decision.change is not None else ()
+    is_marked = dict(written).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
+    assert is_marked == (expected is Reason.UPDATED)
+
+
+def test_pods_that_do_not_run_yet_are_recreated() -> None:
+    """A pending pod is evicted although a resize is under way in it."""
+    pod = pending(running(container("app", "100m/100Mi")))
+    pod["status"]["conditions"] = [resize_condition("InProgress")]
+    calm = several(running(container("app", "200m/200Mi")), 3)[1:]
+    assert Scene([pod, *calm]).told() == EVICTED
+
+
+@pytest.mark.parametrize(
+    ("requests", "recommendation", "expected"),
+    [
+        ("9/9Gi", "200m/200Mi", EVICTED),
+        ("9/9Gi", "9/9000Mi 1/1Mi 10/10Gi", (Action.WAIT, Reason.POD_PENDING)),
+        ("9/9Gi", "9/9000Mi 1/1Mi 10/9010Mi", EVICTED),
+        ("100m/100Mi", "200m/200Mi = =", (Action.WAIT, Reason.POD_PENDING)),
+    ],
+)
+def test_pods_that_no_node_takes(
+    requests: str, recommendation: str, expected: tuple[Action, Reason]
+) -> None:
+    """If a clearly smaller size is recommended, the pod is recreated, be it the only one."""
+    pod = unscheduled(running(container("app", requests)))
+    found = Scene([pod], [recommended(recommendation)])
+    assert found.told() == expected

@@ -1,0 +1,353 @@
+"""Pods under a boost: when they go back, what hinders them, what never happens to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.model.patches import merge
+from app.updater.core.decisions import Action, PodChange, Reason
+from app.updater.core.failures import Pause
+from app.updater.core.memory import Memory, PodMemory, Resized
+from app.updater.core.patching import annotation_patch, resize_patch
+from app.updater.core.plan import Around
+from app.updater.core.unboost import MARK
+from tests import make
+from tests.make import NO_GATES
+from tests.updater.core.boosts import (
+    AT,
+    BOOST,
+    BUSY,
+    MINUTE,
+    SECOND,
+    UNBOOSTED,
+    Json,
+    asks_for_less,
+    boost,
+    boosted,
+    scene,
+    written,
+)
+from tests.updater.core.scenes import (
+    NOW,
+    amounts,
+    container,
+    killed,
+    pending,
+    read,
+    recommended,
+    resize_condition,
+    running,
+    several,
+    with_status,
+)
+
+
+def test_a_boost_that_changed_nothing_is_only_unmarked() -> None:
+    """No resize for a container that has what it goes back to."""
+    pod = boosted(container("app", "100m/100Mi"))
+    found = scene(pod, mode="Off").decision()
+    assert found.action is Action.UNBOOST
+    assert found.change is not None
+    assert resize_patch(read(pod), found.change) == []
+    patch = annotation_patch(read(pod), found.change)
+    left = merge(pod, patch)["metadata"]["annotations"]
+    assert "vpaCpuStartupBoost/app" not in left
+
+
+def test_not_due_is_left_alone() -> None:
+    """U10: while a boost runs nothing is done, in no mode, however wrong the pod is."""
+    for mode in ("Recreate", "InPlaceOrRecreate", "InPlace", "Off"):
+        found = scene(boosted(), mode=mode, startup=boost(600))
+        assert found.told() == BUSY
+    assert found.decision().message == "boosted until 10:08:00"
+    until = found.plan().namespaces["default"].until
+    assert until is not None
+    assert abs(until - (NOW + 8 * MINUTE)) < SECOND
+
+
+def test_pending_pods_are_left_alone() -> None:
+    """A pod that does not run yet cannot be over its start."""
+    pod = boosted()
+    pod["status"]["phase"] = "Pending"
+    assert scene(pod).told() == BUSY
+    assert scene(pending(boosted())).told() == BUSY
+
+
+def test_all_due_pods_go_back_at_once() -> None:
+    """U17 and N8: cpu that needs no restart takes no place."""
+    assert scene(*several(boosted(), 2)).count(Action.UNBOOST) == 2
+    assert scene(*several(boosted(), 4)).count(Action.UNBOOST) == 4
+
+
+def test_a_missing_pod_does_not_hold_up_the_others() -> None:
+    """U18 and N9: the end of a boost needs no whole owner."""
+    pods = [*several(boosted(), 2), pending(running(name="new"))]
+    assert scene(*pods).told() == UNBOOSTED
+
+
+def test_a_single_pod_goes_back() -> None:
+    """U19: the least number of replicas speaks of evictions."""
+    assert scene(boosted()).told() == UNBOOSTED
+
+
+def test_restarts_take_places() -> None:
+    """Where cpu restarts a container, not all pods go at once."""
+    pod = boosted(container("app", "300m/100Mi", resize={"cpu": "RestartContainer"}))
+    assert scene(*several(pod, 4)).count(Action.UNBOOST) == 2
+    alone = scene(pod, replicas=5)
+    assert alone.told() == (Action.WAIT, Reason.BUDGET_EXHAUSTED)
+    lost = replace(scene(pod), owner=make.workload_json("ReplicaSet/other"))
+    assert lost.plan().decisions == ()
+
+
+def test_a_resize_under_way_is_waited_for() -> None:
+    """U20: one after the other."""
+    pod = boosted(conditions=[resize_condition("InProgress")])
+    assert scene(pod).told() == (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
+
+
+def test_a_stale_webhook_does_not_matter() -> None:
+    """U22 and N10: nobody is recreated."""
+    around = Around(webhook_is_healthy=False)
+    assert scene(boosted()).told(around) == UNBOOSTED
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(asks_for_less(), Reason.RESIZE_IN_PROGRESS, id="accepted"),
+        pytest.param(
+            asks_for_less(conditions=[resize_condition("Pending", "Deferred")]),
+            Reason.RESIZE_DEFERRED,
+            id="deferred",
+        ),
+        pytest.param(
+            asks_for_less(
+                6 * MINUTE, conditions=[resize_condition("Pending", "Deferred", ago=400)]
+            ),
+            Reason.UNBOOST_STUCK,
+            id="deferred for long",
+        ),
+        pytest.param(
+            asks_for_less(conditions=[resize_condition("Pending", "Infeasible")]),
+            Reason.UNBOOST_STUCK,
+            id="U25 infeasible",
+        ),
+        pytest.param(
+            asks_for_less(conditions=[resize_condition("InProgress", "Error", "no")]),
+            Reason.UNBOOST_STUCK,
+            id="U25 error",
+        ),
+        pytest.param(
+            asks_for_less(ago=61 * MINUTE), Reason.UNBOOST_STUCK, id="in progress for long"
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+def test_a_stuck_return_never_evicts(pod: Json, expected: Reason, mode: str) -> None:
+    """U25: its replacement would be boosted and get stuck as well."""
+    found = scene(*several(pod, 3), mode=mode)
+    assert found.count(Action.EVICT) == 0
+    assert found.told() == (Action.WAIT, expected)
+
+
+def waits_for(
+    requests: str, stage: str, ago: float, *, has: str = "300m/100Mi", tried: bool = False
+) -> Json:
+    """Return a pod that asks for something its node does not give; it is due for six minutes."""
+    conditions = [resize_condition("InProgress" if stage == "Error" else "Pending", stage, ago=ago)]
+    pod = boosted(
+        container("app", requests),
+        since=2 * 60 * MINUTE,
+        more={MARK + "app": make.time(timedelta(seconds=ago)) or ""} if tried else None,
+        conditions=conditions if stage else (),
+    )
+    return with_status(pod, "app", resources={"requests": amounts(has)})
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        pytest.param(waits_for("300m/200Mi", "Deferred", 290), Reason.RESIZE_DEFERRED, id="young"),
+        pytest.param(waits_for("300m/200Mi", "Error", 290), Reason.RESIZE_ERROR, id="failing"),
+        pytest.param(waits_for("300m/200Mi", "", 0), Reason.RESIZE_IN_PROGRESS, id="under way"),
+    ],
+)
+def test_what_others_asked_for_is_waited_for(pod: Json, told: Reason) -> None:
+    """Somebody wants more memory, and the kubelet may yet give it."""
+    found = scene(pod)
+    assert found.told() == (Action.WAIT, told)
+    since = found.plan().memory.pods["uid-web-0"].resizing_since
+    assert since is not None
+
+
+@pytest.mark.parametrize(
+    ("pod", "wrote"),
+    [
+        pytest.param(
+            waits_for("300m/200Mi", "Deferred", 301),
+            {"app.requests.cpu": "200m", "app.requests.memory": "100Mi"},
+            id="deferred",
+        ),
+        pytest.param(
+            waits_for("300m/200Mi", "Infeasible", 1),
+            {"app.requests.cpu": "200m", "app.requests.memory": "100Mi"},
+            id="infeasible",
+        ),
+        pytest.param(
+            waits_for("200m/200Mi", "Deferred", 301, tried=True),
+            {"app.requests.memory": "100Mi"},
+            id="deferred, and the smaller cpu with it",
+        ),
+    ],
+)
+def test_what_others_asked_for_in_vain_holds_no_boost(pod: Json, wrote: dict[str, str]) -> None:
+    """A kubelet gives all or nothing; so what it cannot give is taken back for the boost to end."""
+    pod["metadata"]["annotations"]["vpaMemoryRaisedAt/app"] = AT
+    found = scene(pod, mode="InPlace").decision()
+    assert found.action is Action.UNBOOST
+    assert written(found) == wrote
+    assert found.change is not None
+    assert dict(found.change.annotations)["vpaMemoryRaisedAt/app"] is None
+    assert not found.change.is_disruptive
+
+
+@pytest.mark.parametrize(
+    ("stage", "ago", "told"),
+    [
+        ("Deferred", 290, Reason.RESIZE_DEFERRED),
+        ("Deferred", 3590, Reason.UNBOOST_STUCK),
+        ("Deferred", 3601, Reason.UPDATED),
+        ("Infeasible", 1, Reason.UPDATED),
+    ],
+)
+def test_a_boost_that_is_less_than_is_recommended(stage: str, ago: float, told: Reason) -> None:
+    """The node has no room for more: after an hour it stays as it is, and is like any other pod."""
+    pod = waits_for("400m/100Mi", stage, ago, tried=True)
+    found = scene(*several(pod, 3), recommendation=[recommended("400m/100Mi = =")]).decision()
+    assert found.reason is told
+    if told is Reason.UPDATED:
+        assert written(found) == {"app.requests.cpu": "300m"}
+        assert found.change is not None
+        assert found.change.annotations == ((BOOST + "app", None), (MARK + "app", None))
+
+
+def test_taking_back_rests_after_a_refusal() -> None:
+    """It is tried again, with pauses."""
+    pod = waits_for("200m/200Mi", "Deferred", 301, tried=True)
+    pause = Pause(Reason.RESIZE_ERROR, "refused: no", 1, NOW + MINUTE)
+    memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
+    assert scene(pod, memory=memory).told() == (Action.WAIT, Reason.UNBOOST_STUCK)
+
+
+def test_a_return_that_arrived_is_unmarked() -> None:
+    """When the kubelet reports the smaller size, both marks go and the pod is like any other."""
+    pod = boosted(container("app", "200m/100Mi"), more={MARK + "app": AT})
+    found = scene(pod).decision()
+    assert (found.action, found.message) == (Action.UNBOOST, "back from its boost")
+    assert found.change == PodChange((), ((BOOST + "app", None), (MARK + "app", None)))
+
+
+def test_a_return_follows_the_recommendation() -> None:
+    """While it is stuck, a new recommendation is asked for instead."""
+    conditions = [resize_condition("Pending", "Deferred")]
+    found = scene(
+        asks_for_less(conditions=conditions), recommendation=[recommended("150m/100Mi = =")]
+    ).decision()
+    assert written(found) == {"app.requests.cpu": "150m"}
+    assert found.change is not None
+    assert dict(found.change.annotations) == {"vpaInPlaceUpdated": "true"}
+
+
+def test_a_marked_pod_stays_marked_when_it_gets_unready() -> None:
+    """It is brought back all the same, and not evicted for want of memory either."""
+    pod = killed(boosted(since=None, more={MARK + "app": AT}))
+    found = scene(*several(pod, 3), recommendation=[recommended("200m/2Gi = =")])
+    assert found.told() == UNBOOSTED
+    tried = Memory(pods={"uid-web-0": PodMemory("default", "web-0", unboosted=NOW - MINUTE)})
+    only_tried = killed(boosted(since=None))
+    assert scene(*several(only_tried, 3), memory=tried).told() == BUSY
+
+
+def test_refused_returns_pause_and_are_told() -> None:
+    """U24 and U29: the pod keeps its mark, waits, and is never evicted."""
+    pause = Pause(Reason.RESIZE_ERROR, "refused: no", 3, NOW + MINUTE)
+
+    def remembered(ago: timedelta) -> Memory:
+        found = PodMemory("default", "web-0", pause=pause, unboosted=NOW - ago)
+        return Memory(pods={"uid-web-0": found})
+
+    assert scene(boosted(), memory=remembered(MINUTE)).told() == (
+        Action.WAIT,
+        Reason.RESIZE_ERROR,
+    )
+    assert scene(boosted(), memory=remembered(6 * MINUTE)).told() == (
+        Action.WAIT,
+        Reason.UNBOOST_STUCK,
+    )
+    over = replace(scene(boosted(), memory=remembered(MINUTE)), now=NOW + MINUTE)
+    assert over.told() == UNBOOSTED
+
+
+def test_an_accepted_return_is_not_sent_twice() -> None:
+    """The watch may lag behind the answer."""
+    found = PodMemory("default", "web-0", resized=Resized(NOW, 2, "1"))
+    memory = Memory(pods={"uid-web-0": found})
+    assert scene(boosted(), memory=memory).told() == (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
+
+
+def test_without_the_gate_boosts_do_not_exist() -> None:
+    """U26: a marked pod is like any other."""
+    found = replace(scene(*several(boosted(), 3)), gates=NO_GATES)
+    assert found.told() == (Action.EVICT, Reason.EVICTED)
+
+
+def test_a_removed_boost_still_ends() -> None:
+    """U27: in place, be it the only pod."""
+    assert scene(boosted(), startup=None).told() == UNBOOSTED
+
+
+def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
+    """U28: it will never get ready, so it is given more memory; its cpu is left alone."""
+    pod = killed(boosted(since=None))
+    more = [recommended("200m/200Mi = =")]
+    assert scene(*several(pod, 3), recommendation=more).told() == (Action.EVICT, Reason.EVICTED)
+    in_place = scene(*several(pod, 3), recommendation=more, mode="InPlaceOrRecreate").decision()
+    assert written(in_place) == {"app.requests.memory": "200Mi"}
+    removed = scene(*several(pod, 3), startup=None, mode="InPlaceOrRecreate").decision()
+    assert written(removed) == {"app.requests.memory": "200Mi"}
+    nothing = scene(*several(pod, 3), recommendation=[recommended("200m/100Mi = =")])
+    assert nothing.told() == BUSY
+
+
+def test_failed_returns_are_no_reason_to_evict() -> None:
+    """U30: marked pods are nobody's candidates; without marks they are."""
+    found = scene(*several(boosted(), 5))
+    assert found.count(Action.EVICT) == 0
+    assert found.count(Action.UNBOOST) == 5
+    plain = scene(*several(running(container("app", "300m/100Mi")), 5))
+    assert plain.count(Action.EVICT) == 2
+
+
+def test_upscale_only_pods_go_back_too() -> None:
+    """S13: the end of a boost makes smaller whatever the mode says."""
+    found = scene(boosted(), mode="UpscaleOnly", recommendation=[recommended("100m/100Mi = =")])
+    assert written(found.decision()) == {"app.requests.cpu": "100m"}
+
+
+def test_pods_without_marks_are_ordinary() -> None:
+    """U11 and U12: a VPA with a boost updates whoever is not boosted, in its mode."""
+    pods = several(running(container("app", "100m/200Mi")), 2)
+    found = scene(*pods, mode="InPlaceOrRecreate", recommendation=[recommended("300m/200Mi = =")])
+    assert written(found.decision()) == {"app.requests.cpu": "300m"}
+    assert scene(*pods, mode="Off").told() == (Action.NONE, Reason.MODE_OFF)
+
+
+def test_a_mark_that_could_not_be_written_does_no_harm() -> None:
+    """U23: the resize was accepted, the second patch was not: the pod is unmarked later."""
+    pod = boosted(container("app", "200m/100Mi"))
+    found = scene(pod).decision()
+    assert found.change == PodChange((), ((BOOST + "app", None),))

@@ -1,0 +1,106 @@
+"""How many pods of one owner may go, one after another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.updater.core.budget import Budget
+
+
+def spent(budget: Budget, *, broken: bool = False) -> int:
+    """Return how many pods can go one after another."""
+    count = 0
+    while budget.has_place(broken=broken) and count < 200:
+        budget = budget.less_one(broken=broken)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    ("configured", "running", "tolerance", "tolerated", "expected"),
+    [
+        pytest.param(3, 3, 0.5, 1, 1, id="B1"),
+        pytest.param(4, 4, 0.5, 2, 2, id="B2"),
+        pytest.param(4, 3, 0.5, 2, 1, id="B3"),
+        pytest.param(3, 3, 0.1, 0, 1, id="B4"),
+        pytest.param(3, 2, 0.1, 0, 0, id="B5"),
+        pytest.param(3, 2, 0.5, 1, 0, id="B6"),
+        pytest.param(4, 1, 0.5, 2, 0, id="B7"),
+        pytest.param(1, 1, 0.5, 0, 1, id="B8"),
+        pytest.param(2, 2, 0.5, 1, 1, id="B9"),
+        pytest.param(5, 5, 0.8, 4, 4, id="B10"),
+        pytest.param(5, 5, 0.1, 0, 1, id="B11"),
+        pytest.param(5, 5, 0.5, 2, 2, id="B12"),
+        pytest.param(10, 10, 0.5, 5, 5, id="B13"),
+        pytest.param(10, 8, 0.5, 5, 3, id="B14"),
+        pytest.param(10, 5, 0.5, 5, 0, id="B15"),
+        pytest.param(3, 3, 1.0, 3, 3, id="B16"),
+        pytest.param(4, 3, 0.1, 0, 0, id="B17"),
+        pytest.param(20, 17, 0.2, 4, 1, id="B18"),
+        pytest.param(3, 5, 0.5, 1, 3, id="B19"),
+        pytest.param(0, 5, 0.5, 0, 5, id="B20"),
+        pytest.param(10, 10, 0.5, 5, 5, id="B21"),
+        pytest.param(100, 100, 0.29, 28, 28, id="B22"),
+        pytest.param(3, 2, 0.5, 1, 0, id="B24"),
+        pytest.param(2, 2, 0.5, 1, 1, id="B25"),
+    ],
+)
+def test_worked_cases(
+    configured: int, running: int, tolerance: float, tolerated: int, expected: int
+) -> None:
+    """The share that may be down is cut off, not rounded, and one of a whole owner may go."""
+    budget = Budget(configured, tolerance, running, running)
+    assert budget.tolerated == tolerated
+    assert spent(budget) == spent(budget, broken=True) == expected
+
+
+def test_whatever_goes_takes_a_place() -> None:
+    """B27: after one accepted resize one eviction is left."""
+    assert spent(Budget(4, 0.5, 4, 4).less_one()) == 1
+
+
+def test_what_did_not_go_gives_its_place_back() -> None:
+    """B26: a refused call leaves the budget as it was."""
+    budget = Budget(10, 0.5, 10, 10)
+    for broken in (False, True):
+        assert budget.less_one(broken=broken).plus_one(broken=broken) == budget
+
+
+def test_unready_pods_are_down_already() -> None:
+    """Ten pods, five of them not ready: no ready one may go, but the broken ones may."""
+    budget = Budget(10, 0.5, 10, alive=5)
+    assert spent(budget) == 0
+    assert spent(budget, broken=True) == 5
+
+
+def test_all_broken_can_be_repaired_one_by_one() -> None:
+    """An owner all of whose pods are broken is not lost."""
+    assert spent(Budget(3, 0.5, 3, alive=0), broken=True) == 1
+    assert spent(Budget(1, 0.5, 1, alive=0), broken=True) == 1
+
+
+SIZES = st.integers(0, 30)
+
+
+@given(SIZES, SIZES, SIZES, st.floats(0, 1), st.lists(st.booleans(), max_size=40))
+def test_never_more_than_tolerated(
+    configured: int, running: int, unready: int, tolerance: float, order: list[bool]
+) -> None:
+    """However ready and broken pods take turns, no more are down than tolerance or one allow."""
+    unready = min(unready, running)
+    budget = Budget(configured, tolerance, running, running - unready)
+    alive, up, broken_left = running - unready, running, unready
+    for broken in order:
+        if broken and not broken_left:
+            continue
+        if not budget.has_place(broken=broken):
+            continue
+        budget = budget.less_one(broken=broken)
+        up -= 1
+        alive -= not broken
+        broken_left -= broken
+        least = configured - max(budget.tolerated, 1)
+        assert up >= least
+        assert broken or alive >= least

@@ -1,0 +1,201 @@
+"""Who is next, and who follows when a call failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from app.model.kinds import ObjectKey
+from app.model.pods import Pod
+from app.updater.core.budget import Budget
+from app.updater.core.carrying import NO_RANK, Queue, Step, Walk
+from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.memory import Place
+from tests import make
+
+PDB: Place = ("default", "web")
+
+
+def step(
+    name: str,
+    action: Action = Action.EVICT,
+    *,
+    takes_place: bool = True,
+    broken: bool = False,
+    guards: tuple[Place, ...] = (),
+    may_evict: bool = False,
+    vpa: str = "web",
+) -> Step:
+    """Return a step."""
+    pod = make.pod(name=name)
+    decision = Decision(
+        pod.uid, "default", name, vpa, action, Reason.EVICTED, "", may_evict_instead=may_evict
+    )
+    return Step(pod, decision, takes_place, broken, guards)
+
+
+def walk(
+    *steps: Step,
+    running: int = 4,
+    unproven: frozenset[str] = frozenset(),
+    up: Mapping[str, Pod] | None = None,
+) -> Walk:
+    """Return a walk through an owner of four, half of which may be down."""
+    budget = Budget(4, 0.5, running, running)
+    key = ObjectKey("", "StatefulSet", "web")
+    pods = frozenset(item.pod.uid for item in steps)
+    return Walk(Queue("default", key, budget, steps, unproven, pods, tuple((up or {}).values())))
+
+
+def names(found: Walk) -> list[str]:
+    """Return the names of all that may go now."""
+    taken = []
+    while (item := found.next()) is not None:
+        taken.append(item.pod.name)
+    return taken
+
+
+def reasons(found: Walk) -> dict[str, Reason]:
+    """Return why those that are left got no turn."""
+    return {item.pod.name: why[0] for item, why in found.rest()}
+
+
+def test_as_many_as_there_are_places() -> None:
+    """B2: two of four; whoever needs no place goes as well."""
+    assert names(walk(*map(step, "abcd"))) == ["a", "b"]
+    free = step("d", takes_place=False)
+    assert names(walk(step("a"), step("b"), step("c"), free)) == ["a", "b", "d"]
+    assert names(walk(step("a"), step("b", broken=True), running=3)) == ["a"]
+
+
+def up(*gone: str) -> dict[str, Pod]:
+    """Return the pods a to d by name, without some."""
+    return {name: make.pod(name=name) for name in "abcd" if name not in gone}
+
+
+def test_pods_that_others_take_down_take_places() -> None:
+    """Our own are counted already; a step that needs no place goes on."""
+    found = walk(*map(step, "abcd"), step("e", takes_place=False), up=up())
+    first, second = found.next(), found.next()
+    assert first is not None
+    assert second is not None
+    assert found.has_still_room(first, up("a"))
+    assert found.has_still_room(second, up("a", "b"))
+    assert not found.has_still_room(second, up("a", "c"))
+    assert found.has_still_room(step("e", takes_place=False), up("a", "c", "d"))
+    found.came_to_nothing(second)
+    assert found.budget == Budget(4, 0.5, 2, 2, 1, 1)
+    assert names(found) == ["e"]
+    assert found.has_still_room(first, up("a"))
+    assert names(found) == ["c"]
+
+
+def test_a_failed_call_makes_room_for_the_next() -> None:
+    """B26: refusals cost nothing, every pod is tried."""
+    found = walk(*map(step, "abcd"))
+    tried = []
+    while (item := found.next()) is not None:
+        tried.append(item.pod.name)
+        found.came_to_nothing(item)
+    assert tried == ["a", "b", "c", "d"]
+    assert found.budget == Budget(4, 0.5, 4, 4)
+    free = walk(step("a", takes_place=False))
+    taken = free.next()
+    assert taken is not None
+    free.came_to_nothing(taken)
+    assert free.budget == Budget(4, 0.5, 4, 4)
+
+
+def test_a_budget_that_refused_is_not_asked_again() -> None:
+    """Its pods are skipped, the others go on."""
+    found = walk(step("a", guards=(PDB,)), step("b", guards=(PDB,)), step("c"))
+    first = found.next()
+    assert first is not None
+    found.came_to_nothing(first)
+    found.close(first.guards)
+    assert names(found) == ["c"]
+    assert reasons(found) == {"b": Reason.PDB_BLOCKED}
+
+
+def test_resizes_pass_closed_budgets() -> None:
+    """They are none of a PodDisruptionBudget's business."""
+    found = walk(step("a", Action.RESIZE, guards=(PDB,)))
+    found.close((PDB,))
+    assert names(found) == ["a"]
+
+
+def test_a_canary_goes_alone() -> None:
+    """Per VPA, and another one follows if it could not go."""
+    found = walk(step("a"), step("b"), step("c", vpa="other"), unproven=frozenset({"web"}))
+    first = found.next()
+    assert first is not None
+    assert names(found) == ["c"]
+    assert reasons(found) == {"b": Reason.PROOF_PENDING}
+    found.came_to_nothing(first)
+    assert names(found) == ["b"]
+
+
+def test_a_refused_resize_may_become_an_eviction() -> None:
+    """After all else is done, if it may, and if there is a place and no canary out then."""
+    wanting = step("a", Action.RESIZE, may_evict=True)
+    found = walk(wanting, step("b", Action.RESIZE), step("c"), running=4)
+    assert found.next() is wanting
+    found.came_to_nothing(wanting)
+    found.evict_later(wanting)
+    assert names(found) == ["b", "c"]
+    found = walk(wanting, step("b", Action.RESIZE))
+    first = found.next()
+    assert first is not None
+    found.came_to_nothing(first)
+    found.evict_later(first)
+    assert names(found) == ["b", "a"]
+    alone = walk(wanting, step("b"), unproven=frozenset({"web"}))
+    first = alone.next()
+    assert first is not None
+    alone.evict_later(first)
+    assert names(alone) == ["b"]
+
+
+def test_an_eviction_instead_is_told_as_one() -> None:
+    """What was planned as a resize is carried out and told as an eviction."""
+    found = walk(step("a", Action.RESIZE, takes_place=False, may_evict=True))
+    first = found.next()
+    assert first is not None
+    found.evict_later(first)
+    later = found.next()
+    assert later is not None
+    assert later.is_eviction
+    assert later.takes_place
+    assert later.decision.reason is Reason.EVICTED
+    assert later.decision.message.endswith("its resize was refused")
+    never = walk(step("a", Action.RESIZE))
+    never.evict_later(step("a", Action.RESIZE))
+    assert names(never) == ["a"]
+
+
+def test_a_vpa_that_does_not_help_stops() -> None:
+    """Its resizes go on."""
+    found = walk(step("a"), step("b", Action.RESIZE), step("c", vpa="other"))
+    found.stop_evicting("web", (Reason.RECREATED_WITHOUT_CHANGE, "of no use"))
+    assert names(found) == ["b", "c"]
+    assert reasons(found) == {"a": Reason.RECREATED_WITHOUT_CHANGE}
+
+
+def test_who_finds_no_place_is_told_of_the_owner() -> None:
+    """Its numbers stand in the sentence."""
+    found = walk(*map(step, "abc"))
+    names(found)
+    ((left, why),) = found.rest()
+    assert left.pod.name == "c"
+    told = "StatefulSet/web wants 4 pods, 4 are up, 2 may be down"
+    assert why == (Reason.BUDGET_EXHAUSTED, told)
+
+
+def test_the_most_urgent_step_ranks_a_queue() -> None:
+    """An empty one is of no interest."""
+    ranks = [(2, -1.0, 0.0, "", ""), (0, -9.0, 0.0, "", "")]
+    steps = tuple(replace(step(str(number)), rank=rank) for number, rank in enumerate(ranks))
+    key = ObjectKey("", "StatefulSet", "web")
+    queue = Queue("default", key, Budget(4, 0.5, 4, 4), steps, frozenset(), frozenset())
+    assert queue.rank == ranks[1]
+    assert replace(queue, steps=()).rank == NO_RANK

@@ -1,0 +1,90 @@
+"""What users are told by Events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.model.errors import Unavailable
+from app.updater.core.decisions import Action, Decision, PodChange, Reason
+from app.updater.core.events import Notice, Severity, of_decisions, of_outcome
+from app.updater.core.outcomes import Outcome
+from tests.updater.core import boosts
+from tests.updater.core.scenes import NOW, UNPROVEN, Scene, container, running, several
+
+POD = running(container("app", "100m/100Mi"))
+
+
+def outcome(mode: str) -> Outcome:
+    """Return the first step of a scene as carried out."""
+    plan = Scene(several(POD, 3), mode=mode, rules=UNPROVEN).plan()
+    queue = plan.queues[0]
+    return Outcome(queue, queue.steps[0], NOW)
+
+
+def test_evictions_are_told_to_pod_and_vpa() -> None:
+    """With the reasons that upstream gives."""
+    told = "evicted to apply the recommendation of VPA web: outside of its bounds; differs"
+    assert list(of_outcome(outcome("Recreate"))) == [
+        Notice(
+            "Pod",
+            "default",
+            "web-0",
+            "uid-web-0",
+            Severity.NORMAL,
+            "EvictedByVPA",
+            f"Pod was {told} by 200 %",
+        ),
+        Notice(
+            "VerticalPodAutoscaler",
+            "default",
+            "web",
+            "",
+            Severity.NORMAL,
+            "EvictedPod",
+            f"Pod web-0 was {told} by 200 %",
+        ),
+    ]
+
+
+def test_resizes_and_ends_of_boosts_are_told_to_the_pod() -> None:
+    """Once they are accepted; what only takes a mark away is no news."""
+    (resized,) = of_outcome(outcome("InPlaceOrRecreate"))
+    assert (resized.kind, resized.reason) == ("Pod", "InPlaceResizedByVPA")
+    queue = boosts.scene(boosts.boosted()).plan().queues[0]
+    step = queue.steps[0]
+    (back,) = of_outcome(Outcome(queue, step, NOW))
+    assert back.reason == "InPlaceResizedByVPA"
+    unmarked = replace(step, decision=replace(step.decision, change=PodChange()))
+    assert list(of_outcome(Outcome(queue, unmarked, NOW))) == []
+    nothing = replace(step, decision=replace(step.decision, change=None))
+    assert list(of_outcome(Outcome(queue, nothing, NOW))) == []
+
+
+def test_refusals_are_told_by_the_next_decision() -> None:
+    """Not here."""
+    assert list(of_outcome(replace(outcome("Recreate"), error=Unavailable("no")))) == []
+
+
+def decision(reason: Reason) -> Decision:
+    """Return a decision that waits."""
+    return Decision("u", "default", "web-0", "web", Action.WAIT, reason, "why")
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (Reason.INFEASIBLE_REMEMBERED, (Severity.NORMAL, "InPlaceResizeSkipped")),
+        (Reason.UNBOOST_STUCK, (Severity.WARNING, "UnboostStuck")),
+        (Reason.RECREATED_WITHOUT_CHANGE, (Severity.WARNING, "RecreatedWithoutChange")),
+        (Reason.BUDGET_EXHAUSTED, None),
+    ],
+)
+def test_troubles_are_told_when_they_begin(
+    reason: Reason, expected: tuple[Severity, str] | None
+) -> None:
+    """And not again in every round."""
+    found = [(item.severity, item.reason) for item in of_decisions([decision(reason)], {})]
+    assert found == ([] if expected is None else [expected])
+    assert list(of_decisions([decision(reason)], {"u": reason})) == []

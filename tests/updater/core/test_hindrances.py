@@ -1,0 +1,358 @@
+"""What holds a pod back although it needs an update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.model.kinds import ObjectKey
+from app.model.workloads import scaled_workload
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.failures import Pause
+from app.updater.core.memory import Memory, PodMemory, RolloutSight, unseen_budget
+from app.updater.core.plan import Around
+from app.updater.core.rules import Prove, UpdateRules
+from tests import make
+from tests.updater.core.scenes import (
+    NOW,
+    OURS,
+    UNPROVEN,
+    Scene,
+    container,
+    killed,
+    pending,
+    recommended,
+    running,
+    several,
+)
+
+Json = make.Json
+MINUTE = timedelta(minutes=1)
+SMALL = container("app", "100m/100Mi")
+POD = running(SMALL)
+EVICTED = (Action.EVICT, Reason.EVICTED)
+NO_PLACE = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
+TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
+BLOCKED = (Action.WAIT, Reason.PDB_BLOCKED)
+STALE = Around(webhook_is_healthy=False)
+
+
+def scene(
+    pods: Sequence[Json],
+    *,
+    rules: UpdateRules = UNPROVEN,
+    replicas: int | None = None,
+    mode: str = "Recreate",
+    min_replicas: int | None = None,
+    others: Sequence[Json] = (),
+    owner: Json | None = None,
+    memory: Memory | None = None,
+) -> Scene:
+    """Return a scene of pods that are all too small."""
+    return Scene(
+        pods,
+        mode=mode,
+        rules=rules,
+        replicas=replicas,
+        others=others,
+        owner=owner,
+        memory=memory or Memory(),
+        vpa={"min_replicas": min_replicas},
+    )
+
+
+# --- how many there are
+
+
+@pytest.mark.parametrize(
+    ("count", "missing", "tolerance", "expected"),
+    [
+        pytest.param(3, 0, 0.5, 1, id="B1"),
+        pytest.param(3, 1, 0.5, 1, id="B3"),
+        pytest.param(3, 0, 0.1, 1, id="B4"),
+        pytest.param(2, 1, 0.1, 0, id="B5"),
+        pytest.param(10, 0, 0.5, 5, id="B13"),
+        pytest.param(3, 0, 1.0, 3, id="B16"),
+        pytest.param(5, -2, 0.5, 3, id="B19"),
+    ],
+)
+def test_evictions_in_one_round(count: int, missing: int, tolerance: float, expected: int) -> None:
+    """As many pods go as the budget allows, the others stand by."""
+    rules = replace(UNPROVEN, eviction_tolerance=tolerance)
+    found = scene(several(POD, count), rules=rules, replicas=count + missing)
+    assert found.count(Action.EVICT) == expected
+    assert found.count(Action.WAIT) == count - expected
+
+
+def test_pending_pods_go_freely() -> None:
+    """B7: three of four do not run yet: they may go, the running one may not."""
+    pods = [POD, *(pending(running(SMALL, name=f"new-{number}")) for number in range(3))]
+    found = scene(pods)
+    assert found.count(Action.EVICT) == 3
+    assert found.told() == NO_PLACE
+
+
+def test_too_few_pods() -> None:
+    """B8 and B23: an owner with fewer pods than required is left alone."""
+    assert scene([POD]).told() == TOO_FEW
+    assert scene([POD], min_replicas=1).told() == EVICTED
+    many = replace(UNPROVEN, min_replicas=10)
+    assert scene(several(POD, 5), rules=many).told() == TOO_FEW
+    pods = [POD, pending(running(SMALL, name="new"))]
+    assert scene(pods, replicas=2).told() == NO_PLACE
+
+
+def test_boosts_do_not_lift_min_replicas() -> None:
+    """B24 and B25: one boosted pod does not free its whole group."""
+    boosted = running(
+        SMALL, name="web-1", ready=False, annotations={"vpaCpuStartupBoost/app": "{}"}
+    )
+    found = scene([POD, boosted], min_replicas=3)
+    assert found.told() == TOO_FEW
+
+
+def test_custom_owners_have_a_budget() -> None:
+    """B20: their scale tells how many pods there should be."""
+    scale = {
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 5},
+        "status": {"selector": "app=web"},
+    }
+    owner = scaled_workload("default", "example.com/v1", "Rollout", scale)
+    pods = several(running(SMALL, owner="example.com/v1/Rollout/web"), 5)
+    vpa = make.vpa_json(
+        mode="Recreate",
+        target="example.com/v1/Rollout/web",
+        recommendations=[recommended("200m/200Mi = =")],
+    )
+    found = Scene(pods, whole=make.snapshot(*pods, owner, vpa))
+    assert found.count(Action.EVICT) == 2
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"),
+    [
+        (make.workload_json("ReplicaSet/web", replicas=0), Reason.OWNER_UNKNOWN),
+        (make.workload_json("DaemonSet/web"), Reason.OWNER_UNKNOWN),
+    ],
+)
+def test_unknown_sizes(owner: Json, reason: Reason) -> None:
+    """An owner that does not say how many it wants loses none."""
+    kind = owner["kind"]
+    pods = several(running(SMALL, owner=f"{kind}/web"), 3)
+    found = Scene(pods, owner=owner, vpa={"target": f"{kind}/web"})
+    assert found.told() == (Action.WAIT, reason)
+    in_place = replace(found, mode="InPlaceOrRecreate")
+    assert in_place.told() == (Action.WAIT, reason)
+
+
+# --- who is up
+
+
+def test_unready_pods_are_down_already() -> None:
+    """B21: half of ten pods are not ready: the others wait."""
+    sick = [
+        running(SMALL, name=f"sick-{number}", ready=False, age=5 * MINUTE) for number in range(5)
+    ]
+    pods = [*several(POD, 5), *sick]
+    assert scene(pods).count(Action.EVICT) == 0
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_an_owner_whose_pods_all_run_out_of_memory_is_repaired(ready: bool) -> None:
+    """One by one, though none of them is ready."""
+    pods = [
+        killed(running(SMALL, name=f"web-{number}", ready=ready, age=MINUTE)) for number in range(3)
+    ]
+    found = scene(pods)
+    assert found.count(Action.EVICT) == 1
+    assert found.decision().quick_oom
+
+
+def test_broken_pods_go_without_taking_from_the_ready() -> None:
+    """A pod that has been unready for long may go where a ready one may not."""
+    sick = running(SMALL, name="sick", ready=False, age=timedelta(hours=1))
+    pods = [*several(POD, 3), sick]
+    found = scene(pods)
+    assert found.decisions()["sick"].action is Action.EVICT
+    assert found.count(Action.EVICT) == 2
+
+
+def test_own_actions_count_until_they_are_seen() -> None:
+    """A pod whose eviction was accepted is gone, whatever the watch still shows."""
+    gone = Memory(pods={"uid-web-0": PodMemory("default", "web-0", evicted=NOW)})
+    found = scene(several(POD, 3), memory=gone)
+    assert found.told() == (Action.NONE, Reason.POD_TERMINATING)
+    assert found.count(Action.EVICT) == 0
+    late = replace(found, now=NOW + 3 * MINUTE)
+    assert late.count(Action.EVICT) == 1
+
+
+# --- several VPAs of one owner
+
+
+def test_vpas_of_one_owner_share_its_budget() -> None:
+    """Of a leader and four followers half may be down: two in all, whatever their VPAs."""
+    pods = [
+        running(SMALL, name=f"web-{number}", labels={"app": "web", "role": role})
+        for number, role in enumerate(["leader", *["follower"] * 4])
+    ]
+    vpas = [
+        make.vpa_json(
+            role,
+            mode="Recreate",
+            selector={"matchLabels": {"role": role}},
+            recommendations=[recommended("200m/200Mi = =")],
+        )
+        for role in ("leader", "follower")
+    ]
+    found = Scene(pods, whole=make.snapshot(*pods, *vpas, make.workload_json(replicas=5)))
+    assert found.count(Action.EVICT) == 2
+    assert found.told() == EVICTED
+
+
+# --- rollouts, the webhook, PodDisruptionBudgets
+
+
+def rolling(**status: int) -> tuple[Json, Json]:
+    """Return a ReplicaSet and its Deployment with a status."""
+    deployment = make.workload_json("Deployment/web", status={"observedGeneration": 1} | status)
+    return make.workload_json("ReplicaSet/web", owner="Deployment/web"), deployment
+
+
+def in_rollout(
+    pod: Json, memory: Memory | None = None, mode: str = "Recreate", updated: int = 1
+) -> Scene:
+    """Return a scene in the middle of a rollout."""
+    owner, deployment = rolling(updatedReplicas=updated, replicas=4)
+    pods = several(
+        pod
+        | {"metadata": pod["metadata"] | {"ownerReferences": [make.owner_json("ReplicaSet/web")]}},
+        3,
+    )
+    return Scene(
+        pods,
+        owner=owner,
+        others=[deployment],
+        mode=mode,
+        rules=UNPROVEN,
+        memory=memory or Memory(),
+        vpa={"target": "Deployment/web"},
+    )
+
+
+def test_rollouts_are_waited_for() -> None:
+    """For ten minutes; a pod that is out of memory and resizes that restart nothing do not wait."""
+    waiting = (Action.WAIT, Reason.ROLLOUT_IN_PROGRESS)
+    first = in_rollout(POD)
+    assert first.told() == waiting
+    memory = first.plan().memory
+    place = ("default", "ReplicaSet/web")
+    assert memory.rollouts == {place: RolloutSight("Deployment/web@1/1", NOW)}
+    later = in_rollout(POD, memory)
+    assert replace(later, now=NOW + 9 * MINUTE).told() == waiting
+    assert replace(later, now=NOW + 10 * MINUTE).told() == EVICTED
+    other = Memory(rollouts={place: RolloutSight("Deployment/web@0/1", NOW - timedelta(days=1))})
+    assert in_rollout(POD, other).told() == waiting
+    assert in_rollout(killed(POD)).told() == EVICTED
+    assert in_rollout(POD, mode="InPlaceOrRecreate").told()[0] is Action.RESIZE
+    restarts = running(container("app", "100m/100Mi", resize={"cpu": "RestartContainer"}))
+    assert in_rollout(restarts, mode="InPlaceOrRecreate").told() == waiting
+
+
+def test_a_rollout_that_goes_on_is_waited_for_however_long_it_takes() -> None:
+    """The ten minutes count from its latest step."""
+    memory = in_rollout(POD).plan().memory
+    later = NOW + 10 * MINUTE
+    on = replace(in_rollout(POD, memory, updated=2), now=later)
+    assert on.told() == (Action.WAIT, Reason.ROLLOUT_IN_PROGRESS)
+    still = replace(on, memory=on.plan().memory, now=later + 10 * MINUTE)
+    assert still.told() == EVICTED
+
+
+def test_a_stale_webhook_holds_back_evictions_only() -> None:
+    """UP-04: a recreated pod would be no better; a resize needs nobody."""
+    stale = (Action.WAIT, Reason.LEASE_STALE)
+    assert scene(several(POD, 3)).told(STALE) == stale
+    in_place = scene(several(POD, 3), mode="InPlaceOrRecreate")
+    found = in_place.decision(STALE)
+    assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
+
+
+def test_disruption_budgets_are_known_beforehand() -> None:
+    """B26: what a budget refuses is not tried."""
+    ten = several(POD, 10)
+    none = make.budget_json(allowed=0)
+    assert scene(ten, others=[none]).count(Action.EVICT) == 0
+    assert scene(ten, others=[none]).told() == BLOCKED
+    three = scene(ten, others=[make.budget_json(allowed=3)])
+    assert three.count(Action.EVICT) == 3
+    assert sum(found.reason is Reason.PDB_BLOCKED for found in three.plan().decisions) == 7
+    elsewhere = make.budget_json(allowed=0, labels={"app": "other"})
+    assert scene(ten, others=[elsewhere]).count(Action.EVICT) == 5
+
+
+def test_budgets_that_cannot_say_yes() -> None:
+    """Two over one pod are an error of the server; one that was just changed knows nothing."""
+    two = [make.budget_json(), make.budget_json("other")]
+    found = scene(several(POD, 3), others=two).decision()
+    assert found.reason is Reason.PDB_BLOCKED
+    assert found.message == "several PodDisruptionBudgets match the pod: other, web"
+    changed = make.budget_json(observed=0)
+    assert scene(several(POD, 3), others=[changed]).told() == BLOCKED
+
+
+def test_a_budget_that_refused_rests() -> None:
+    """Its pause holds for all its pods."""
+    pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
+    memory = Memory(budget_pauses={("default", "web"): pause})
+    found = scene(several(POD, 3), others=[make.budget_json()], memory=memory)
+    assert found.told() == BLOCKED
+    assert replace(found, now=NOW + MINUTE).told() == EVICTED
+
+
+def test_a_budget_that_is_not_seen_rests() -> None:
+    """For want of a right perhaps: its pause holds for all pods of the owner that it guards."""
+    pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
+    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
+    found = scene(several(POD, 3), memory=Memory(budget_pauses={place: pause}))
+    assert found.told() == BLOCKED
+    assert replace(found, now=NOW + MINUTE).told() == EVICTED
+    assert replace(found, others=[make.budget_json()]).told() == EVICTED
+    assert replace(found, pods=[pending(POD), *several(POD, 3)[1:]]).told() == EVICTED
+
+
+def test_budgets_do_not_guard_what_does_not_run_or_is_broken() -> None:
+    """The API server lets pending pods go; a broken one is worth the question."""
+    none = make.budget_json(allowed=0)
+    assert scene([pending(POD), *several(POD, 3)[1:]], others=[none]).told() == EVICTED
+    sick = running(SMALL, ready=False, age=timedelta(hours=1))
+    assert scene([sick, *several(POD, 3)[1:]], others=[none]).told() == EVICTED
+
+
+def test_a_resize_may_not_become_an_eviction_that_is_blocked() -> None:
+    """SX-28 and SX-29: what forbids an eviction also forbids it instead of a resize."""
+    many = several(POD, 3)
+    assert scene(many, mode="InPlaceOrRecreate").decision().may_evict_instead
+    blocked = scene(many, mode="InPlaceOrRecreate", others=[make.budget_json(allowed=0)])
+    assert not blocked.decision().may_evict_instead
+
+
+def test_a_pause_of_the_pod_is_kept() -> None:
+    """After a failed call a pod rests."""
+    pause = Pause(Reason.EVICTION_ERROR, "refused: no", 1, NOW + MINUTE)
+    memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
+    found = scene(several(POD, 3), memory=memory)
+    assert found.told() == (Action.WAIT, Reason.EVICTION_ERROR)
+    assert replace(found, now=NOW + MINUTE).told() == EVICTED
+
+
+def test_dry_run_proves_like_a_canary() -> None:
+    """The trial comes before the first pod goes, it does not stand for it."""
+    rules = replace(OURS, prove=Prove.DRY_RUN)
+    found = scene(several(POD, 4), rules=rules)
+    assert found.count(Action.EVICT) == 1
+    assert found.decision().is_canary

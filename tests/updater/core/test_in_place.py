@@ -1,0 +1,198 @@
+"""Pods that are updated in place: what is done now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.failures import Pause
+from app.updater.core.memory import Memory, PodMemory, Resized
+from tests import make
+from tests.make import NO_GATES
+from tests.updater.core.resizes import (
+    CALM,
+    EITHER,
+    EVICTED,
+    IN_PROGRESS,
+    MINUTE,
+    ONLY,
+    POD,
+    RESIZED,
+    RESTARTS,
+    SKIPS,
+    SMALL,
+    TOO_FEW,
+    Json,
+    scene,
+    waits,
+)
+from tests.updater.core.scenes import (
+    NOW,
+    UNPROVEN,
+    Scene,
+    amounts,
+    container,
+    pending,
+    recommended,
+    running,
+    several,
+    unscheduled,
+    with_status,
+)
+
+
+@pytest.mark.parametrize(
+    ("pods", "replicas", "tolerance", "expected"),
+    [
+        pytest.param(several(POD, 3), 3, 0.5, 1, id="I1"),
+        pytest.param([*several(POD, 2), pending(running(SMALL, name="new"))], 3, 0.5, 0, id="I2"),
+        pytest.param(several(POD, 3), 3, 0.1, 1, id="I3"),
+    ],
+)
+def test_resizes_take_places(
+    pods: list[Json], replicas: int, tolerance: float, expected: int
+) -> None:
+    """Resizes share the budget with evictions."""
+    found = scene(pods, replicas=replicas, rules=replace(UNPROVEN, eviction_tolerance=tolerance))
+    assert found.count(Action.RESIZE) == expected
+    assert found.count(Action.WAIT) == len(pods) - expected
+
+
+def test_a_single_pod_is_left_alone() -> None:
+    """I4 and I5: unless its VPA says that one is enough."""
+    assert scene([POD]).told() == TOO_FEW
+    assert scene([POD], min_replicas=1).told() == RESIZED
+
+
+def test_resizes_without_restart_can_skip_the_budget() -> None:
+    """I6 and I8: by flag; an eviction instead stays out of the question for a single pod."""
+    found = scene([POD], rules=SKIPS).decision()
+    assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
+    many = scene(several(POD, 5), rules=replace(SKIPS, eviction_tolerance=0.1))
+    assert many.count(Action.RESIZE) == 5
+
+
+def test_restarts_never_skip_min_replicas() -> None:
+    """I7: not even when resizes skip the budget."""
+    pod = running(RESTARTS)
+    assert scene([pod], rules=SKIPS).told() == TOO_FEW
+
+
+def test_restarts_take_places_even_so() -> None:
+    """I9: the budget stands for what restarts."""
+    many = scene(several(running(RESTARTS), 5), rules=replace(SKIPS, eviction_tolerance=0.1))
+    assert many.count(Action.RESIZE) == 1
+    assert many.count(Action.WAIT) == 4
+
+
+def test_a_pod_that_is_restarting_is_not_alive() -> None:
+    """Its conditions may not say so yet."""
+    restarting = with_status(
+        running(container("app", "200m/200Mi", resize={"memory": "RestartContainer"})),
+        "app",
+        resources={"requests": amounts("100m/100Mi")},
+    )
+    pods = [restarting, *several(running(RESTARTS), 3)[1:]]
+    assert scene(pods).count(Action.RESIZE) == 0
+
+
+def test_a_pause_is_no_news_of_a_resize() -> None:
+    """A pod that rests after a refusal and is in a resize is told to be in a resize."""
+    pause = Pause(Reason.RESIZE_ERROR, "refused: no", 1, NOW + MINUTE)
+    memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
+    pods = [waits("InProgress", ago=MINUTE), *CALM]
+    assert replace(scene(pods), memory=memory).told() == IN_PROGRESS
+
+
+def test_pending_pods_are_not_resized() -> None:
+    """I17: a pod that does not run yet has nothing to resize."""
+    pods = [pending(POD), *CALM]
+    assert scene(pods).told() == (
+        Action.WAIT,
+        Reason.POD_PENDING,
+    )
+
+
+def test_requirements_do_not_hold_back_resizes() -> None:
+    """I37: they speak of evictions, and of resizes that restart something."""
+    higher = [{"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}]
+    spec = {"updatePolicy": {"updateMode": EITHER, "evictionRequirements": higher}}
+    unmet = (Action.WAIT, Reason.REQUIREMENT_NOT_MET)
+
+    def told(item: Json) -> Decision:
+        pods = several(running(item), 3)
+        return Scene(pods, [recommended("50m/200Mi = =")], vpa={"spec": spec}).decision()
+
+    plain, disruptive = told(SMALL), told(RESTARTS)
+    assert (plain.action, plain.may_evict_instead) == (Action.RESIZE, False)
+    assert (disruptive.action, disruptive.reason) == unmet
+
+
+def test_without_a_recommendation_there_is_nothing_to_do() -> None:
+    """I26: in no mode."""
+    found = replace(scene(several(POD, 3), ONLY), vpa={"recommendations": None})
+    assert found.told() == (Action.NONE, Reason.NO_RECOMMENDATION)
+
+
+def test_mode_in_place_keeps_the_budget() -> None:
+    """I29: half of ten pods are resized at once."""
+    assert scene(several(POD, 10), ONLY).count(Action.RESIZE) == 5
+
+
+def test_mode_in_place_keeps_min_replicas() -> None:
+    """I30: a single pod waits, and the reason tells."""
+    assert scene([POD], ONLY).told() == TOO_FEW
+
+
+def test_mode_in_place_needs_its_gate() -> None:
+    """I33: without it nothing is done, and nothing is evicted."""
+    found = replace(scene(several(POD, 3), ONLY), gates=NO_GATES)
+    assert found.told() == (Action.NONE, Reason.GATE_DISABLED)
+
+
+def test_an_accepted_resize_is_not_sent_again_before_it_is_seen() -> None:
+    """The watch may lag behind the answer."""
+    resized = Resized(NOW - timedelta(seconds=10), 2, "1")
+    memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", resized=resized)})
+    found = replace(scene(several(POD, 3)), memory=memory)
+    assert found.told() == IN_PROGRESS
+    assert found.decisions()["web-1"].reason is Reason.BUDGET_EXHAUSTED
+
+
+def test_nothing_to_write_is_nothing_to_do() -> None:
+    """What only the status lacks is not asked for twice."""
+    pod = running(container("app", "200m/200Mi"))
+    pod = with_status(pod, "app", resources={"requests": amounts("-/200Mi")})
+    assert scene([pod, *CALM]).told() == (Action.NONE, Reason.NO_CHANGE)
+
+
+def test_pods_without_a_node_are_resized_freely() -> None:
+    """A pod that no node takes is simply made smaller."""
+    big = unscheduled(running(container("app", "9/9Gi")))
+    found = scene([big], replicas=1)
+    assert found.told() == RESIZED
+    assert replace(found, mode="Recreate").told() == EVICTED
+    assert replace(found, mode="UpscaleOnly").told() == (Action.WAIT, Reason.POD_PENDING)
+    small = unscheduled(running(container("app", "100m/100Mi")))
+    assert scene([small], replicas=1).told() == (Action.WAIT, Reason.POD_PENDING)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(EITHER, EVICTED), (ONLY, (Action.WAIT, Reason.POD_PENDING))]
+)
+def test_pending_pods_that_run_out_of_memory_are_helped(
+    mode: str, expected: tuple[Action, Reason]
+) -> None:
+    """A pod that never gets to run because it is killed is evicted where that is allowed."""
+    pod = pending(POD)
+    end = {
+        "reason": "OOMKilled",
+        "exitCode": 137,
+        "startedAt": make.time(MINUTE),
+        "finishedAt": make.time(timedelta()),
+    }
+    pod["status"]["containerStatuses"] = [{"name": "app", "state": {"terminated": end}}]
+    assert scene([pod, *CALM], mode).told() == expected

@@ -1,0 +1,324 @@
+"""What is learnt from calls that were accepted or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.model.errors import ClusterError, Conflict, NotFound, Refused, TooMany, Unavailable
+from app.model.kinds import ObjectKey
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.failures import Pause
+from app.updater.core.memory import Memory, PodMemory, Resized, unseen_budget
+from app.updater.core.outcomes import Outcome, learn, undone
+from app.updater.core.proof import Breaker
+from app.updater.core.rules import UpdateRules
+from tests import make
+from tests.updater.core import boosts
+from tests.updater.core.scenes import (
+    NOW,
+    OURS,
+    UNPROVEN,
+    Scene,
+    container,
+    resize_condition,
+    running,
+    several,
+)
+
+Json = make.Json
+POD = running(container("app", "100m/100Mi"))
+CAPACITY = (("NodeCapacity", "too much"),)
+BUDGET = (("DisruptionBudget", "needs 2 healthy pods"),)
+TOO_MUCH = "node didn't have enough allocatable resources: cpu, requested: 9, allocatable: 8"
+
+
+def scene(mode: str = "Recreate", rules: UpdateRules = OURS, *others: Json) -> Scene:
+    """Return a scene of three pods that are too small."""
+    return Scene(several(POD, 3), mode=mode, rules=rules, others=others)
+
+
+def after(
+    found: Scene,
+    error: ClusterError | None = None,
+    *,
+    instead: bool = False,
+    generation: int = 0,
+    memory: Memory | None = None,
+) -> Memory:
+    """Return the memory after the first step of a scene was carried out."""
+    plan = found.plan()
+    queue = plan.queues[0]
+    step = queue.steps[0]
+    if instead:
+        decision = replace(step.decision, action=Action.EVICT, change=None)
+        step = replace(step, decision=decision)
+    outcome = Outcome(queue, step, found.now, error, generation)
+    return learn(memory or plan.memory, [outcome], found.snapshot(), found.rules)
+
+
+def first(memory: Memory) -> PodMemory | None:
+    """Return what is remembered of the first pod."""
+    return memory.pods.get("uid-web-0")
+
+
+EITHER = "InPlaceOrRecreate"
+
+
+def test_an_eviction_is_believed_and_its_replacement_awaited() -> None:
+    """The pod counts as gone, and whoever comes now is looked at."""
+    found = after(scene())
+    assert first(found) == PodMemory("default", "web-0", evicted=NOW)
+    (key, proof) = next(iter(found.proofs.items()))
+    assert key == ("default", ObjectKey("", "StatefulSet", "web"), "web")
+    assert proof.awaited == ("uid-web-0",)
+    assert proof.known == {"uid-web-0", "uid-web-1", "uid-web-2"}
+    assert dict(proof.expected) == {
+        ("app", "cpu"): make.quantity("200m"),
+        ("app", "memory"): make.quantity("200Mi"),
+    }
+
+
+SILENCE = Unavailable("no answer in time")
+
+
+def unanswered(found: Scene, memory: Memory | None = None) -> tuple[Outcome, Memory]:
+    """Return the first step of a scene when nobody answered, and what is learnt of that."""
+    plan = found.plan()
+    queue = plan.queues[0]
+    outcome = Outcome(queue, queue.steps[0], found.now, SILENCE, is_unanswered=True)
+    return outcome, learn(memory or plan.memory, [outcome], found.snapshot(), found.rules)
+
+
+def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
+    """Nobody else goes until it is known, and what is seen later is not learnt twice."""
+    found, pause = scene(), Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
+    budgets = {("default", "web"): pause}
+    memory = Memory(breaker=Breaker(is_open=True, failures=1), budget_pauses=budgets)
+    found = replace(found, others=[make.budget_json()])
+    outcome, doubted = unanswered(found, memory)
+    pod, (proof,) = first(doubted), doubted.proofs.values()
+    assert pod is not None
+    assert pod.evicted == NOW
+    assert pod.pause is not None
+    assert proof.awaited == ("uid-web-0",)
+    assert doubted.breaker.canary == "uid-web-0"
+    assert doubted.budget_pauses == budgets
+    judged = proof.after_replacement("new", helped=False, rules=OURS, now=NOW)
+    (key,) = doubted.proofs
+    known = replace(doubted, proofs={key: judged})
+    done = learn(known, [replace(outcome, error=None)], found.snapshot(), OURS)
+    assert done == replace(known, budget_pauses={})
+
+
+def test_an_eviction_in_doubt_that_was_not_carried_out() -> None:
+    """Its place is free again, its replacement is not awaited, another canary may go."""
+    found = scene()
+    before = learn(Memory(breaker=Breaker(is_open=True, failures=1)), [], found.snapshot(), OURS)
+    outcome, doubted = unanswered(found, before)
+    memory = undone(doubted, outcome)
+    pod, (proof,) = first(memory), memory.proofs.values()
+    assert pod is not None
+    assert (pod.evicted, pod.pause is not None) == (None, True)
+    assert proof.awaited == ()
+    assert memory.breaker.canary == ""
+    assert undone(before, outcome) == before
+
+
+def test_a_second_try_is_not_taken_back_with_the_first() -> None:
+    """Whoever was tried again since is a matter of the later try."""
+    for found in (scene(), scene(EITHER)):
+        outcome, _ = unanswered(found)
+        _, later = unanswered(replace(found, now=NOW + timedelta(minutes=3)))
+        assert undone(later, outcome) == later
+
+
+def test_a_resize_in_doubt() -> None:
+    """It counts as under way until it is seen, and rests as one that failed."""
+    outcome, doubted = unanswered(scene(EITHER))
+    pod = first(doubted)
+    assert pod is not None
+    assert pod.resized == Resized(NOW, 0, "1")
+    assert pod.pause is not None
+    taken_back = first(undone(doubted, outcome))
+    assert taken_back is not None
+    assert (taken_back.resized, taken_back.pause) == (None, pod.pause)
+    done = learn(doubted, [replace(outcome, error=None, generation=3)], make.snapshot(), OURS)
+    assert first(done) == PodMemory("default", "web-0", resized=Resized(NOW, 3, "1"))
+
+
+def test_an_eviction_instead_of_a_resize_counts_as_one() -> None:
+    """The action that was taken decides, not the one that was planned."""
+    found = after(scene(EITHER), instead=True)
+    remembered = first(found)
+    assert remembered is not None
+    assert remembered.evicted == NOW
+    assert len(found.proofs) == 1
+
+
+def test_a_vpa_that_is_gone_awaits_nothing() -> None:
+    """Between plan and call anything may be deleted."""
+    found = scene()
+    plan = found.plan()
+    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], NOW)
+    assert learn(Memory(), [outcome], make.snapshot(), OURS).proofs == {}
+    bare = replace(found, others=[])
+    empty = make.snapshot(make.vpa_json())
+    proofs = learn(bare.memory, [outcome], empty, OURS).proofs
+    assert [proof.version.template for proof in proofs.values()] == [()]
+
+
+def test_nothing_to_compare_is_nothing_to_await() -> None:
+    """A pod whose numbers are not known can prove nothing."""
+    plan = scene().plan()
+    step = plan.queues[0].steps[0]
+    step = replace(step, decision=replace(step.decision, numbers=None))
+    outcome = Outcome(plan.queues[0], step, NOW)
+    assert learn(Memory(), [outcome], scene().snapshot(), OURS).proofs == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "pauses", "remembered"),
+    [
+        (TooMany("no", causes=BUDGET), ["web"], None),
+        (TooMany("slow down"), [], Reason.EVICTION_ERROR),
+        (Unavailable("etcd"), [], Reason.EVICTION_ERROR),
+        (NotFound("gone"), [], None),
+        (Conflict("another uid"), [], None),
+    ],
+)
+def test_refused_evictions(
+    error: ClusterError, pauses: Sequence[str], remembered: Reason | None
+) -> None:
+    """A budget rests as a whole, a pod for itself, and what is gone is gone."""
+    found = after(scene("Recreate", OURS, make.budget_json()), error)
+    assert [name for _, name in found.budget_pauses] == pauses
+    pod = first(found)
+    assert (pod.pause.reason if pod and pod.pause else None) is remembered
+
+
+def test_a_budget_that_lets_go_ends_its_pause() -> None:
+    """And one that refuses again rests longer."""
+    pause = Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
+    memory = Memory(budget_pauses={("default", "web"): pause, ("default", "other"): pause})
+    found = scene("Recreate", OURS, make.budget_json())
+    assert set(after(found, memory=memory).budget_pauses) == {("default", "other")}
+    again = after(found, TooMany("no", causes=BUDGET), memory=memory)
+    assert again.budget_pauses[("default", "web")].count == 4
+
+
+def test_a_budget_that_is_not_seen() -> None:
+    """It stands under the owner of the pod, and goes when it lets one go."""
+    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
+    held = after(scene("Recreate", OURS), TooMany("no", causes=BUDGET))
+    assert held.budget_pauses[place].message == "PodDisruptionBudget that is not seen: no"
+    assert after(scene("Recreate", OURS), memory=held).budget_pauses == {}
+
+
+def test_a_resize_is_remembered_until_it_is_seen() -> None:
+    """With the generation that the server told; a pause and an old refusal are over."""
+    found = after(scene(EITHER), generation=7)
+    expected = Resized(NOW, 7, "1")
+    assert first(found) == PodMemory("default", "web-0", resized=expected)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Unavailable("deadline"), Reason.RESIZE_ERROR),
+        (Refused("exceeded quota"), Reason.RESIZE_ERROR),
+        (NotFound("gone"), None),
+    ],
+)
+def test_refused_resizes(error: ClusterError, reason: Reason | None) -> None:
+    """I18 and I32: a pod rests, and is not evicted."""
+    pod = first(after(scene(EITHER), error))
+    assert (pod.pause.reason if pod and pod.pause else None) is reason
+
+
+@pytest.mark.parametrize("mode", [EITHER, "InPlace"])
+def test_what_a_node_refused_is_remembered(mode: str) -> None:
+    """I31: what was asked for, what was blamed, and how big the node was."""
+    node = make.node_json("node-1", cpu="4", memory="8Gi")
+    pod = first(after(scene(mode, OURS, node), Refused(TOO_MUCH, causes=CAPACITY)))
+    assert pod is not None
+    assert pod.infeasible is not None
+    assert pod.infeasible.wanted == {
+        ("app", "cpu"): make.quantity("200m"),
+        ("app", "memory"): make.quantity("200Mi"),
+    }
+    assert pod.infeasible.blamed == {"cpu"}
+    assert pod.infeasible.allocatable is not None
+    assert pod.infeasible.allocatable["cpu"] == make.quantity("4")
+    unknown = first(after(scene(mode), Refused(TOO_MUCH, causes=CAPACITY)))
+    assert unknown is not None
+    assert unknown.infeasible is not None
+    assert unknown.infeasible.allocatable is None
+
+
+def test_refusals_without_numbers() -> None:
+    """A step without numbers remembers a refusal of nothing in particular."""
+    plan = scene(EITHER).plan()
+    step = plan.queues[0].steps[0]
+    step = replace(step, decision=replace(step.decision, numbers=None))
+    error = Refused(TOO_MUCH, causes=CAPACITY)
+    outcome = Outcome(plan.queues[0], step, NOW, error)
+    pod = first(learn(Memory(), [outcome], scene().snapshot(), OURS))
+    assert pod is not None
+    assert pod.infeasible is not None
+    assert pod.infeasible.wanted == {}
+
+
+def test_a_wish_taken_back_does_not_end_the_refusal() -> None:
+    """Only a new wish that is accepted does."""
+    pods = [
+        running(
+            container("app", "200m/200Mi"),
+            conditions=[resize_condition("Pending", "Infeasible", "no room")],
+        )
+    ]
+    pods[0]["status"]["containerStatuses"][0]["resources"] = {
+        "requests": make.amounts("100m", "100Mi")
+    }
+    calm = several(running(container("app", "200m/200Mi")), 3)[1:]
+    found = Scene([*pods, *calm], mode="InPlace", rules=OURS)
+    pod = first(after(found))
+    assert pod is not None
+    assert pod.infeasible is not None
+    fresh = replace(found, pods=several(POD, 3))
+    again = first(after(fresh, memory=Memory(pods={"uid-web-0": pod})))
+    assert again is not None
+    assert again.infeasible is None
+
+
+def test_ends_of_boosts() -> None:
+    """The first try is remembered, be it refused; pauses are no longer than five minutes."""
+    found = boosts.scene(boosts.boosted())
+    accepted = first(after(found, generation=2))
+    assert accepted == PodMemory("default", "web-0", resized=Resized(NOW, 2, "1"), unboosted=NOW)
+    memory = Memory()
+    for number in range(8):
+        now = NOW + number * timedelta(minutes=10)
+        plan = found.plan()
+        queue = plan.queues[0]
+        refused = Outcome(queue, queue.steps[0], now, Unavailable("no"))
+        memory = learn(memory, [refused], found.snapshot(), OURS)
+    pod = first(memory)
+    assert pod is not None
+    assert pod.unboosted == NOW
+    assert pod.pause is not None
+    assert pod.pause.until == now + timedelta(minutes=5)
+
+
+def test_outcomes_are_taken_in_order() -> None:
+    """A refusal and then a success leave the success."""
+    found = scene("Recreate", UNPROVEN)
+    plan = found.plan()
+    queue = plan.queues[0]
+    both: Mapping[int, ClusterError | None] = {0: Unavailable("no"), 1: None}
+    outcomes = [Outcome(queue, queue.steps[0], NOW, error) for error in both.values()]
+    pod = first(learn(Memory(), outcomes, found.snapshot(), UNPROVEN))
+    assert pod == PodMemory("default", "web-0", evicted=NOW)

@@ -1,0 +1,364 @@
+"""The plan as a whole: what holds for whatever the cluster looks like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.model.kinds import Condition
+from app.model.snapshot import Snapshot
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.memory import Memory
+from app.updater.core.plan import Around, Unplannable, plan
+from app.updater.core.proof import Breaker
+from app.updater.core.rules import Prove, UpdateRules
+from tests import make
+from tests.make import ALL_GATES
+from tests.updater.core.boosts import boost, boosted
+from tests.updater.core.resizes import asking
+from tests.updater.core.scenes import (
+    NOW,
+    OURS,
+    UNPROVEN,
+    Scene,
+    container,
+    killed,
+    named,
+    pending,
+    read,
+    recommended,
+    resize_condition,
+    running,
+    several,
+    unscheduled,
+)
+from tests.updater.core.world import MINUTE, Owner, World, is_being_brought_back
+
+Json = make.Json
+
+# --- any cluster
+
+
+def variants() -> list[Json]:
+    """Return pods in every state that matters."""
+    small, right = container("app", "100m/100Mi"), container("app", "200m/200Mi")
+    plain = running(small)
+    gone = running(small)
+    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
+    return [
+        plain,
+        running(right),
+        running(container("app", "150m/150Mi"), age=timedelta(hours=1)),
+        running(small, ready=False),
+        running(container("app")),
+        running(small, owner=None),
+        running(small, owner="ReplicaSet/unknown"),
+        gone,
+        pending(plain),
+        unscheduled(plain),
+        unscheduled(running(container("app", "9/9Gi"))),
+        killed(running(small)),
+        asking(),
+        asking(resize_condition("Pending", "Deferred", ago=3600 * 3)),
+        asking(resize_condition("Pending", "Infeasible")),
+        asking(resize_condition("InProgress", "Error")),
+        boosted(),
+        boosted(since=None),
+        boosted(marks={"app": "garbage"}),
+        boosted(container("app", "200m/100Mi"), more={"vpaCpuUnboostPending/app": "garbage"}),
+    ]
+
+
+STATES = variants()
+MODES = ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly", "Off", "Initial", "Odd", None]
+RULES = [OURS, UNPROVEN, replace(OURS, skip_disruption_budget=True, min_replicas=1)]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Json], UpdateRules]:
+    """Return the objects of a cluster, and rules."""
+    chosen = draw(st.lists(st.integers(0, len(STATES) - 1), max_size=9))
+    pods = [named(STATES[state], f"web-{number}") for number, state in enumerate(chosen)]
+    vpa = make.vpa_json(
+        mode=draw(st.sampled_from(MODES)),
+        boost=draw(st.sampled_from([None, boost(), boost(600)])),
+        recommendations=draw(st.sampled_from([None, [], [recommended("200m/200Mi = =")]])),
+    )
+    owner = make.workload_json(replicas=draw(st.sampled_from([None, 0, 1, 3, 9])))
+    budget = make.budget_json(allowed=draw(st.integers(0, 3)), observed=draw(st.integers(0, 1)))
+    others = draw(st.lists(st.sampled_from([owner, vpa, budget]), unique_by=id))
+    return [*pods, *others], draw(st.sampled_from(RULES))
+
+
+@given(clusters())
+@settings(max_examples=150)
+def test_every_controlled_pod_gets_one_decision(found: tuple[list[Json], UpdateRules]) -> None:
+    """Whatever state it is in; those that are not controlled get none."""
+    items, rules = found
+    kinds = Counter(item["kind"] for item in items)
+    planned = plan(make.snapshot(*items), rules, ALL_GATES, Memory(), NOW)
+    decided = [decision.pod for decision in planned.decisions]
+    is_controlled = kinds["StatefulSet"] and kinds["VerticalPodAutoscaler"]
+    owned = [
+        item["metadata"]["name"]
+        for item in items
+        if item["kind"] == "Pod"
+        and [owner["name"] for owner in item["metadata"].get("ownerReferences", ())] == ["web"]
+    ]
+    assert decided == (sorted(owned) if is_controlled else [])
+    for decision in planned.decisions:
+        is_resize = decision.action in (Action.RESIZE, Action.UNBOOST)
+        assert (decision.change is not None) is is_resize
+        assert decision.message
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_the_order_of_objects_does_not_matter(
+    found: tuple[list[Json], UpdateRules], random: Random
+) -> None:
+    """The same cluster gives the same plan, however it was listed."""
+    items, rules = found
+    shuffled = list(items)
+    random.shuffle(shuffled)
+    plans = [
+        plan(make.snapshot(*order), rules, ALL_GATES, Memory(), NOW) for order in (items, shuffled)
+    ]
+    assert plans[0].decisions == plans[1].decisions
+    assert plans[0].queues == plans[1].queues
+    assert plans[0].memory == plans[1].memory
+
+
+@given(clusters(), st.lists(st.integers(0, len(STATES) - 1), max_size=4), st.integers(-800, 800))
+@settings(max_examples=150)
+def test_what_is_taken_over_is_what_would_be_decided(
+    found: tuple[list[Json], UpdateRules], changes: Sequence[int], minutes: int
+) -> None:
+    """A plan that starts from the one before is the plan that starts from nothing."""
+    items, rules = found
+    before = plan(make.snapshot(*items), rules, ALL_GATES, Memory(), NOW)
+    snapshot: Snapshot = make.snapshot(*items)
+    for position, state in enumerate(changes):
+        pod = named(STATES[state], f"web-{position}")
+        pod["metadata"]["resourceVersion"] = "2"
+        snapshot = snapshot.changed([make.change(pod)])
+    now = NOW + timedelta(minutes=minutes)
+    fresh = plan(snapshot, rules, ALL_GATES, before.memory, now)
+    again = plan(snapshot, rules, ALL_GATES, before.memory, now, Around(before=before))
+    assert again.decisions == fresh.decisions
+    assert again.memory == fresh.memory
+    assert again.totals == fresh.totals
+
+
+# --- any history
+
+OWNERS = st.builds(
+    Owner,
+    name=st.just("web"),
+    mode=st.sampled_from(["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"]),
+    replicas=st.integers(1, 6),
+    target=st.just("200m"),
+    size=st.sampled_from(["100m", "200m", "400m"]),
+    restarts=st.booleans(),
+    boosts=st.booleans(),
+)
+WORLD_RULES = st.builds(
+    lambda tolerance, prove, least, skips: UpdateRules(
+        eviction_tolerance=tolerance,
+        prove=prove,
+        min_replicas=least,
+        skip_disruption_budget=skips,
+    ),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    st.sampled_from([Prove.CANARY, Prove.OFF]),
+    st.integers(1, 2),
+    st.booleans(),
+)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("plan"), st.lists(st.integers(0, 5), max_size=8)),
+        st.tuples(
+            st.sampled_from(["watch", "replace", "ready", "settle", "wait", "forget"]),
+            st.lists(st.integers(0, 9), min_size=1, max_size=1),
+        ),
+    ),
+    max_size=25,
+)
+
+
+def check(world: World, owner: Owner) -> None:
+    """Fail if more pods are down than the updater may take down."""
+    tolerated = int(owner.replicas * world.rules.eviction_tolerance)
+    assert world.ready(owner) >= owner.replicas - max(tolerated, 1)
+    for pod in world.evicted:
+        assert not is_being_brought_back(pod)
+
+
+def happen(world: World, word: str, number: int) -> None:
+    """Let one small thing happen."""
+    match word:
+        case "watch":
+            world.watch()
+        case "replace":
+            world.replace_missing()
+        case "ready":
+            world.get_ready(number)
+        case "settle":
+            world.settle_resizes()
+        case "forget":
+            world.forget()
+        case _:
+            world.now += number * timedelta(seconds=10)
+
+
+@given(st.lists(OWNERS, min_size=1, max_size=1), WORLD_RULES, st.booleans(), EVENTS)
+@settings(max_examples=200, deadline=None)
+def test_budgets_hold_at_every_moment(
+    owners: list[Owner],
+    rules: UpdateRules,
+    webhook_works: bool,
+    events: list[tuple[str, list[int]]],
+) -> None:
+    """However plans, refusals, replacements, restarts and a lagging watch interleave."""
+    world = World(owners, rules, webhook_works)
+    for word, numbers in events:
+        if word == "plan":
+            world.carry_out(iter(numbers), lambda: check(world, owners[0]))
+        else:
+            happen(world, word, numbers[0])
+        check(world, owners[0])
+
+
+def live(world: World, minutes: int, between: Callable[[], None]) -> None:
+    """Let the world live: every call succeeds, everything arrives within a minute."""
+    for _ in range(minutes):
+        world.carry_out(iter(()), between)
+        world.settle_resizes()
+        world.replace_missing()
+        for _ in range(4):
+            world.get_ready(0)
+        world.now += MINUTE
+        world.watch()
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"])
+@pytest.mark.parametrize("boosts", [False, True])
+def test_everybody_arrives(mode: str, boosts: bool) -> None:
+    """Left alone, all pods get what is recommended, none stays boosted, and then all is quiet."""
+    owner = Owner("web", mode, 4, "200m", "100m", boosts=boosts)
+    world = World([owner], OURS)
+    live(world, 30, lambda: check(world, owner))
+    sizes = {
+        str(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+        for pod in world.pods.values()
+    }
+    assert sizes == {"200m"}
+    assert {decision.reason for decision in world.plan().decisions} == {Reason.NO_CHANGE}
+    assert all("vpaCpu" not in str(pod["metadata"]) for pod in world.pods.values())
+
+
+@pytest.mark.parametrize("boosts", [False, True])
+def test_a_useless_webhook_ends_in_peace(boosts: bool) -> None:
+    """Pods that come back as they were are evicted less and less often."""
+    owner = Owner("web", "Recreate", 4, "200m", "100m", boosts=boosts)
+    world = World([owner], OURS, webhook_works=False)
+    live(world, 24 * 60, lambda: None)
+    assert len(world.evicted) < 12
+
+
+# --- parts of a plan
+
+
+def test_some_pods_alone() -> None:
+    """Only those are decided about; the others still count for their owner."""
+    pods = several(boosted(), 3)
+    found = Scene(pods, mode="Off", vpa={"boost": boost()})
+    only = frozenset({("default", "web-1"), ("other", "web-9"), ("default", "web-9")})
+    part = found.plan(Around(only=only))
+    assert [(item.pod, item.action) for item in part.decisions] == [("web-1", Action.UNBOOST)]
+    assert part.is_partial
+    whole = found.plan(Around(before=part))
+    assert len(whole.decisions) == 3
+
+
+def test_namespaces_come_in_order() -> None:
+    """By name, and pods by name within."""
+    items: list[Json] = []
+    for namespace in ("b", "a"):
+        items.append(make.workload_json(namespace=namespace))
+        items.append(make.vpa_json(namespace=namespace, mode="Off"))
+        for name in ("web-2", "web-10"):
+            pod = running(name=name)
+            pod["metadata"]["namespace"] = namespace
+            items.append(pod)
+    found = plan(make.snapshot(*items), OURS, ALL_GATES, Memory(), NOW)
+    assert [(item.namespace, item.pod) for item in found.decisions] == [
+        ("a", "web-10"),
+        ("a", "web-2"),
+        ("b", "web-10"),
+        ("b", "web-2"),
+    ]
+
+
+def test_when_few_evictions_are_left_each_namespace_is_the_first_at_times() -> None:
+    """One in which all are refused takes them not from the others for ever."""
+    names = [f"team-{letter}" for letter in "abcdefghij"]
+    items: list[Json] = []
+    for namespace in names:
+        items.append(make.workload_json(namespace=namespace, replicas=2))
+        advice = [recommended("200m/200Mi = =")]
+        items.append(make.vpa_json(namespace=namespace, mode="Recreate", recommendations=advice))
+        for pod in several(running(container("app", "100m/100Mi")), 2):
+            pod["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{len(items)}"}
+            items.append(pod)
+    snapshot = make.snapshot(*items)
+    opened = Memory(breaker=Breaker(is_open=True))
+    gone: list[str] = []
+    for minute in range(30):
+        now = NOW + minute * MINUTE
+        found = plan(snapshot, OURS, ALL_GATES, opened, now).decisions
+        assert [item.namespace for item in found] == sorted(names * 2)
+        gone += [item.namespace for item in found if item.action is Action.EVICT]
+    assert (len(gone), sorted(set(gone))) == (30, names)
+
+
+def test_the_most_urgent_queues_come_first() -> None:
+    """Whatever their owners are called."""
+    items: list[Json] = []
+    for name, size in (("a", "190m"), ("b", "20m"), ("c", "100m")):
+        items.append(make.workload_json(f"StatefulSet/{name}", replicas=2))
+        items.append(
+            make.vpa_json(
+                name,
+                target=f"StatefulSet/{name}",
+                mode="Recreate",
+                recommendations=[recommended("200m = =")],
+            )
+        )
+        items += [
+            named(running(container("app", size), owner=f"StatefulSet/{name}"), f"{name}-{number}")
+            for number in range(2)
+        ]
+    found = plan(make.snapshot(*items), UNPROVEN, ALL_GATES, Memory(), NOW)
+    assert [queue.owner.name for queue in found.queues] == ["b", "c", "a"]
+
+
+def test_a_namespace_that_spoils_the_plan_is_named() -> None:
+    """So that it can be left out."""
+    pods = several(running(container("app", "1/1Gi")), 2)
+    items = [*pods, make.workload_json(replicas=2), make.vpa_json(cpu="2")]
+    impossible = replace(read(named(pods[0], "web-9")), conditions=cast("tuple[Condition]", None))
+    snapshot = make.snapshot(*items, impossible)
+    with pytest.raises(Unplannable) as caught:
+        plan(snapshot, OURS, ALL_GATES, Memory(), NOW)
+    assert caught.value.namespace == "default"
+    around = Around(without=frozenset({"default"}))
+    assert plan(snapshot, OURS, ALL_GATES, Memory(), NOW, around).decisions == ()

@@ -1,0 +1,195 @@
+"""Proof that evicting helps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from app.updater.core.decisions import Pair
+from app.updater.core.numbers import measure
+from app.updater.core.proof import (
+    Breaker,
+    Proof,
+    Version,
+    current_proof,
+    expected_requests,
+    helped,
+    version_of,
+)
+from tests import make
+from tests.updater.core.scenes import NOW, OURS, UNPROVEN, amounts, container, read, running
+
+MINUTE = timedelta(minutes=1)
+VERSION = Version("uid-web", 1, ())
+PODS = frozenset({"a", "b"})
+
+
+def test_a_canary_goes_first() -> None:
+    """One pod may go; the next one only when its replacement helped."""
+    fresh = Proof(VERSION)
+    assert fresh.allows(OURS, NOW)
+    waiting = fresh.after_eviction("a", PODS, {}, NOW)
+    assert not waiting.allows(OURS, NOW)
+    proven = waiting.after_replacement("c", helped=True, rules=OURS, now=NOW)
+    assert proven.allows(OURS, NOW)
+    assert proven.is_proven
+    assert proven.known == {"a", "b", "c"}
+
+
+def test_without_proving_everybody_may_go() -> None:
+    """Nothing is waited for."""
+    waiting = Proof(VERSION).after_eviction("a", PODS, {}, NOW)
+    assert waiting.allows(UNPROVEN, NOW)
+
+
+def test_useless_evictions_pause_longer_each_time() -> None:
+    """Five minutes, ten, twenty, up to six hours; a success ends it."""
+    proof, pauses = Proof(VERSION), []
+    for number in range(8):
+        proof = proof.after_eviction("a", PODS, {}, NOW)
+        proof = proof.after_replacement(f"n{number}", helped=False, rules=OURS, now=NOW)
+        assert proof.until is not None
+        pauses.append((proof.until - NOW) / MINUTE)
+        assert not proof.allows(OURS, proof.until - MINUTE)
+        assert proof.allows(OURS, proof.until)
+    assert pauses == [5, 10, 20, 40, 80, 160, 320, 360]
+    assert proof.has_failed
+    good = proof.after_replacement("good", helped=True, rules=OURS, now=NOW)
+    assert (good.has_failed, good.until, good.is_proven) == (False, None, True)
+
+
+def test_no_answer_is_no_proof() -> None:
+    """An owner that has all its pods replaces none; another canary may go."""
+    waiting = Proof(VERSION).after_eviction("a", PODS, {}, NOW)
+    silent = waiting.without_answer()
+    assert (silent.is_proven, silent.allows(OURS, NOW)) == (False, True)
+
+
+def test_several_evictions_are_awaited_together() -> None:
+    """Of a proven workload many go at once, and what was there before is no replacement."""
+    proven = replace(Proof(VERSION), is_proven=True)
+    twice = proven.after_eviction("a", PODS, {}, NOW).after_eviction("b", PODS | {"c"}, {}, NOW)
+    assert twice.awaited == ("a", "b")
+    assert twice.known == {"a", "b", "c"}
+
+
+def test_a_pod_that_was_not_evicted_after_all_is_not_awaited() -> None:
+    """The others still are; and nobody is awaited twice."""
+    twice = Proof(VERSION).after_eviction("a", PODS, {}, NOW).after_eviction("b", PODS, {}, NOW)
+    assert twice.after_eviction("a", PODS, {}, NOW).awaited == ("b", "a")
+    assert twice.without("a").awaited == ("b",)
+    assert twice.without("c") == twice
+
+
+def test_another_version_needs_another_proof() -> None:
+    """After a change of the VPA or the template; what is awaited and what failed stays."""
+    vpa = make.vpa()
+    template = make.workload().template
+    found = version_of(vpa, template)
+    assert found == Version("uid-web", 1, template)
+    assert current_proof(None, found) == Proof(found)
+    proven = Proof(found, is_proven=True, awaited=("a",))
+    assert current_proof(proven, found) is proven
+    later = current_proof(proven, replace(found, vpa_generation=2))
+    assert (later.is_proven, later.awaited) == (False, ("a",))
+    failed = proven.after_replacement("new", helped=False, rules=OURS, now=NOW)
+    edited = current_proof(failed, replace(found, vpa_generation=2))
+    assert (edited.failures, edited.until) == (1, NOW + 5 * MINUTE)
+
+
+def pair(target: str, name: str = "cpu", *, controlled: bool = True) -> Pair:
+    """Return a pair of the container `app`."""
+    return Pair("app", name, None, make.quantity(target), None, None, is_controlled=controlled)
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "expected", "result"),
+    [
+        ("200m", "200m", "200m", True),
+        ("219m", "200m", "200m", True),
+        ("230m", "200m", "200m", False),
+        ("100m", "200m", "200m", False),
+        ("100m", "200m", "100m", True),
+        ("150m", "200m", "100m", True),
+        ("-", "200m", "200m", False),
+    ],
+)
+def test_helped(has: str, target: str, expected: str, result: bool) -> None:
+    """A replacement has what was recommended at the eviction, or is now, or in between."""
+    pod = read(running(container("app", has)))
+    then = {("app", name): make.quantity(text) for name, text in amounts(expected).items()}
+    assert helped(pod, (pair(target),), then) is result
+
+
+def test_only_what_is_controlled_is_expected() -> None:
+    """A container that makes room for others may be what it likes."""
+    pod = read(running(container("app", "1")))
+    assert helped(pod, (pair("9", controlled=False),), {})
+    numbers = measure((pair("9", controlled=False), pair("1Gi", "memory")))
+    assert expected_requests(numbers) == {("app", "memory"): make.quantity("1Gi")}
+
+
+def after(breaker: Breaker, verdicts: str, now: datetime = NOW) -> Breaker:
+    """Return the breaker after replacements that helped (+) or not (-)."""
+    for word in verdicts:
+        breaker = breaker.after(word == "+", OURS, now)
+    return breaker
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "is_open"),
+    [("---", False), ("----", True), ("++--", False), ("+---", True), ("++++---", False)],
+)
+def test_breaker_opens(verdicts: str, is_open: bool) -> None:
+    """More than half of the latest evictions were useless, and there were enough of them."""
+    assert after(Breaker(), verdicts).is_open is is_open
+
+
+def test_breaker_forgets_what_is_long_ago() -> None:
+    """Only the last ten minutes count."""
+    old = after(Breaker(), "---", NOW - 11 * MINUTE)
+    assert not after(old, "-").is_open
+
+
+def test_breaker_lets_one_canary_go() -> None:
+    """While it is open one pod goes at a time, with growing pauses, until one helped."""
+    found = after(Breaker(), "----")
+    assert not found.allows(NOW)
+    later = NOW + 5 * MINUTE
+    assert found.allows(later)
+    out = found.after_eviction("x", OURS, later)
+    assert (out.canary, out.allows(later)) == ("x", False)
+    assert out.after_eviction("y", OURS, later).canary == "x"
+    assert out.after(True, OURS, later, evicted={"y"}) is out
+    failed = out.after(False, OURS, later, evicted={"x"})
+    assert failed.until == later + 10 * MINUTE
+    assert failed.allows(later + 10 * MINUTE)
+    assert out.after(True, OURS, later, evicted={"x", "y"}) == Breaker()
+
+
+def test_a_closed_breaker_lets_everybody_go() -> None:
+    """And takes no notice of who goes."""
+    assert Breaker().allows(NOW)
+    assert Breaker().after_eviction("x", OURS, NOW) == Breaker()
+
+
+def test_canaries_of_the_breaker_that_nobody_replaces() -> None:
+    """The next one goes after a pause, which doubles as after one that did not help."""
+    found, pauses, now = after(Breaker(), "----"), [], NOW + 5 * MINUTE
+    for name in "abcd":
+        found = found.after_eviction(name, OURS, now)
+        assert (found.canary, found.allows(now)) == (name, False)
+        assert found.until is not None
+        pauses.append((found.until - now) / MINUTE)
+        now = found.until
+    assert pauses == [5, 10, 20, 40]
+    assert found.without_canary().allows(NOW)
+
+
+def test_one_eviction_that_helped_is_trusted_for_all() -> None:
+    """After a start none has helped yet; those that do not change nothing about that."""
+    fresh = Breaker(is_trusted=False)
+    assert not after(fresh, "--").is_trusted
+    assert after(fresh, "-+-").is_trusted

@@ -1,0 +1,404 @@
+"""Canaries and the breaker, over several rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from app.model.kinds import ObjectKey
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.failures import Pause
+from app.updater.core.memory import Memory, PodMemory, ProofKey
+from app.updater.core.outcomes import Outcome, learn
+from app.updater.core.plan import Around, Plan
+from app.updater.core.proof import Breaker, Proof, Version
+from app.updater.core.rules import UpdateRules
+from tests import make
+from tests.updater.core.scenes import NOW, OURS, Scene, container, named, running, several
+
+Json = make.Json
+MINUTE = timedelta(minutes=1)
+OLD, NEW = running(container("app", "100m/100Mi")), running(container("app", "200m/200Mi"))
+
+
+@dataclass
+class Story:
+    """A scene that goes on: what is planned is done, and replacements come as told."""
+
+    pods: list[Json]
+    rules: UpdateRules = OURS
+    memory: Memory = field(default_factory=Memory)
+    minutes: float = 0
+    vpa: Json = field(default_factory=dict)
+    count: int = 0
+
+    @property
+    def scene(self) -> Scene:
+        """The scene as it is now."""
+        now = NOW + self.minutes * MINUTE
+        return Scene(
+            self.pods, replicas=4, rules=self.rules, memory=self.memory, now=now, vpa=self.vpa
+        )
+
+    def round(self, replacement: Json | None, minutes: float = 1) -> Plan:
+        """Carry out a plan; each pod that went comes back as the replacement, or not at all."""
+        plan = self.scene.plan()
+        gone: list[str] = []
+        outcomes = []
+        for queue in plan.queues:
+            for step in queue.steps:
+                planned = next(d for d in plan.decisions if d.uid == step.pod.uid)
+                if planned.action is Action.EVICT:
+                    gone.append(step.pod.name)
+                    outcomes.append(Outcome(queue, step, self.scene.now))
+        snapshot = self.scene.snapshot()
+        self.memory = learn(plan.memory, outcomes, snapshot, self.rules)
+        self.pods = [pod for pod in self.pods if pod["metadata"]["name"] not in gone]
+        for _ in gone if replacement is not None else ():
+            assert replacement is not None
+            self.count += 1
+            self.pods.append(named(replacement, f"new-{self.count}"))
+        self.minutes += minutes
+        return plan
+
+
+def evicted(plan: Plan) -> int:
+    """Return how many pods a plan evicts."""
+    return sum(found.action is Action.EVICT for found in plan.decisions)
+
+
+def reasons(plan: Plan) -> set[Reason]:
+    """Return the reasons of pods that wait."""
+    return {found.reason for found in plan.decisions if found.action is Action.WAIT}
+
+
+def test_after_a_canary_the_others_follow() -> None:
+    """One goes; when its replacement has the new size, as many go as the budget allows."""
+    story = Story(several(OLD, 4))
+    first = story.round(NEW)
+    assert (evicted(first), reasons(first)) == (1, {Reason.PROOF_PENDING})
+    assert [evicted(story.round(NEW)) for _ in range(3)] == [2, 1, 0]
+
+
+def test_without_a_replacement_nobody_follows() -> None:
+    """The budget would allow a second one, but nothing is proven yet."""
+    story = Story(several(OLD, 4))
+    assert evicted(story.round(None)) == 1
+    waiting = story.round(None)
+    assert (evicted(waiting), reasons(waiting)) == (0, {Reason.PROOF_PENDING})
+
+
+def test_useless_evictions_stop_the_workload() -> None:
+    """A webhook that changes nothing costs one pod, then one after a pause that grows."""
+    story = Story(several(OLD, 4))
+    gone = [minute for minute in range(60) if evicted(story.round(OLD))]
+    assert gone == [0, 6, 17, 38]
+    assert reasons(story.round(OLD)) == {Reason.RECREATED_WITHOUT_CHANGE}
+    found = story.scene.decision()
+    assert found.message == "4 pods came back unchanged; waits until 11:19:00"
+    while not evicted(story.round(None)):
+        pass
+    assert story.scene.decision().message == "4 pods came back unchanged; waits for the next"
+
+
+def test_who_comes_back_nearly_right_would_go_again_and_again() -> None:
+    """Somebody rounds what the webhook wrote: each replacement is out of its narrow bounds."""
+    story = Story(several(OLD, 4))
+    rounded = running(container("app", "205m/200Mi"))
+    gone = [minute for minute in range(30) if evicted(story.round(rounded))]
+    assert gone == [0, 6, 17]
+
+
+def test_who_comes_back_nearly_right_and_may_stay_is_a_proof() -> None:
+    """It differs by less than is worth an eviction."""
+    story = Story(several(OLD, 4))
+    rounded = running(container("app", "201m/200Mi"))
+    assert [evicted(story.round(rounded)) for _ in range(4)] == [1, 2, 1, 0]
+
+
+def test_a_success_after_failures_ends_the_pause() -> None:
+    """When the webhook works again the workload goes on."""
+    story = Story(several(OLD, 4))
+    story.round(OLD, minutes=6)
+    story.round(None, minutes=6)
+    assert evicted(story.round(NEW)) == 1
+    assert evicted(story.round(NEW)) == 2
+
+
+@pytest.mark.parametrize("change", [{"metadata": {"generation": 2, "uid": "uid-web"}}])
+def test_a_change_of_the_vpa_needs_a_new_proof(change: Json) -> None:
+    """What was proven of another version does not count."""
+    story = Story(several(OLD, 4))
+    story.round(NEW)
+    story.vpa = change
+    assert evicted(story.round(NEW)) == 1
+
+
+def test_an_owner_that_replaces_nobody_gives_no_answer() -> None:
+    """After a while another canary may go."""
+    story = Story(several(OLD, 5))
+    assert evicted(story.round(None, minutes=1)) == 1
+    assert evicted(story.round(None, minutes=2)) == 0
+    assert evicted(story.round(None)) == 1
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize(
+    ("memory", "proven"), [("200Mi", True), ("205Mi", False), ("100Mi", False)]
+)
+def test_boosted_replacements_are_as_expected(memory: str, proven: bool, ready: bool) -> None:
+    """Whatever the cpu of a pod that the webhook boosted; somebody may have reset its memory."""
+    story = Story(several(OLD, 4), vpa={"boost": make.boost_json(factor=3)})
+    story.round(
+        running(
+            container("app", f"600m/{memory}"),
+            ready=ready,
+            age=MINUTE,
+            annotations={"vpaCpuStartupBoost/app": "{}"},
+        )
+    )
+    plan = story.scene.plan()
+    proof = next(iter(plan.memory.proofs.values()))
+    assert (proof.is_proven, proof.awaited) == (proven, ())
+
+
+def test_pods_about_which_nothing_is_known_are_judged_by_the_webhooks_mark() -> None:
+    """If the VPA lost its recommendation meanwhile, the annotation tells whether it was there."""
+    for marks, proven in (({"vpaUpdates": "told"}, True), (None, False)):
+        story = Story(several(OLD, 4))
+        story.round(running(container("app"), annotations=marks))
+        story.vpa = {"recommendations": None}
+        proof = next(iter(story.scene.plan().memory.proofs.values()))
+        assert proof.is_proven is proven
+
+
+def test_terminating_pods_are_no_replacement() -> None:
+    """A pod that goes again proves nothing."""
+    story = Story(several(OLD, 4))
+    story.round(None)
+    gone = named(NEW, "gone")
+    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
+    story.pods.append(gone)
+    proof = next(iter(story.scene.plan().memory.proofs.values()))
+    assert (len(proof.awaited), proof.is_proven) == (1, False)
+
+
+def test_part_of_the_pods_judges_nobody() -> None:
+    """A plan for some pods alone has not seen the replacements."""
+    story = Story(several(OLD, 4))
+    story.round(NEW)
+    around = Around(only=frozenset({("default", "web-1")}))
+    found = story.scene.plan(around)
+    assert len(next(iter(found.memory.proofs.values())).awaited) == 1
+
+
+# --- leaders and followers
+
+
+def led(
+    new: Sequence[str], *, minutes: float = 2, follower: Proof | None = None, replicas: int = 3
+) -> Proof:
+    """Return what is known of leaders some minutes after one was evicted; `new` are the roles of
+    the pods that came since, empty for none.
+    """
+    names, items = ("leader", "follower"), [make.workload_json(replicas=replicas)]
+    for role in names:
+        selector = {"matchLabels": {"role": role}}
+        items.append(make.vpa_json(role, mode="Recreate", selector=selector))
+    old = [("web-1", "leader"), ("web-2", "follower")]
+    for name, role in (*old, *((f"web-9-{role}-{n}", role) for n, role in enumerate(new))):
+        labels = make.LABELS | ({"role": role} if role else {})
+        items.append(named(running(container("app", "100m"), labels=labels), name))
+    known = frozenset({"x", "uid-web-1", "uid-web-2"})
+    awaiting = Proof(Version("", 0, ()), awaited=("x",), since=NOW, known=known)
+    owner = ObjectKey("", "StatefulSet", "web")
+    proofs = {("default", owner, "leader"): awaiting}
+    if follower is not None:
+        proofs["default", owner, "follower"] = replace(
+            awaiting, awaited=follower.awaited, known=known | follower.known
+        )
+    scene = Scene([], rules=OURS, memory=Memory(proofs=proofs), whole=make.snapshot(*items))
+    plan = replace(scene, now=NOW + minutes * MINUTE).plan()
+    return plan.memory.proofs["default", owner, "leader"]
+
+
+NONE = Proof(Version("", 0, ()))
+
+
+@pytest.mark.parametrize(
+    ("new", "minutes", "follower", "awaits", "failures"),
+    [
+        pytest.param(["follower"], 1.9, None, True, 0, id="roles are given late"),
+        pytest.param(["follower"], 2, None, False, 1, id="a follower came"),
+        pytest.param([""], 2, None, False, 1, id="nobody's pod came"),
+        pytest.param(["leader"], 2, None, False, 1, id="a leader came as it was"),
+        pytest.param([], 2, None, True, 0, id="none came yet"),
+        pytest.param(
+            ["follower"], 2, replace(NONE, awaited=("y",)), True, 0, id="it may be of another one"
+        ),
+        pytest.param(
+            ["follower"],
+            2,
+            replace(NONE, known=frozenset({"uid-web-9-follower-0"})),
+            False,
+            0,
+            id="it was of another one, and all are there",
+        ),
+    ],
+)
+def test_a_leader_is_not_replaced_by_a_follower(
+    new: Sequence[str], minutes: float, follower: Proof | None, awaits: bool, failures: int
+) -> None:
+    """Its eviction made another pod the leader, which would be evicted next, and so on."""
+    found = led(new, minutes=minutes, follower=follower)
+    assert (bool(found.awaited), found.failures) == (awaits, failures)
+
+
+# --- the breaker
+
+
+OPEN = Breaker(is_open=True, until=NOW, failures=1)  # and may send a canary
+
+
+def two_owners(
+    memory: Memory, names: Sequence[str] = ("a", "b"), *, sizes: int = 4, now: datetime = NOW
+) -> dict[str, Reason]:
+    """Return the reasons for two owners of four pods each."""
+    items: list[Json] = []
+    for name in names:
+        items.append(make.workload_json(f"StatefulSet/{name}", replicas=sizes))
+        items.append(
+            make.vpa_json(
+                name,
+                target=f"StatefulSet/{name}",
+                mode="Recreate",
+                recommendations=[make.recommendation_json(cpu="200m", lower={"cpu": "200m"})],
+            )
+        )
+        items += [
+            named(running(container("app", "100m"), owner=f"StatefulSet/{name}"), f"{name}-{n}")
+            for n in range(4)
+        ]
+    found = Scene(
+        [item for item in items if item["kind"] == "Pod"],
+        rules=OURS,
+        memory=memory,
+        now=now,
+        whole=make.snapshot(*items),
+    )
+    return {name: decision.reason for name, decision in found.decisions().items()}
+
+
+def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:
+    """The others wait for its replacement, whichever workload they belong to."""
+    found = two_owners(Memory(breaker=OPEN))
+    assert list(found.values()).count(Reason.EVICTED) == 1
+    assert found["a-0"] is Reason.EVICTED
+    assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
+
+
+def test_while_a_canary_is_out_nobody_goes() -> None:
+    """Nor before the pause is over."""
+    key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
+    gone: dict[ProofKey, Proof] = {
+        key: Proof(Version("", 0, ()), is_proven=True, awaited=("x",), known=frozenset({"x"}))
+    }
+    for breaker, proofs in (
+        (replace(OPEN, canary="x", until=NOW + MINUTE), gone),
+        (replace(OPEN, until=NOW + MINUTE), {}),
+    ):
+        found = two_owners(Memory(breaker=breaker, proofs=proofs))
+        assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
+        assert Reason.EVICTED not in found.values()
+
+
+def test_a_closed_breaker_lets_each_workload_send_its_canary() -> None:
+    """Each proves for itself."""
+    found = two_owners(Memory())
+    assert list(found.values()).count(Reason.EVICTED) == 2
+
+
+def test_the_breaker_learns_from_replacements() -> None:
+    """Four useless evictions within ten minutes stop everything; one success ends it."""
+    story = Story(several(OLD, 4), rules=replace(OURS, proof_pause=timedelta(), breaker_least=3))
+    for _ in range(4):
+        story.round(OLD)
+    assert story.memory.breaker.is_open
+    story.round(None)
+    story.round(None)
+    assert story.memory.breaker.canary
+    story.pods.append(named(NEW, "fixed"))
+    story.round(NEW)
+    assert not story.memory.breaker.is_open
+
+
+def test_a_breakers_canary_without_an_answer_is_let_go() -> None:
+    """Where no replacement comes, another pod may be asked."""
+    story = Story(several(OLD, 5), memory=Memory(breaker=OPEN))
+    story.round(None, minutes=3)
+    assert story.memory.breaker.canary == "uid-web-0"
+    plan = story.scene.plan()
+    assert plan.memory.breaker.canary == ""
+
+
+def test_a_canary_that_is_never_replaced_holds_up_all_for_a_while() -> None:
+    """Its owner has no quota for another pod: after a pause one of another workload goes."""
+    key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
+    version = Version("uid-a", 1, ())
+    out = Proof(version, awaited=("x",), since=NOW, known=frozenset({"x"}))
+    breaker = OPEN.after_eviction("x", OURS, NOW)
+    memory = Memory(proofs={key: out}, breaker=breaker)
+    counts = [
+        list(two_owners(memory, sizes=5, now=NOW + minutes * MINUTE).values()).count(Reason.EVICTED)
+        for minutes in (1, 4, 5)
+    ]
+    assert counts == [0, 0, 1]
+
+
+def test_an_open_breaker_lets_no_resize_become_an_eviction() -> None:
+    """A refused resize waits like everybody else."""
+    found = Scene(
+        several(OLD, 4),
+        mode="InPlaceOrRecreate",
+        rules=OURS,
+        memory=Memory(breaker=OPEN),
+    ).decision()
+    assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
+
+
+@pytest.mark.parametrize(("breaker", "left"), [(OPEN, 1), (Breaker(is_trusted=False), 10)])
+def test_who_was_refused_before_may_prove_for_all(breaker: Breaker, left: int) -> None:
+    """Where resizes never work nobody else could; no more than may go while little is proven."""
+    pause = Pause(Reason.RESIZE_ERROR, "refused", 1, NOW)
+    pods = {
+        f"uid-web-{number}": PodMemory("default", f"web-{number}", pause=pause)
+        for number in range(24)
+    }
+    memory = Memory(breaker=breaker, pods=pods)
+    found = Scene(several(OLD, 24), mode="InPlaceOrRecreate", rules=OURS, memory=memory)
+    assert sum(one.may_evict_instead for one in found.decisions().values()) == left
+
+
+def test_an_open_breaker_lets_one_pod_of_a_proven_workload_go() -> None:
+    """What was proven before does not count while everything is stopped."""
+    story = Story(several(OLD, 4))
+    story.round(NEW)
+    story.memory = story.scene.plan().memory
+    assert evicted(story.scene.plan()) == 2
+    story.memory = replace(story.memory, breaker=OPEN)
+    stopped = story.scene.plan()
+    assert evicted(stopped) == 1
+    assert reasons(stopped) == {Reason.RECREATED_WITHOUT_CHANGE}
+
+
+def test_a_vpa_that_is_edited_all_the_time() -> None:
+    """It evicts no more pods for nothing than one that stands still: with growing pauses."""
+    story = Story(several(OLD, 4))
+    count = 0
+    for number in range(180):
+        story.vpa = {"metadata": {"generation": 2 + number}}
+        count += evicted(story.round(OLD))
+    assert count == 6  # after 0, 5, 10, 20, 40 and 80 minutes more each time

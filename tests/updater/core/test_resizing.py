@@ -1,0 +1,206 @@
+"""Resizes: their stages, what they restart, which class the pod stays in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.model.pods import NO_RESOURCES, Resources
+from app.updater.core.decisions import ContainerChange
+from app.updater.core.resizing import (
+    Qos,
+    ResizeState,
+    Stage,
+    are_same,
+    changes_qos,
+    differs_from_status,
+    is_disruptive,
+    is_stuck,
+    may_restart,
+    qos_class,
+    resize_state,
+)
+from tests import make
+from tests.updater.core.scenes import (
+    NOW,
+    OURS,
+    amounts,
+    container,
+    read,
+    resize_condition,
+    running,
+    with_status,
+)
+
+Json = make.Json
+POD = running(container("app", "100m/100Mi"))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "stage"),
+    [
+        ((), Stage.NONE),
+        ((resize_condition("Pending", "Deferred"),), Stage.DEFERRED),
+        ((resize_condition("Pending", "Infeasible"),), Stage.INFEASIBLE),
+        ((resize_condition("Pending"),), Stage.UNKNOWN),
+        ((resize_condition("InProgress"),), Stage.UNDER_WAY),
+        ((resize_condition("InProgress", "Error", "no"),), Stage.FAILING),
+        ((resize_condition("InProgress", "", "why"),), Stage.UNKNOWN),
+        (
+            (resize_condition("InProgress"), resize_condition("Pending", "Deferred")),
+            Stage.DEFERRED,
+        ),
+        (
+            (
+                resize_condition("InProgress") | {"status": "False"},
+                resize_condition("Pending", "Deferred"),
+            ),
+            Stage.DEFERRED,
+        ),
+        ((resize_condition("InProgress") | {"status": "False"},), Stage.NONE),
+    ],
+)
+def test_resize_state(conditions: tuple[Json, ...], stage: Stage) -> None:
+    """Conditions that hold tell the stage; what waits for room comes first."""
+    pod = read(running(container("app", "100m/100Mi"), conditions=conditions))
+    assert resize_state(pod).stage is stage
+
+
+@pytest.mark.parametrize(
+    ("asked", "reported", "differs"),
+    [
+        ("100m/100Mi", {"requests": amounts("100m/100Mi")}, False),
+        ("100m/100Mi", {"requests": amounts("0.1/102400Ki")}, False),
+        ("100m/100Mi", {"requests": amounts("200m/100Mi")}, True),
+        ("100m/100Mi", {"requests": amounts("100m")}, False),
+        ("100m/100Mi", {}, False),
+        ("150500u/100Mi", {"requests": amounts("151m/100Mi")}, False),
+    ],
+)
+def test_a_wish_that_is_not_reported_is_under_way(
+    asked: str, reported: Json, differs: bool
+) -> None:
+    """Without any condition spec and status tell."""
+    pod = read(with_status(running(container("app", asked)), "app", resources=reported))
+    assert differs_from_status(pod) is differs
+    expected = Stage.UNDER_WAY if differs else Stage.NONE
+    assert resize_state(pod).stage is expected
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed", "stage"),
+    [(2, 1, Stage.UNDER_WAY), (2, 2, Stage.NONE), (2, None, Stage.NONE), (2, 0, Stage.NONE)],
+)
+def test_what_the_kubelet_has_not_seen_is_under_way(
+    generation: int, observed: int | None, stage: Stage
+) -> None:
+    """Spec and status may agree by chance; a kubelet that tells no generation is believed."""
+    item = POD | {"metadata": POD["metadata"] | {"generation": generation}}
+    pod = read(item | {"status": item["status"] | {"observedGeneration": observed}})
+    assert resize_state(pod).stage is stage
+
+
+def test_statuses_of_others_tell_nothing() -> None:
+    """A status without a container, or without resources, is no difference."""
+    pod = POD | {
+        "status": POD["status"]
+        | {"containerStatuses": [{"name": "gone", "resources": {}}, {"name": "app"}]}
+    }
+    assert not differs_from_status(read(pod))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [("1", "1", True), ("1", None, False), (None, None, True), ("100500u", "101m", True)],
+)
+def test_are_same(one: str | None, other: str | None, expected: bool) -> None:
+    """Cpu is kept in millicores."""
+    first, second = (None if text is None else make.quantity(text) for text in (one, other))
+    assert are_same("cpu", first, second) is expected
+
+
+def test_memory_is_kept_in_bytes() -> None:
+    """A part of a byte is a byte."""
+    assert are_same("memory", make.quantity("1500m"), make.quantity("2"))
+
+
+@pytest.mark.parametrize(
+    ("stage", "ago", "expected"),
+    [
+        (Stage.DEFERRED, timedelta(minutes=5), False),
+        (Stage.DEFERRED, timedelta(minutes=5, seconds=1), True),
+        (Stage.UNDER_WAY, timedelta(hours=1), False),
+        (Stage.UNDER_WAY, timedelta(hours=1, seconds=1), True),
+        (Stage.INFEASIBLE, timedelta(), True),
+        (Stage.FAILING, timedelta(), True),
+        (Stage.UNKNOWN, timedelta(), True),
+    ],
+)
+def test_is_stuck(stage: Stage, ago: timedelta, expected: bool) -> None:
+    """What waits or works is given time, to the second; what failed is not."""
+    assert is_stuck(ResizeState(stage), NOW - ago, OURS, NOW) is expected
+
+
+RESTART, NOT = {"memory": "RestartContainer"}, {"cpu": "NotRequired", "memory": "NotRequired"}
+
+
+def change(index: int = 0, cpu: str | None = None, memory: str | None = None) -> ContainerChange:
+    """Return a change of requests."""
+    return ContainerChange(index, "app", make.quantities(cpu=cpu, memory=memory), {})
+
+
+def test_what_restarts() -> None:
+    """A resize restarts what its policy says, if that changes."""
+    pod = read(running(container("app", "1/1Gi", resize=NOT), container("b", resize=RESTART)))
+    calm = read(running(container("app", "1/1Gi", resize=NOT), container("b")))
+    assert may_restart(pod)
+    assert not may_restart(calm)
+    only_cpu, memory = (change(1, cpu="2"),), (change(1, memory="2Gi"),)
+    limits = (ContainerChange(1, "b", {}, make.quantities(memory="2Gi")),)
+    assert not is_disruptive(pod, only_cpu)
+    assert is_disruptive(pod, memory)
+    assert is_disruptive(pod, limits)
+
+
+def has(requests: str, limits: str = "-") -> Resources:
+    """Return resources."""
+    return Resources(
+        {name: make.quantity(text) for name, text in amounts(requests).items()},
+        {name: make.quantity(text) for name, text in amounts(limits).items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([], Qos.BEST_EFFORT),
+        ([NO_RESOURCES, NO_RESOURCES], Qos.BEST_EFFORT),
+        ([has("0")], Qos.BEST_EFFORT),
+        ([has("100m")], Qos.BURSTABLE),
+        ([has("-", "1/1Gi")], Qos.GUARANTEED),
+        ([has("1/1Gi", "1/1Gi")], Qos.GUARANTEED),
+        ([has("1/1Gi", "2/1Gi")], Qos.BURSTABLE),
+        ([has("1/1Gi", "1/1Gi"), NO_RESOURCES], Qos.BURSTABLE),
+    ],
+)
+def test_qos_class(containers: list[Resources], expected: Qos) -> None:
+    """The class follows from requests and limits of all containers."""
+    assert qos_class(containers) is expected
+
+
+def test_changes_qos() -> None:
+    """A resize that would change the class is known beforehand, init containers counted in."""
+    best_effort, guaranteed = (
+        read(running(container("app"))),
+        read(
+            running(container("app", "1/1Gi", "1/1Gi"), init=[container("first", "1/1Gi", "1/1Gi")])
+        ),
+    )
+    assert changes_qos(best_effort, (change(cpu="1"),))
+    assert changes_qos(guaranteed, (change(cpu="2"),))
+    both = ContainerChange(0, "app", make.quantities(cpu="2"), make.quantities(cpu="2"))
+    assert not changes_qos(guaranteed, (both,))
+    assert not changes_qos(read(POD), (change(cpu="2"),))
+    whole = running(container("app"), spec={"resources": {"requests": {"cpu": "1"}}})
+    assert not changes_qos(read(whole), (change(cpu="1"),))

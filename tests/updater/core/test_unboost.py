@@ -1,0 +1,289 @@
+"""Who is due, and what it goes back to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.model.pods import Resources
+from app.updater.core.decisions import Action, PodChange, Reason
+from app.updater.core.unboost import (
+    MARK,
+    after_refusal,
+    boost_lasts,
+    due_containers,
+    next_due,
+    original_resources,
+    pending_since,
+    remaining,
+)
+from tests import make
+from tests.updater.core.boosts import (
+    AT,
+    BOOST,
+    C1,
+    C2,
+    LIMITED,
+    MINUTE,
+    SECOND,
+    TWO,
+    Json,
+    boost,
+    boosted,
+    mark,
+    policy,
+    scene,
+    written,
+)
+from tests.updater.core.scenes import (
+    NOW,
+    container,
+    read,
+    recommended,
+    running,
+)
+
+
+@pytest.mark.parametrize(
+    ("pod", "vpa", "expected"),
+    [
+        pytest.param(boosted(since=120 * SECOND), {"boost": boost(60)}, ["app"], id="U1"),
+        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, [], id="U2"),
+        pytest.param(boosted(since=timedelta()), {"boost": boost()}, ["app"], id="U3"),
+        pytest.param(boosted(since=None), {"boost": boost()}, [], id="U4"),
+        pytest.param(
+            boosted(marks=TWO, since=120 * SECOND),
+            {
+                "policies": [
+                    policy("c1", 180),
+                    policy("c2", 60),
+                ]
+            },
+            ["c2"],
+            id="U5",
+        ),
+        pytest.param(
+            boosted(marks={"c1": mark("1")}, since=240 * SECOND),
+            {"boost": boost(300), "policies": [policy("c1", 180)]},
+            ["c1"],
+            id="U6",
+        ),
+        pytest.param(
+            boosted(marks={"c1": mark("1")}, since=240 * SECOND),
+            {"boost": boost(300), "policies": [policy("c1")]},
+            [],
+            id="U7",
+        ),
+        pytest.param(boosted(), {}, ["app"], id="boost removed"),
+        pytest.param(running(), {"boost": boost()}, [], id="never boosted"),
+    ],
+)
+def test_who_is_due(pod: Json, vpa: Mapping[str, Any], expected: list[str]) -> None:
+    """A boost is over so long after Ready, as the VPA says now."""
+    assert due_containers(read(pod), make.vpa(**vpa), NOW) == set(expected)
+
+
+def test_an_undated_ready_pod_is_due() -> None:
+    """Without a time of Ready nobody waits for one."""
+    pod = boosted()
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    vpa = make.vpa(boost=boost(300))
+    assert due_containers(read(pod), vpa, NOW) == {"app"}
+    assert next_due(read(pod), vpa, NOW) is None
+
+
+def test_a_pod_that_gets_ready_tomorrow_is_due() -> None:
+    """A time of Ready from a clock far ahead lets no boost last until then."""
+    pod = read(boosted(since=timedelta(days=-1)))
+    vpa = make.vpa(boost=boost(300))
+    assert due_containers(pod, vpa, NOW) == {"app"}
+    assert next_due(pod, vpa, NOW) is None
+    soon = read(boosted(since=timedelta(seconds=-30)))
+    assert due_containers(soon, vpa, NOW) == set()
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [({"duration": "90s"}, 90), ({"duration_seconds": 7}, 7), ({"duration": "soon"}, 0), ({}, 0)],
+)
+def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
+    """Both spellings of the duration count; one that cannot be read is none."""
+    vpa = make.vpa(boost=make.boost_json(factor=2, **duration))
+    assert boost_lasts(vpa, "app") == expected * SECOND
+    assert boost_lasts(make.vpa(boost={}), "app") == timedelta()
+
+
+@pytest.mark.parametrize(
+    ("pod", "vpa", "expected"),
+    [
+        pytest.param(boosted(marks=TWO, since=timedelta()), {"policies": [C1, C2]}, 60, id="N1"),
+        pytest.param(boosted(marks=TWO, since=90 * SECOND), {"policies": [C1, C2]}, 210, id="N2"),
+        pytest.param(
+            boosted(since=timedelta()),
+            {"boost": boost(120), "policies": [policy("app", 200)]},
+            200,
+            id="N3",
+        ),
+        pytest.param(boosted(since=None), {"boost": boost(60)}, 0, id="N4"),
+        pytest.param(running(), {"boost": boost(60)}, 0, id="N4 no mark"),
+        pytest.param(boosted(since=600 * SECOND), {"boost": boost(60)}, 0, id="N4 all past"),
+        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, 0, id="N5"),
+    ],
+)
+def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
+    """The shortest time until another container is due."""
+    found = remaining(read(pod), make.vpa(**vpa), NOW)
+    assert found.total_seconds() == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            mark("100m/1Gi", "1"),
+            Resources(make.quantities(cpu="100m", memory="1Gi"), make.quantities(cpu="1")),
+        ),
+        ('{"requests":{}}', Resources({}, None)),
+        ("", None),
+        ("{}", None),
+        ("null", None),
+        ("[]", None),
+        ("{nonsense", None),
+        ('{"requests":{"cpu":"many"}}', None),
+        ('{"requests":7}', None),
+    ],
+)
+def test_original_resources(text: str, expected: Resources | None) -> None:
+    """A mark that cannot be read tells nothing."""
+    assert original_resources(read(boosted(marks={"app": text})), "app") == expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "arguments", "expected"),
+    [
+        pytest.param(
+            boosted(), {"mode": "Off"}, {"app.requests.cpu": "100m"}, id="U8 N12 mode Off"
+        ),
+        pytest.param(
+            boosted(), {"mode": "InPlaceOrRecreate"}, {"app.requests.cpu": "200m"}, id="U9"
+        ),
+        pytest.param(boosted(), {"mode": "Initial"}, {"app.requests.cpu": "200m"}, id="N12"),
+        pytest.param(
+            boosted(container("app", "600m/100Mi")),
+            {"mode": "Auto", "recommendation": [recommended("700m/100Mi = =")]},
+            {"app.requests.cpu": "700m"},
+            id="U13",
+        ),
+        pytest.param(boosted(), {"advised": False}, {"app.requests.cpu": "100m"}, id="U14"),
+        pytest.param(
+            boosted(),
+            {"policies": [make.policy_json("app", mode="Off")]},
+            {"app.requests.cpu": "100m"},
+            id="U15",
+        ),
+        pytest.param(
+            boosted(),
+            {"recommendation": [recommended("-/300Mi")]},
+            {"app.requests.cpu": "100m"},
+            id="U16",
+        ),
+        pytest.param(boosted(marks={"app": "garbage"}), {}, {"app.requests.cpu": "200m"}, id="U21"),
+        pytest.param(
+            boosted(LIMITED, marks={"app": mark("100m/100Mi", "200m/100Mi")}),
+            {},
+            {"app.requests.cpu": "200m", "app.limits.cpu": "400m"},
+            id="limit follows the original ratio",
+        ),
+        pytest.param(
+            boosted(LIMITED, marks={"app": mark("100m/100Mi", "200m/100Mi")}),
+            {"mode": "Off"},
+            {"app.requests.cpu": "100m", "app.limits.cpu": "200m"},
+            id="limit goes back too",
+        ),
+        pytest.param(
+            boosted(LIMITED, marks={"app": mark("100m/100Mi", "600m/100Mi")}),
+            {"policies": [make.policy_json("app", values="RequestsOnly")]},
+            {"app.requests.cpu": "200m"},
+            id="RequestsOnly leaves the limit",
+        ),
+    ],
+)
+def test_what_it_goes_back_to(
+    pod: Json, arguments: Mapping[str, Any], expected: Mapping[str, str]
+) -> None:
+    """The cpu of due containers, to the recommendation or to what it was."""
+    found = scene(pod, **arguments).decision()
+    assert (found.action, found.reason) == (Action.UNBOOST, Reason.UPDATED)
+    assert written(found) == expected
+    assert found.change is not None
+    assert dict(found.change.annotations) == {"vpaInPlaceUpdated": "true", MARK + "app": AT}
+
+
+def test_a_usual_limit_of_the_namespace_follows() -> None:
+    """A limit that a LimitRange gave is scaled like any other."""
+    limits = make.limit_range_json(default=make.amounts("1"))
+    pod = boosted(container("app", "300m/100Mi", "3"), marks={"app": mark("100m/100Mi", "1")})
+    found = scene(pod, others=[limits]).decision()
+    assert written(found) == {"app.requests.cpu": "200m", "app.limits.cpu": "2"}
+
+
+def test_only_due_containers_go_back() -> None:
+    """U9: another container that is still boosted keeps what it has."""
+    pod = boosted(
+        container("c1", "300m/1Gi"), container("c2", "300m/1Gi"), marks=TWO, since=120 * SECOND
+    )
+    found = scene(
+        pod,
+        recommendation=[recommended("200m/1Gi = =", name) for name in ("c1", "c2")],
+        policies=[C1, C2],
+    ).decision()
+    assert written(found) == {"c1.requests.cpu": "200m"}
+
+
+@pytest.mark.parametrize("text", ["", "{nonsense"])
+def test_a_mark_that_cannot_be_read(text: str) -> None:
+    """U21: the template tells what it was; without one the pod is left as it is, and unmarked."""
+    pod = boosted(marks={"app": text})
+    owner = make.workload_json(replicas=1, containers=[container("app", "50m")])
+    told = replace(scene(pod, mode="Off"), owner=owner).decision()
+    assert written(told) == {"app.requests.cpu": "50m"}
+    left = scene(pod, mode="Off").decision()
+    assert left.message == "nothing tells what app had before the boost; left as it is"
+    assert left.change == PodChange((), ((BOOST + "app", None),))
+
+
+def test_what_is_lost_does_not_hold_up_the_others() -> None:
+    """One unreadable mark is dropped while another container goes back."""
+    pod = boosted(container("c1", "300m"), container("c2", "300m"), marks=TWO | {"c2": "garbage"})
+    found = scene(pod, mode="Off").decision()
+    assert written(found) == {"c1.requests.cpu": "100m"}
+    assert found.change is not None
+    assert dict(found.change.annotations) == {
+        "vpaInPlaceUpdated": "true",
+        MARK + "c1": AT,
+        BOOST + "c2": None,
+    }
+
+
+def test_what_is_still_written_after_a_refusal() -> None:
+    """Since when it is tried, so that nobody evicts the pod after a restart of ours."""
+    found = scene(boosted()).decision()
+    assert found.change is not None
+    assert after_refusal(found.change) == PodChange((), ((MARK + "app", AT),))
+
+
+def test_a_refusal_takes_no_mark_away() -> None:
+    """What a resize would have ended goes on."""
+    change = PodChange((), ((BOOST + "app", None), (MARK + "app", None)))
+    assert after_refusal(change) == PodChange()
+
+
+def test_since_when() -> None:
+    """The oldest readable mark counts."""
+    more = {MARK + "a": make.time(MINUTE) or "", MARK + "b": AT, MARK + "c": "garbage"}
+    assert pending_since(read(boosted(more=more)), NOW) == NOW - MINUTE
+    assert pending_since(read(boosted()), NOW) is None

@@ -1,0 +1,324 @@
+"""Pods in a resize: what is done now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.plan import Around
+from tests import make
+from tests.updater.core.resizes import (
+    CALM,
+    DEFERRED,
+    EITHER,
+    EVICTED,
+    HOUR,
+    IN_PROGRESS,
+    MINUTE,
+    MOMENT,
+    NO_PLACE,
+    ONLY,
+    POD,
+    RESIZED,
+    SMALL,
+    TOO_FEW,
+    asking,
+    remembering,
+    scene,
+    waits,
+)
+from tests.updater.core.scenes import (
+    NOW,
+    UNPROVEN,
+    amounts,
+    container,
+    pending,
+    recommended,
+    resize_condition,
+    running,
+    several,
+    with_status,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "ago", "expected"),
+    [
+        pytest.param("Pending", "Deferred", MOMENT, DEFERRED, id="I10"),
+        pytest.param("Pending", "Deferred", 5 * MINUTE, DEFERRED, id="I11"),
+        pytest.param("Pending", "Deferred", 10 * MINUTE, EVICTED, id="I12"),
+        pytest.param("Pending", "Infeasible", MOMENT, EVICTED, id="I13"),
+        pytest.param("Pending", "Whatever", MOMENT, EVICTED, id="I13 unknown"),
+        pytest.param("InProgress", "", MOMENT, IN_PROGRESS, id="I15"),
+        pytest.param("InProgress", "", 2 * HOUR, EVICTED, id="I15 late"),
+        pytest.param("InProgress", "Error", MOMENT, EVICTED, id="I16"),
+        pytest.param("InProgress", "Whatever", MOMENT, EVICTED, id="I16 unknown"),
+    ],
+)
+def test_resizes_under_way(
+    kind: str,
+    reason: str,
+    ago: timedelta,
+    expected: tuple[Action, Reason],
+) -> None:
+    """A resize is waited for, for a time; then the pod is evicted."""
+    pods = [waits(kind, reason, ago=ago), *CALM]
+    assert scene(pods).told() == expected
+
+
+def test_evicting_a_stuck_pod_takes_a_place() -> None:
+    """I14: with one of three pods missing a stuck one has to wait."""
+    pods = [waits("Pending", "Infeasible"), CALM[0], pending(running(SMALL, name="new"))]
+    assert scene(pods).told() == NO_PLACE
+
+
+def test_time_counts_from_the_accepted_patch() -> None:
+    """A newer request keeps the condition's old time, but its own time starts anew."""
+    pod = waits("InProgress", ago=2 * HOUR)
+    updated = {"vpaInPlaceUpdatedAt": make.time(MINUTE) or ""}
+    pod["metadata"]["annotations"] = updated
+    assert scene([pod, *CALM]).told() == IN_PROGRESS
+
+
+def test_a_resize_from_the_future_is_dated_at_its_first_sight() -> None:
+    """Neither a mark nor a condition that is yet to come keeps a stuck pod for ever."""
+    pod = waits("Pending", "Deferred", ago=timedelta(days=-1))
+    pod["metadata"]["annotations"] = {"vpaInPlaceUpdatedAt": "2999-01-01T00:00:00Z"}
+    first = scene([pod, *CALM]).plan()
+    later = replace(scene([pod, *CALM]), memory=first.memory, now=NOW + timedelta(minutes=6))
+    assert later.told() == EVICTED
+
+
+def test_an_undated_resize_is_dated_at_its_first_sight() -> None:
+    """What no condition dates is remembered by uid, and forgotten when it is over."""
+    pods = [asking(), *CALM]
+    first = scene(pods).plan()
+    assert first.memory.pods["uid-web-0"].resizing_since == NOW
+    later = replace(scene(pods), memory=first.memory, now=NOW + 61 * MINUTE)
+    assert later.told() == EVICTED
+    done = replace(scene(several(POD, 3)), memory=first.memory)
+    assert done.plan().memory.pods == {}
+
+
+def test_conditions_are_both_looked_at() -> None:
+    """I34: a condition that does not hold hides none that does."""
+    over = resize_condition("InProgress") | {"status": "False"}
+    pod = asking(over, resize_condition("Pending", "Deferred"))
+    pods = [pod, *CALM]
+    assert scene(pods).told() == DEFERRED
+
+
+def test_pending_comes_before_in_progress() -> None:
+    """I35: a resize that waits for room is deferred, whatever else goes on."""
+    pod = asking(resize_condition("InProgress"), resize_condition("Pending", "Deferred"))
+    assert scene([pod, *CALM]).told() == DEFERRED
+
+
+def test_other_modes_evict_out_of_a_stuck_resize() -> None:
+    """I36: mode Recreate waits for a resize that somebody started, but not for ever."""
+    pods = [waits("InProgress", ago=2 * HOUR), *CALM]
+    found = replace(scene(pods), mode=None)
+    assert found.told() == EVICTED
+    fresh = [waits("InProgress", ago=MINUTE), *CALM]
+    assert replace(scene(fresh), mode=None).told() == IN_PROGRESS
+
+
+def test_infeasible_is_remembered_and_taken_back() -> None:
+    """I20: the pod is asked to be what it is, and the same is not tried again."""
+    pods = [waits("Pending", "Infeasible", "no room"), *CALM]
+    plan = scene(pods, ONLY).plan()
+    found = plan.decisions[0]
+    assert (found.action, found.reason) == (Action.RESIZE, Reason.RESIZE_INFEASIBLE)
+    assert found.change is not None
+    assert found.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+    assert plan.memory.pods["uid-web-0"].infeasible is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "ago", "expected"),
+    [
+        pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="I27"),
+        pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="I27 deferred"),
+        pytest.param(
+            "Pending",
+            "Deferred",
+            2 * HOUR,
+            (Action.RESIZE, Reason.RESIZE_DEFERRED),
+            id="I27 taken back",
+        ),
+        pytest.param("InProgress", "Error", MINUTE, (Action.WAIT, Reason.RESIZE_ERROR), id="I28"),
+    ],
+)
+def test_mode_in_place_waits(
+    kind: str, reason: str, ago: timedelta, expected: tuple[Action, Reason]
+) -> None:
+    """A resize under way is not sent again, and one without hope is taken back in the end."""
+    pods = [waits(kind, reason, ago=ago), *CALM]
+    assert scene(pods, ONLY).told() == expected
+
+
+def test_something_else_replaces_a_resize_under_way() -> None:
+    """A deferred wish is replaced when the recommendation has clearly moved."""
+    pods = [asking(resize_condition("Pending", "Deferred"), wanted="900m/900Mi")]
+    pods += CALM
+    for mode in (EITHER, ONLY):
+        found = scene(pods, mode).decision()
+        assert (found.action, found.reason) == RESIZED
+
+
+def test_a_stuck_wish_that_is_not_needed_is_written_back() -> None:
+    """When the pod has what is recommended, a hopeless wish for more is replaced."""
+    pod = asking(resize_condition("Pending", "Infeasible"), wanted="900m/900Mi")
+    pods = [pod, *CALM]
+    found = replace(scene(pods), recommendation=[recommended("100m/100Mi = =")])
+    decision = found.decision()
+    assert (decision.action, decision.reason) == (Action.RESIZE, Reason.RESIZE_INFEASIBLE)
+    assert decision.change is not None
+    assert decision.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+
+
+def test_a_resize_under_way_that_is_not_needed_may_end() -> None:
+    """What goes on without being needed is only told."""
+    pods = [asking(resize_condition("InProgress")), *CALM]
+    found = replace(scene(pods), recommendation=[recommended("100m/100Mi = =")])
+    assert found.told() == IN_PROGRESS
+
+
+@pytest.mark.parametrize("mode", [EITHER, ONLY])
+def test_a_stuck_wish_that_is_as_recommended_stays_for_a_while(mode: str) -> None:
+    """Then it is taken back, be it worth so little: the scheduler holds the room for it."""
+    pod = asking(resize_condition("Pending", "Deferred"), wanted="101m/101Mi")
+    wide = [recommended("101m/101Mi 1m/1Mi 1/1Gi")]
+    found = replace(scene([pod, *CALM], mode), recommendation=wide)
+    found = replace(found, whole=found.snapshot())
+    assert found.told() == (Action.NONE, Reason.TOO_SMALL)
+    first = found.plan()
+    later = replace(found, now=NOW + 61 * MINUTE).decision(Around(before=first))
+    assert (later.action, later.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert later.change is not None
+    assert later.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
+
+
+def test_a_young_pod_in_a_stuck_resize_is_looked_at_when_it_is_old_enough() -> None:
+    """Which may be before the wish would be taken back."""
+    deferred = resize_condition("Pending", "Deferred")
+    pod = running(
+        container("app", "150m/150Mi"), age=12 * HOUR - 10 * MINUTE, conditions=[deferred]
+    )
+    pod = with_status(pod, "app", resources={"requests": amounts("100m/100Mi")})
+    calm = several(running(container("app", "150m/150Mi")), 3)[1:]
+    found = scene([pod, *calm])
+    found = replace(found, recommendation=[recommended("150m/150Mi 1m/1Mi 1/1Gi")])
+    found = replace(found, whole=found.snapshot())
+    assert found.told() == (Action.NONE, Reason.TOO_YOUNG)
+    later = replace(found, now=NOW + 10 * MINUTE)
+    assert later.told(Around(before=found.plan())) == EVICTED
+
+
+@pytest.mark.parametrize(
+    ("ago", "told"),
+    [
+        (HOUR, (Action.NONE, Reason.NOT_UPSCALE)),
+        (HOUR + MINUTE, (Action.RESIZE, Reason.RESIZE_DEFERRED)),
+    ],
+)
+def test_a_wish_to_grow_that_is_not_needed_any_more(
+    ago: timedelta, told: tuple[Action, Reason]
+) -> None:
+    """In mode UpscaleOnly less is never asked for, but what a pod has not got is taken back."""
+    found = replace(
+        scene([waits("Pending", "Deferred", ago=ago), *CALM]),
+        mode="UpscaleOnly",
+        recommendation=[recommended("50m/50Mi = =")],
+        rules=replace(UNPROVEN, upscale_only_in_place=True),
+    )
+    assert found.told() == told
+
+
+def test_a_moving_recommendation_keeps_no_wish_deferred_for_ever() -> None:
+    """Each newer wish is waited for anew, but after an hour of that there is none."""
+    for ago, told in ((HOUR, RESIZED), (HOUR + MINUTE, DEFERRED)):
+        pod = asking(
+            resize_condition("Pending", "Deferred", ago=ago.total_seconds()), wanted="180m/180Mi"
+        )
+        updated = {"vpaInPlaceUpdatedAt": make.time(MINUTE) or ""}
+        pod["metadata"]["annotations"] = updated
+        assert scene([pod, *CALM]).told() == told
+    late = replace(scene([pod, *CALM]), now=NOW + 5 * MINUTE)
+    assert late.told() == EVICTED
+
+
+def test_a_wish_in_a_stage_that_we_do_not_know_is_replaced_at_any_time() -> None:
+    """It is never taken back, so what is wanted now would never be asked for in mode InPlace."""
+    unknown = resize_condition("Pending", "Whatever", ago=2 * HOUR.total_seconds())
+    pod = asking(unknown, wanted="900m/900Mi")
+    assert scene([pod, *CALM], ONLY).told() == RESIZED
+
+
+@pytest.mark.parametrize(
+    ("ago", "updated", "wrote"),
+    [
+        (HOUR, MINUTE, "102m"),
+        (2 * HOUR, MINUTE, None),
+        (2 * HOUR, HOUR + MINUTE, "100m"),
+    ],
+)
+def test_nor_does_one_that_moves_by_little(
+    ago: timedelta, updated: timedelta, wrote: str | None
+) -> None:
+    """What is not needed is replaced for an hour, then waited for, and taken back in the end."""
+    condition = resize_condition("Pending", "Deferred", ago=ago.total_seconds())
+    pod = asking(condition, wanted="103m/100Mi")
+    pod["metadata"]["annotations"] = {"vpaInPlaceUpdatedAt": make.time(updated) or ""}
+    found = replace(scene([pod, *CALM]), recommendation=[recommended("102m/100Mi 1m/1Mi 1/1Gi")])
+    change = found.decision().change
+    assert (None if change is None else str(change.containers[0].requests["cpu"])) == wrote
+
+
+def test_an_undated_wish_that_is_not_needed_is_dated_at_its_first_sight() -> None:
+    """So that it can be taken back in time."""
+    condition = resize_condition("Pending", "Deferred")
+    del condition["lastTransitionTime"]
+    pod = asking(condition, wanted="101m/101Mi")
+    found = replace(scene([pod, *CALM]), recommendation=[recommended("101m/101Mi 1m/1Mi 1/1Gi")])
+    later = replace(found, memory=found.plan().memory, now=NOW + 61 * MINUTE)
+    assert later.told() == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+
+
+def test_a_blocked_eviction_takes_the_wish_back() -> None:
+    """A deferred pod that may not be evicted does not hold the scheduler's room for ever."""
+    pod = waits("Pending", "Deferred", "no room", 2 * HOUR)
+    found = scene([pod], replicas=1)
+    decision = found.decision()
+    assert (decision.action, decision.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert "taken back, for it may not be evicted" in decision.message
+    remembered = found.plan().memory.pods["uid-web-0"]
+    assert remembered.infeasible is not None
+    again = replace(scene([POD], replicas=1), memory=found.plan().memory)
+    assert again.told() == TOO_FEW
+
+
+def test_what_was_refused_does_not_replace_a_resize_under_way() -> None:
+    """Something else is wanted, but the node refused as much before."""
+    pods = [asking(resize_condition("Pending", "Deferred"), wanted="300m/300Mi"), *CALM]
+    found = replace(scene(pods), recommendation=[recommended("900m/900Mi = =")])
+    assert remembering(found, "900m/900Mi").told() == DEFERRED
+
+
+def test_only_what_is_not_there_yet_is_taken_back() -> None:
+    """Containers that have what they ask for, or report nothing, are left out."""
+    pod = running(
+        container("app", "200m/200Mi"),
+        container("b", "1/1Gi"),
+        container("c", "1/1Gi"),
+        conditions=[resize_condition("Pending", "Infeasible")],
+    )
+    pod = with_status(pod, "app", resources={"requests": amounts("100m/100Mi")})
+    statuses = [item for item in pod["status"]["containerStatuses"] if item["name"] != "c"]
+    pod["status"]["containerStatuses"] = statuses
+    found = scene([pod, *CALM], ONLY).decision()
+    assert found.change is not None
+    assert [change.container for change in found.change.containers] == ["app"]

@@ -1,0 +1,28 @@
+"""Whether the webhook's Lease is fresh."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.updater.core.webhook import is_fresh
+from tests.updater.core.scenes import NOW
+
+
+@pytest.mark.parametrize(
+    ("created", "renewed", "expected"),
+    [
+        pytest.param(0, None, True, id="L1"),
+        pytest.param(60, None, False, id="L2"),
+        pytest.param(60, 0, True, id="L3"),
+        pytest.param(60, 60, False, id="L4"),
+        pytest.param(None, None, False, id="nothing"),
+        pytest.param(10, None, False, id="just over"),
+        pytest.param(9.999, None, True, id="just in time"),
+    ],
+)
+def test_is_fresh(created: float | None, renewed: float | None, expected: bool) -> None:
+    """Created or renewed less than the timeout ago."""
+    moments = [None if ago is None else NOW - timedelta(seconds=ago) for ago in (created, renewed)]
+    assert is_fresh(moments[0], moments[1], timedelta(seconds=10), NOW) is expected

@@ -1,0 +1,364 @@
+"""A whole cluster in memory with the updater at work in it, stepped by a clock.
+
+Strategy: pods are made by controllers, sized by our own webhook and run by kubelets; the updater
+is the one that the process runs, only its loops are called here when they are due. `run` lets
+time pass and all happen in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from inspect import signature
+from typing import Any, Final, cast
+
+import orjson
+from prometheus_client import CollectorRegistry
+
+from app.admission.core.mutate import PodRules
+from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.commands.admit import NoMetrics
+from app.kube.manifests import crd
+from app.model.errors import ClusterError
+from app.model.snapshot import NamespaceView, Snapshot
+from app.model.vpa import Vpa
+from app.model.workloads import Absent, Lookup, LookupResult
+from app.ports import VPAS, Cluster, PatchKind, Ref
+from app.runtime.exposition import render
+from app.sandbox.clock import SteppedClock
+from app.sandbox.kubelet.runs import ContainerRuntime
+from app.sandbox.nodes import USUAL_NODES, NodeSize
+from app.sandbox.sandbox import Sandbox
+from app.settings.command_line import parse
+from app.updater.boosts import Change
+from app.updater.flags import UpdaterSettings
+from app.updater.metrics import UpdaterMetrics
+from app.updater.team import Surroundings, Team, team
+from tests.cluster.numbers import total
+from tests.faults import Faults, ref_of
+from tests.sandbox.in_process import InProcess
+from tests.sandbox.worlds import snapshot_of
+from tests.updater.core.scenes import recommended
+from tests.updater.set_clock import SetClock
+
+Json = dict[str, Any]
+
+LEASE: Final = "vpa-admission-controller"
+_WATCH_SECONDS: Final = 0.1
+WEBHOOK: Final = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "MutatingWebhookConfiguration",
+    "metadata": {"name": "vpa-webhook-config"},
+    "webhooks": [
+        {
+            "name": "vpa.k8s.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 5,
+            "clientConfig": {"url": "https://webhook.test/mutate"},
+            "rules": [
+                {
+                    "operations": ["CREATE"],
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "resources": ["pods"],
+                }
+            ],
+        }
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that the updater made."""
+
+    verb: str
+    name: str
+    subresource: str
+
+
+class Watched:
+    """A cluster whose calls are noted; something may happen before each of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.calls: list[Call] = []
+        self.before: Callable[[Call], object] = lambda _call: None
+        self.after: Callable[[Call], object] = lambda _call: None  # one that was accepted
+
+    def __getattr__(self, verb: str) -> Callable[..., object]:
+        method = getattr(self._cluster, verb)
+
+        @wraps(method)
+        def call(*args: object, **kwargs: object) -> object:
+            arguments = signature(method).bind(*args, **kwargs).arguments
+            ref = ref_of(verb, arguments)
+            made = Call(verb, ref.name, ref.subresource)
+            self.calls.append(made)
+            self.before(made)
+            answer = method(*args, **kwargs)
+            self.after(made)
+            return answer
+
+        return call
+
+    def count(self, verb: str, subresource: str = "") -> int:
+        """Return how many calls of a kind were made."""
+        return sum((call.verb, call.subresource) == (verb, subresource) for call in self.calls)
+
+
+class NoSiblings:
+    """VPAs that cannot be read anew."""
+
+    def of(self, namespace: str) -> tuple[Vpa, ...] | None:
+        """Return nothing."""
+        del namespace
+        return None
+
+
+class NoOwners:
+    """Custom kinds that do not exist."""
+
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
+        """Find nothing."""
+        del lookup, deadline_seconds
+        return Absent()
+
+
+@dataclass
+class _Loop:
+    """A loop that is called when it is due."""
+
+    tick: Callable[[datetime], float]
+    due: float
+
+
+class Stage:
+    """The cluster and the updater; flags are those of the updater."""
+
+    def __init__(
+        self,
+        *flags: str,
+        nodes: Sequence[NodeSize] = USUAL_NODES,
+        runtime: ContainerRuntime | None = None,
+    ) -> None:
+        self.clock = SteppedClock()
+        self.wall = SetClock(self.clock)  # of the updater and the webhook
+        client = InProcess({"/mutate": self._reviewed})
+        self.sandbox = Sandbox(self.clock, nodes=nodes, runtime=runtime, webhook_client=client)
+        self.faults = Faults()
+        self.webhook_works = True
+        self.webhook_beats = True
+        self.leads = True
+        words = ["--feature-gates=AllAlpha=true", *flags]
+        self.settings = parse(UpdaterSettings, words, {})
+        rules = ReviewRules(PodRules(self.settings.deciding.gates))
+        sources = Sources(lambda: snapshot_of(self.sandbox), NoOwners(), NoSiblings(), self.clock)
+        self._reviewer = Reviewer(sources, rules, NoMetrics())
+        self._shown, self._version = Snapshot(), -1
+        self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
+        self.carried = Watched(self.sandbox.cluster)
+        assert self.sandbox.apply(*crd.documents()) == []
+        self.apply(WEBHOOK)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with an updater that remembers nothing; who looks at the calls goes on looking."""
+        self.registry = CollectorRegistry()
+        watched = Watched(self.sandbox.cluster)
+        watched.before, watched.after = self.carried.before, self.carried.after
+        self.carried = watched  # what reached the cluster
+        self.asked = Watched(self.faults.before(cast("Cluster", watched)))
+        cluster = cast("Cluster", self.asked)
+        self.watch_lags, self._version = False, -1
+        around = Surroundings(
+            acting=cluster,
+            telling=cluster,
+            owners=NoOwners(),
+            snapshot=self._seen,
+            is_known=lambda: True,
+            may_act=lambda: self.leads,
+            leads=lambda: self.leads,
+            clock=self.wall,
+            metrics=UpdaterMetrics(self.registry),
+        )
+        self.team: Team = team(self.settings, around)
+        parts = (self.team.boosts, self.team.updater, self.team.journal, self.team.summaries)
+        ticks = [self._beat, self._watch, *(part.tick for part in parts if part is not None)]
+        ticks.append(self.team.carrier.settle_doubts)
+        self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
+        if self.team.boosts is not None:
+            self.team.boosts.refill()
+
+    # --- what happens
+
+    def apply(self, *items: Json) -> None:
+        """Bring objects into the cluster."""
+        refused = self.sandbox.apply(*items)
+        assert refused == [], refused
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, and all happen that is due in it."""
+        until = self.clock.monotonic() + seconds
+        while (due := min(loop.due for loop in self._loops)) <= until:
+            self.clock.advance(max(due - self.clock.monotonic(), 0))
+            for loop in self._loops:
+                if loop.due <= self.clock.monotonic():
+                    loop.due = self.clock.monotonic() + _called(loop, self.wall.now())
+        self.clock.advance(max(until - self.clock.monotonic(), 0))
+
+    def run_watch(self) -> None:
+        """Let the watch show what happened, in the middle of whatever goes on."""
+        self._watch(self.clock.now())
+
+    def round(self) -> None:
+        """Let the updater make one round now, and nothing else happen."""
+        self._watch(self.clock.now())
+        self.team.updater.tick(self.wall.now())
+
+    def _beat(self, now: datetime) -> float:
+        """Renew the Lease as the webhook does."""
+        renewed = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if self.webhook_beats:
+            metadata = {"name": LEASE, "namespace": "kube-system"}
+            self.apply({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+                "spec": {"holderIdentity": "webhook", "renewTime": renewed},
+            })  # fmt: skip
+        return 10.0
+
+    def _seen(self) -> Snapshot:
+        self.before_look()
+        return self._shown
+
+    def _watch(self, _now: datetime) -> float:
+        """Show the updater what the cluster is like."""
+        if self.watch_lags or self._version == self.sandbox.store.version:
+            return _WATCH_SECONDS
+        before, self._version = self._shown, self.sandbox.store.version
+        self._shown = snapshot_of(self.sandbox)
+        if self.team.boosts is not None:
+            changes = list(_changes(before, self._shown))
+            self.team.boosts.note(changes)
+        return _WATCH_SECONDS
+
+    def _reviewed(self, review: Json) -> Json:
+        if not self.webhook_works:
+            allowed = {"uid": review["request"]["uid"], "allowed": True}
+            return {**review, "response": allowed}
+        found = self._reviewer.take(review)
+        answer = self._reviewer.finish(found, 1.0) if isinstance(found, Pending) else found
+        read: Json = orjson.loads(answer)
+        return read
+
+    # --- VPAs
+
+    def recommend(self, text: str, name: str = "web") -> None:
+        """Let a VPA recommend, in the words of `recommended`; several are parted by `;`."""
+        recommendations = []
+        for part in text.split(";"):
+            words, _, container = part.strip().partition(" for ")
+            recommendations.append(recommended(words, container or "app"))
+        status = {"recommendation": {"containerRecommendations": recommendations}}
+        self.sandbox.cluster.patch(
+            Ref(VPAS, "default", name, subresource="status"),
+            {"status": status},
+            kind=PatchKind.MERGE,
+        )
+
+    # --- questions
+
+    def pods(self, selector: str = "") -> list[Json]:
+        """Return the pods that are not on their way out."""
+        return [pod for pod in self.sandbox.pods("default", selector) if not gone(pod)]
+
+    def uids(self) -> set[str]:
+        """Return the uids of the pods."""
+        return {pod["metadata"]["uid"] for pod in self.pods()}
+
+    def requests(self, resource: str = "cpu", container: int = 0) -> list[str]:
+        """Return what the pods ask for."""
+        return sorted(
+            pod["spec"]["containers"][container]["resources"].get("requests", {}).get(resource, "")
+            for pod in self.pods()
+        )
+
+    def events(self, reason: str) -> list[str]:
+        """Return the messages of the updater's events of a kind."""
+        return [
+            event["message"]
+            for event in self.sandbox.events(reason=reason)
+            if event["source"]["component"] == "vpa-updater"
+        ]
+
+    def reasons(self) -> list[str]:
+        """Return the reasons of the latest round, by pod."""
+        return [str(found.reason) for found in self.team.updater.book.decisions()]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples with some labels."""
+        return total(render(self.registry).decode(), f"vpa_updater_{name}", **labels)
+
+
+def gone(pod: Json) -> bool:
+    """Whether a pod is on its way out."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def _called(loop: _Loop, now: datetime) -> float:
+    try:
+        return loop.tick(now)
+    except ClusterError:
+        return 1.0
+
+
+def _changes(before: Snapshot, after: Snapshot) -> Iterator[Change]:
+    """Yield what a mirror tells of pods and VPAs."""
+    for namespace in {**before.namespaces, **after.namespaces}:
+        old, new = before.of(namespace), after.of(namespace)
+        was, now = _values(old), _values(new)
+        for kind, name in {**was, **now}:
+            if was.get((kind, name)) != now.get((kind, name)):
+                yield Change(namespace, name, was.get((kind, name)), now.get((kind, name)))
+
+
+def _values(view: NamespaceView) -> dict[tuple[str, str], object]:
+    found: dict[tuple[str, str], object] = {("pod", name): pod for name, pod in view.pods.items()}
+    return found | {("vpa", name): item for name, item in view.vpas.items()}
+
+
+def vpa(
+    name: str = "web",
+    *,
+    target: str = "Deployment/web",
+    mode: str = "Recreate",
+    policy: Mapping[str, object] | None = None,
+    spec: Mapping[str, object] | None = None,
+) -> Json:
+    """Return a VPA; the policy is for updates, `spec` are further members."""
+    kind, _, target_name = target.partition("/")
+    version = {"ReplicationController": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind)
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "targetRef": {"apiVersion": version or "apps/v1", "kind": kind, "name": target_name},
+            "updatePolicy": {"updateMode": mode, **(policy or {})},
+        }
+        | dict(spec or {}),
+    }
+
+
+def budget(*, unavailable: int | str, name: str = "web") -> Json:
+    """Return a PodDisruptionBudget over the pods of Deployment web."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": "web"}}},
+    }

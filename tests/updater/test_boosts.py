@@ -1,0 +1,203 @@
+"""Start-up boosts end when they are due, within the budget, and whatever happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.ports import NODES, PODS, VPAS, PatchKind, Ref
+from app.sandbox.objects import is_ready
+from tests.sandbox.worlds import container, deployment
+from tests.updater.stage import Call, Stage, vpa
+
+Json = dict[str, Any]
+
+
+def boost(seconds: int, factor: int = 3) -> Json:
+    """Return a boost for some seconds."""
+    return {"cpu": {"type": "Factor", "factor": factor, "durationSeconds": seconds}}
+
+
+def staged(*flags: str, replicas: int = 4, seconds: int = 30, **resize: str) -> Stage:
+    """Return a cluster whose pods begin with three times their cpu; they got ready just now."""
+    stage = Stage("--prove=off", *flags)
+    policies = [{"resourceName": key, "restartPolicy": word} for key, word in resize.items()]
+    small = container(
+        requests={"cpu": "100m", "memory": "100Mi"}, limits={}, more={"resizePolicy": policies}
+    )
+    stage.apply(vpa(spec={"startupBoost": boost(seconds)}))
+    stage.recommend("100m/100Mi = =")
+    stage.apply(deployment("web", small, replicas=replicas, load="noise: 0"))
+    stage.run(3)
+    assert stage.requests() == ["300m"] * replicas
+    return stage
+
+
+def change(stage: Stage, spec: Json) -> None:
+    """Change the VPA."""
+    stage.sandbox.cluster.patch(Ref(VPAS, "default", "web"), {"spec": spec}, kind=PatchKind.MERGE)
+
+
+def test_all_that_are_due_end_at_once() -> None:
+    """What restarts nothing needs no place: fifty pods are back within moments."""
+    stage = staged("--min-replicas=100", replicas=50)
+    stage.run(30)
+    assert stage.requests() == ["100m"] * 50
+    assert stage.metric("in_place_updated_pods_total") == 50
+
+
+def test_restarts_keep_to_the_budget() -> None:
+    """Where the end of a boost restarts the container, enough pods stay up."""
+    stage = staged(replicas=4, cpu="RestartContainer")
+    fewest = 4
+
+    def look(call: Call) -> None:
+        nonlocal fewest
+        if call.subresource == "resize":
+            stage.sandbox.advance(0.5)
+            fewest = min(fewest, sum(map(is_ready, stage.pods())))
+
+    stage.asked.after = look
+    stage.run(300)
+    assert stage.requests() == ["100m"] * 4
+    assert fewest >= 2
+
+
+@pytest.mark.parametrize(("policy", "ended"), [("NotRequired", 3), ("RestartContainer", 0)])
+def test_a_missing_pod_holds_back_restarts_alone(policy: str, ended: int) -> None:
+    """In a group that is not whole, ends of boosts that restart wait, the others do not."""
+    stage = staged("--eviction-tolerance=0.1", cpu=policy)
+    for node in ("node-1", "node-2"):
+        body = {"spec": {"unschedulable": True}}
+        stage.sandbox.cluster.patch(Ref(NODES, "", node), body, kind=PatchKind.MERGE)
+    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
+    stage.run(100)
+    assert stage.requests().count("100m") == ended
+
+
+@pytest.mark.parametrize(
+    ("seconds", "by"), [pytest.param(5, 8, id="shorter"), pytest.param(90, 95, id="longer")]
+)
+def test_another_duration_counts_at_once(seconds: int, by: int) -> None:
+    """The VPA as it is now decides."""
+    stage = staged(seconds=30)
+    change(stage, {"startupBoost": boost(seconds)})
+    stage.run(by - 10 if by > 30 else 1)
+    assert stage.requests() == ["300m"] * 4
+    stage.run(by - 3)
+    assert stage.requests() == ["100m"] * 4
+
+
+def test_a_vpa_that_lost_its_boost() -> None:
+    """Its pods go back at once, in place."""
+    stage = staged(seconds=600)
+    change(stage, {"startupBoost": None})
+    stage.run(3)
+    assert stage.requests() == ["100m"] * 4
+    assert stage.events("EvictedByVPA") == []
+
+
+def test_a_vpa_that_comes_late() -> None:
+    """Boosted pods without a VPA wait for one, however long."""
+    stage = staged(seconds=10)
+    found = stage.sandbox.cluster.get(Ref(VPAS, "default", "web"))
+    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
+    stage.run(600)
+    assert stage.requests() == ["300m"] * 4
+    stage.apply({key: found[key] for key in ("apiVersion", "kind", "spec")}
+                | {"metadata": {"name": "web", "namespace": "default"}})  # fmt: skip
+    stage.recommend("100m/100Mi = =")
+    stage.run(3)
+    assert stage.requests() == ["100m"] * 4
+
+
+def test_without_the_webhook() -> None:
+    """Ends of boosts wait for no Lease."""
+    stage = staged()
+    stage.webhook_beats = False
+    stage.run(120)
+    assert stage.requests() == ["100m"] * 4
+
+
+def test_marks_tell_how_far_it_came() -> None:
+    """While the kubelet works a mark tells since when; in the end no mark is left."""
+    stage = staged(seconds=5)
+    stage.run(600)
+    for pod in stage.pods():
+        assert [key for key in pod["metadata"]["annotations"] if key.startswith("vpaCpu")] == []
+
+
+def test_the_rate_holds_for_ends_of_boosts() -> None:
+    """They draw from the same bucket as resizes."""
+    stage = staged("--eviction-rate-limit=0.1", "--update-concurrency=1", replicas=6)
+    stage.run(26)
+    began = stage.clock.monotonic()
+    stage.run(4)
+    passed = stage.clock.monotonic() - began
+    assert 1 <= stage.requests().count("100m") <= 1 + passed * 0.1
+    stage.run(120)
+    assert stage.requests() == ["100m"] * 6
+
+
+def test_nobody_acts_who_does_not_lead() -> None:
+    """A standby keeps its queue for the day it leads."""
+    stage = staged()
+    stage.leads = False
+    stage.run(120)
+    assert stage.requests() == ["300m"] * 4
+    stage.leads = True
+    stage.run(5)
+    assert stage.requests() == ["100m"] * 4
+
+
+def test_a_rate_that_is_used_up_holds_up_no_other_namespace() -> None:
+    """While some wait for the tokens of their namespace, others end in time; none is lost."""
+    rate = ("--namespace-eviction-rate-limit=0.1", "--update-concurrency=1")
+    stage = staged(*rate, replicas=4, seconds=30)
+    stage.apply(vpa(spec={"startupBoost": boost(40)}) | in_other("web"))
+    small = container(requests={"cpu": "100m", "memory": "100Mi"}, limits={})
+    found = deployment("web", small, replicas=1, load="noise: 0")
+    stage.apply(found | in_other("web"))
+    began, moments = stage.clock.monotonic(), list[int]()
+
+    def look(call: Call) -> None:
+        if call.subresource == "resize":
+            moments.append(round(stage.clock.monotonic() - began))
+
+    stage.asked.before = look
+    stage.run(90)
+    first, second, other, third, fourth = moments
+    assert [second, third, fourth] == [first + 10, first + 20, first + 30]
+    assert 40 <= other <= 42
+    assert stage.requests() == ["100m"] * 4
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["before pods are taken", "after"])
+@pytest.mark.parametrize("due", ["by the clock", "by a change"])
+def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
+    """What was to be looked at when something broke is looked at again, VPAs and pods alike."""
+    stage = staged(seconds=30)
+    if due == "by the clock":
+        stage.clock.advance(40)
+    else:
+        change(stage, {"startupBoost": boost(1)})
+        stage.run_watch()
+    looks = iter(range(1, 10))
+
+    def fail() -> None:
+        if next(looks) == number:
+            raise ZeroDivisionError
+
+    assert stage.team.boosts is not None
+    stage.before_look = fail
+    with pytest.raises(ZeroDivisionError):
+        stage.team.boosts.tick(stage.clock.now())
+    stage.before_look = lambda: None
+    stage.run(3)
+    assert stage.requests() == ["100m"] * 4
+
+
+def in_other(name: str) -> Json:
+    """Return metadata in another namespace."""
+    return {"metadata": {"name": name, "namespace": "other"}}

@@ -1,0 +1,426 @@
+"""Rounds of the updater on a whole cluster: what is done, in which order, and what is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.ports import VPAS, PatchKind, Ref
+from app.updater.summaries import ANNOTATION
+from tests.sandbox.worlds import container, deployment
+from tests.updater.stage import Call, Stage, budget, vpa
+
+Json = dict[str, Any]
+SMALL = container(requests={"cpu": "100m", "memory": "100Mi"}, limits={})
+
+
+def web(replicas: int = 4, name: str = "web") -> Json:
+    """Return a Deployment of small pods."""
+    return deployment(name, SMALL, replicas=replicas, load="cpu: constant 10m, noise: 0")
+
+
+def staged(*flags: str, replicas: int = 4, mode: str = "Recreate") -> Stage:
+    """Return a cluster whose pods should be twice as big."""
+    stage = Stage(*flags)
+    stage.apply(web(replicas), vpa(mode=mode))
+    stage.run(20)
+    stage.recommend("200m/200Mi = =")
+    return stage
+
+
+def annotation(stage: Stage, name: str = "web") -> str | None:
+    """Return what stands on a VPA."""
+    found = (
+        stage.sandbox.cluster.get(Ref(VPAS, "default", name))["metadata"].get("annotations") or {}
+    )
+    text: str | None = found.get(ANNOTATION)
+    return text
+
+
+# --- rounds
+
+
+def test_the_first_round_comes_at_once() -> None:
+    """Nobody waits for an interval after a start; from then on rounds keep their distance."""
+    stage = staged("--prove=off")
+    stage.restart()
+    stage.run(1)
+    assert stage.asked.count("evict") == 2
+    stage.run(50)
+    assert stage.asked.count("evict") == 2
+    stage.run(10)
+    assert stage.asked.count("evict") == 4
+
+
+@pytest.mark.parametrize(("works", "counts"), [(True, [10, 24]), (False, [10, 10])])
+def test_after_a_start_few_pods_go_first(works: bool, counts: list[int]) -> None:
+    """Of however many workloads; when one of them came back right the others follow."""
+    names = [f"web-{number}" for number in range(14)]
+    stage = Stage()
+    stage.webhook_works = works
+    stage.apply(*(web(2, name) for name in names))
+    stage.apply(*(vpa(name, target=f"Deployment/{name}") for name in names))
+    stage.run(20)
+    for name in names:
+        stage.recommend("200m/200Mi = =", name)
+    stage.restart()
+    found = []
+    for seconds in (30, 60):
+        stage.run(seconds)
+        found.append(stage.carried.count("evict"))
+    assert found == counts
+
+
+def test_nothing_is_done_without_leading() -> None:
+    """Who does not lead makes no rounds, and counts as alive all the same."""
+    stage = staged()
+    stage.leads = False
+    stage.restart()
+    stage.run(300)
+    assert stage.asked.calls == []
+    assert stage.team.updater.ended_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
+
+
+def test_who_leads_no_more_tells_no_more() -> None:
+    """Its last numbers would stay for ever, and with them the alerts that they raised."""
+    stage = staged()
+    stage.round()
+    assert stage.metric("pod_decisions") == 4
+    stage.leads = False
+    stage.round()
+    assert (stage.metric("pod_decisions"), stage.metric("controlled_pods_total")) == (0, 0)
+    assert (stage.reasons(), stage.team.archive.told_at()) == ([], None)
+    assert stage.metric("evicted_pods_total") == 1  # what was counted stays
+    stage.leads = True
+    stage.round()
+    assert stage.metric("pod_decisions") == 4
+
+
+def test_leadership_that_is_lost_ends_a_round() -> None:
+    """The first call that comes after the loss is not made."""
+    stage = staged("--prove=off")
+
+    def lose(call: Call) -> None:
+        stage.leads = call.verb != "evict" and stage.leads
+
+    stage.asked.after = lose
+    stage.run(300)
+    assert stage.asked.count("evict") == 1
+
+
+def test_a_dry_run_touches_nothing() -> None:
+    """It decides as any other, and tells only who asks."""
+    stage = staged("--dry-run", "--prove=off")
+    stage.run(120)
+    assert {call.verb for call in stage.asked.calls} <= {"get"}
+    assert stage.reasons().count("Evicted") == 2
+    assert stage.metric("pod_decisions", reason="Evicted") == 2
+
+
+# --- proof
+
+
+def test_a_canary_goes_first() -> None:
+    """One pod of a workload goes, and the others once its replacement has the right size."""
+    stage = staged(replicas=6)
+    stage.run(60)
+    assert stage.asked.count("evict") == 1
+    stage.run(60)
+    assert stage.asked.count("evict") == 4
+    assert stage.requests().count("200m") == 4
+
+
+def test_a_useless_webhook_stops_its_workload() -> None:
+    """Pods that come back unchanged are told of, and the pauses between them grow."""
+    stage = staged()
+    stage.webhook_works = False
+    stage.run(1800)
+    assert 2 <= stage.asked.count("evict") <= 4
+    assert "RecreatedWithoutChange" in stage.reasons()
+    assert stage.events("RecreatedWithoutChange")
+    stage.webhook_works = True
+    stage.run(1800)
+    assert stage.requests() == ["200m"] * 4
+
+
+def test_many_useless_evictions_stop_all() -> None:
+    """When evicting helps nobody it ends everywhere, until one canary succeeds again."""
+    stage = Stage()
+    names = [f"app-{number}" for number in range(5)]
+    stage.apply(*[web(2, name) for name in names])
+    stage.apply(*[vpa(name, target=f"Deployment/{name}") for name in names])
+    stage.run(20)
+    stage.webhook_works = False
+    for name in names:
+        stage.recommend("200m/200Mi = =", name)
+    stage.run(200)
+    first = stage.asked.count("evict")
+    assert first == len(names)
+    stage.run(400)
+    assert stage.asked.count("evict") <= first + 2  # one canary at a time, for all
+    stage.webhook_works = True
+    stage.run(1200)
+    assert set(stage.requests()) == {"200m"}
+
+
+def test_without_proof_nothing_is_learnt() -> None:
+    """Who asks for no proof evicts in each round, whatever comes back."""
+    stage = staged("--prove=off", replicas=10)
+    stage.webhook_works = False
+    stage.run(600)
+    assert stage.asked.count("evict") >= 30
+
+
+@pytest.mark.parametrize(("works", "evictions"), [(True, 4), (False, 0)])
+def test_a_trial_comes_before_the_canary(works: bool, evictions: int) -> None:
+    """With --prove=dry-run a pod is created on trial; one that comes back unchanged stops all."""
+    stage = staged("--prove=dry-run")
+    stage.webhook_works = works
+    stage.run(300)
+    assert stage.asked.count("create") >= 1
+    assert stage.asked.count("evict") == evictions
+    assert ("RecreatedWithoutChange" in stage.reasons()) is not works
+    assert len(stage.sandbox.pods("default")) == 4
+
+
+# --- budgets
+
+
+def test_rounds_leave_enough_pods() -> None:
+    """Never more pods are down than tolerance allows, whatever is wished."""
+    stage = staged("--prove=off", replicas=10)
+    fewest = 10
+
+    def look(_call: Call) -> None:
+        nonlocal fewest
+        fewest = min(fewest, len(stage.pods()))
+
+    stage.asked.after = look
+    stage.run(300)
+    assert fewest == 5
+    assert stage.requests() == ["200m"] * 10
+
+
+def test_a_budget_is_asked_before_it_refuses() -> None:
+    """A PodDisruptionBudget that allows one costs no refused call."""
+    stage = Stage("--prove=off")
+    stage.apply(web(6), vpa(), budget(unavailable=1))
+    stage.run(20)
+    stage.recommend("200m/200Mi = =")
+    stage.run(600)
+    assert stage.requests() == ["200m"] * 6
+    assert stage.asked.count("evict") == stage.carried.count("evict") == 6
+    assert stage.metric("failed_eviction_attempts_total") == 0
+
+
+# --- pace
+
+
+def test_the_rate_is_kept() -> None:
+    """Evictions wait for their tokens; those that get none in a round are told so."""
+    stage = staged("--prove=off", "--eviction-rate-limit=0.02", replicas=10)
+    began = stage.clock.monotonic()
+    stage.run(120)
+    passed = stage.clock.monotonic() - began
+    assert 2 <= stage.asked.count("evict") <= 1 + passed * 0.02
+    assert "RateLimited" in stage.reasons()
+    reason = "EvictionRateLimiterWaitFailed"
+    assert stage.metric("failed_eviction_attempts_total", reason=reason) > 0
+    stage.run(600)
+    assert stage.requests() == ["200m"] * 10
+
+
+def test_each_namespace_has_its_rate() -> None:
+    """A limit for namespaces holds in each of them."""
+    stage = staged("--prove=off", "--namespace-eviction-rate-limit=0.001", replicas=6)
+    other = [web(6), vpa()]
+    for item in other:
+        item["metadata"]["namespace"] = "other"
+    stage.apply(*other)
+    stage.run(20)
+    status = stage.sandbox.cluster.get(Ref(VPAS, "default", "web"))["status"]
+    body = {"status": status}
+    stage.sandbox.cluster.patch(
+        Ref(VPAS, "other", "web", subresource="status"), body, kind=PatchKind.MERGE
+    )
+    stage.run(120)
+    assert stage.asked.count("evict") == 2
+
+
+def two_workloads(*flags: str) -> Stage:
+    """Return a cluster in which one workload is to be evicted first, and one resized."""
+    stage = Stage("--prove=off", "--update-concurrency=1", *flags)
+    stage.apply(web(4, "far"), vpa("far", target="Deployment/far"))
+    stage.apply(web(4, "near"), vpa("near", target="Deployment/near", mode="InPlaceOrRecreate"))
+    stage.run(20)
+    stage.recommend("400m/400Mi = =", "far")
+    stage.recommend("200m/200Mi = =", "near")
+    return stage
+
+
+def moments(stage: Stage) -> dict[str, list[int]]:
+    """Return in which second of a round which workload was acted upon."""
+    found: dict[str, list[int]] = {}
+    began = stage.clock.monotonic()
+
+    def look(call: Call) -> None:
+        if call.verb == "evict" or call.subresource == "resize":
+            moment = round(stage.clock.monotonic() - began)
+            found.setdefault(call.name.partition("-")[0], []).append(moment)
+
+    stage.asked.before = look
+    stage.round()
+    return found
+
+
+def test_who_waits_for_a_token_holds_up_nobody() -> None:
+    """While evictions wait for their rate, resizes of others are made at once."""
+    found = moments(two_workloads("--eviction-rate-limit=0.04"))
+    assert found == {"far": [0, 25], "near": [0, 25]}
+
+
+def test_namespaces_do_not_wait_for_one_another() -> None:
+    """A namespace whose rate is used up holds up no other one."""
+    stage = two_workloads("--namespace-eviction-rate-limit=0.04")
+    other = [web(4), vpa()]
+    for item in other:
+        item["metadata"]["namespace"] = "other"
+    stage.leads = False
+    stage.apply(*other)
+    stage.run(20)
+    stage.leads = True
+    status = stage.sandbox.cluster.get(Ref(VPAS, "default", "near"))["status"]
+    body = {"status": status}
+    stage.sandbox.cluster.patch(
+        Ref(VPAS, "other", "web", subresource="status"), body, kind=PatchKind.MERGE
+    )
+    assert moments(stage) == {"far": [0, 25], "near": [0, 25], "web": [0, 25]}
+
+
+def test_a_stop_ends_the_waiting() -> None:
+    """Who waits for a token learns soon that it is over."""
+    stage = two_workloads("--eviction-rate-limit=0.04")
+    stage.sandbox.clock.call_later(5, lambda: setattr(stage, "leads", False))
+    began = stage.clock.monotonic()
+    assert moments(stage)["far"] == [0]
+    assert stage.clock.monotonic() - began < 6
+
+
+def test_the_urgent_go_first() -> None:
+    """What is too small is served before what is too big, across all workloads."""
+    stage = Stage("--prove=off", "--eviction-rate-limit=0.001", "--update-concurrency=1")
+    stage.apply(web(2, "big"), vpa("big", target="Deployment/big"))
+    stage.apply(web(2, "small"), vpa("small", target="Deployment/small"))
+    stage.run(20)
+    stage.recommend("50m/50Mi = =", "big")
+    stage.recommend("200m/200Mi = =", "small")
+    stage.run(61)
+    evicted = [call.name for call in stage.asked.calls if call.verb == "evict"]
+    assert [name.partition("-")[0] for name in evicted] == ["small"]
+
+
+def test_many_workers_do_the_same() -> None:
+    """Owners are served side by side, each in its order; the outcome is the same."""
+    stage = Stage("--prove=off", "--update-concurrency=8")
+    names = [f"app-{number}" for number in range(12)]
+    stage.apply(*[web(4, name) for name in names])
+    stage.apply(*[vpa(name, target=f"Deployment/{name}") for name in names])
+    stage.run(20)
+    for name in names:
+        stage.recommend("200m/200Mi = =", name)
+    stage.run(61)
+    assert stage.carried.count("evict") == 2 * len(names)
+    stage.run(120)
+    assert set(stage.requests()) == {"200m"}
+
+
+# --- what is told
+
+
+def test_events_tell_of_evictions() -> None:
+    """Pod and VPA are told of, in upstream's words for the reasons."""
+    stage = staged("--prove=off")
+    stage.run(60)
+    (first, second) = stage.events("EvictedByVPA")
+    assert first == second
+    assert first.startswith("Pod was evicted to apply the recommendation of VPA web")
+    assert len(stage.events("EvictedPod")) == 2
+
+
+def test_a_vpa_carries_a_summary() -> None:
+    """What is done about its pods stands on the VPA, and is written only when it changes."""
+    stage = staged("--prove=off")
+    stage.run(61)
+    assert annotation(stage) == "True, Evicted: 4 pods: 2 BudgetExhausted, 2 Evicted"
+    stage.run(180)
+    assert annotation(stage) == "False, NoChange: 4 pods: 4 NoChange"
+    before = stage.asked.count("patch")
+    stage.run(600)
+    assert stage.asked.count("patch") == before
+
+
+def test_a_vpa_without_pods_says_so() -> None:
+    """What was told of pods that are all gone does not stay."""
+    stage = staged("--prove=off")
+    stage.run(61)
+    stage.apply(web(0))
+    stage.run(120)
+    assert annotation(stage) == "False, NoPods: no pods"
+
+
+def test_summaries_can_be_switched_off() -> None:
+    """Nothing is written to VPAs then."""
+    stage = staged("--vpa-summaries=false")
+    stage.run(120)
+    assert annotation(stage) is None
+
+
+def test_overlaps_are_told_once() -> None:
+    """Of two VPAs on the same pods the weaker one is told."""
+    stage = staged()
+    stage.apply(vpa("later"))
+    stage.run(300)
+    (told,) = stage.events("SelectorOverlap")
+    assert told == "VPA web claims the same pods and comes first"
+
+
+def test_numbers_of_gone_vpas_go() -> None:
+    """A VPA that is deleted leaves no series behind."""
+    stage = staged("--prove=off")
+    stage.run(61)
+    assert stage.metric("evicted_pods_total", vpa_name="web") == 2
+    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
+    stage.run(61)
+    assert stage.metric("evicted_pods_total", vpa_name="web") == 0
+    assert stage.metric("controlled_pods_total") == 0
+
+
+def test_numbers_outlive_the_last_pod() -> None:
+    """A VPA that has no pods for a while keeps what was counted for it."""
+    stage = staged("--prove=off")
+    stage.run(61)
+    stage.apply(web(0))
+    stage.run(120)
+    assert stage.metric("controlled_pods_total") == 0
+    assert stage.metric("evicted_pods_total", vpa_name="web") == 2
+
+
+def test_a_stale_webhook_is_counted() -> None:
+    """Rounds without the webhook evict nobody and are counted by their reason."""
+    stage = staged()
+    stage.webhook_beats = False
+    stage.run(300)
+    before = stage.asked.count("evict")
+    stage.run(300)
+    assert stage.asked.count("evict") == before
+    assert stage.metric("admission_controller_status_invalid_total", reason="invalid") >= 5
+
+
+def test_the_last_deed_is_known() -> None:
+    """For each pod that was acted upon, what was done and when."""
+    stage = staged("--prove=off", mode="InPlaceOrRecreate")
+    stage.run(61)
+    deeds = stage.team.notebook.deeds()
+    assert {(deed.action, deed.error) for deed in deeds.values()} == {("Resize", "")}
+    assert deeds.keys() <= stage.uids()

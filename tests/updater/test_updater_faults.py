@@ -1,0 +1,583 @@
+"""What the updater does when calls fail: nothing twice, nothing too much, nothing for ever."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.model.errors import (
+    ClusterError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    TooMany,
+    Unavailable,
+)
+from app.ports import PODS, VPAS, Ref
+from tests.faults import Fault
+from tests.sandbox.worlds import container, deployment
+from tests.updater.stage import Call, Stage, budget, vpa
+
+Json = dict[str, Any]
+BOOST = "vpaCpuStartupBoost/"
+SILENCE = Unavailable("no answer in time")
+BROKEN = Unavailable("internal error", status=500)
+BUDGET = TooMany("Cannot evict pod", status=429, causes=(("DisruptionBudget", "no"),))
+
+
+def staged(*flags: str, replicas: int = 4, mode: str = "Recreate", **resize: str) -> Stage:
+    """Return a cluster whose pods should be twice as big; `resize` are resize policies."""
+    return wanting("--prove=off", *flags, replicas=replicas, mode=mode, **resize)
+
+
+def wanting(*flags: str, replicas: int = 4, mode: str = "Recreate", **resize: str) -> Stage:
+    """Return the same with nothing but these flags."""
+    stage = Stage(*flags)
+    policies = [
+        {"resourceName": resource, "restartPolicy": word} for resource, word in resize.items()
+    ]
+    small = container(
+        requests={"cpu": "100m", "memory": "100Mi"}, limits={}, more={"resizePolicy": policies}
+    )
+    stage.apply(deployment("web", small, replicas=replicas, load="noise: 0"), vpa(mode=mode))
+    stage.run(20)
+    stage.recommend("200m/200Mi = =")
+    return stage
+
+
+def evictions(error: ClusterError, times: int = 1, *, too_late: bool = False) -> Fault:
+    """Let evictions fail."""
+    return Fault(error, "evict", times=times, too_late=too_late)
+
+
+def resizes(error: ClusterError, times: int = 1, *, too_late: bool = False) -> Fault:
+    """Let resizes fail."""
+    return Fault(error, "patch", PODS, subresource="resize", times=times, too_late=too_late)
+
+
+def seen(stage: Stage) -> list[str]:
+    """Return the pods that were really evicted, in order."""
+    return [call.name for call in stage.carried.calls if call.verb == "evict"]
+
+
+# --- evictions
+
+
+@pytest.mark.parametrize(
+    ("fault", "in_first_round"),
+    [
+        pytest.param(evictions(SILENCE), 1, id="silence, in doubt"),
+        pytest.param(evictions(SILENCE, too_late=True), 2, id="silence, but done"),
+        pytest.param(evictions(BROKEN), 2, id="500, undone"),
+        pytest.param(evictions(BROKEN, too_late=True), 2, id="500, but done"),
+        pytest.param(evictions(Unavailable("timeout", status=504)), 1, id="504, in doubt"),
+        pytest.param(evictions(Conflict("another one", status=409)), 1, id="409"),
+        pytest.param(evictions(NotFound("gone", status=404)), 1, id="404"),
+        pytest.param(evictions(Refused("no right", status=403)), 2, id="403"),
+    ],
+)
+def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
+    """A place is given back only if the pod is known to be where it was; in the end all go."""
+    stage = staged()
+    stage.faults.order(fault)
+    fewest = 4
+
+    def look(_call: Call) -> None:
+        nonlocal fewest
+        fewest = min(fewest, len(stage.pods()))
+
+    stage.asked.after = look
+    stage.round()
+    assert len(seen(stage)) == in_first_round
+    stage.run(900)
+    assert stage.requests() == ["200m"] * 4
+    assert fewest >= 2
+    assert len(set(seen(stage))) == len(seen(stage)) == 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "mode", "reasons"),
+    [
+        pytest.param(evictions(BROKEN, 4), "Recreate", ["EvictionError"] * 4, id="all fail"),
+        pytest.param(
+            evictions(BROKEN),
+            "Recreate",
+            ["BudgetExhausted", "Evicted", "Evicted", "EvictionError"],
+            id="one that stood by goes instead",
+        ),
+        pytest.param(evictions(BUDGET), "Recreate", ["PDBBlocked"] * 4, id="budget"),
+        pytest.param(
+            evictions(NotFound("gone", status=404)),
+            "Recreate",
+            ["BudgetExhausted", "BudgetExhausted", "Evicted", "PodTerminating"],
+            id="gone",
+        ),
+        pytest.param(resizes(BROKEN, 4), "InPlaceOrRecreate", ["ResizeError"] * 4, id="resizes"),
+        pytest.param(
+            resizes(Invalid("never", status=422)),
+            "InPlaceOrRecreate",
+            ["BudgetExhausted", "ResizeError", "Updated", "Updated"],
+            id="no place left for an eviction instead",
+        ),
+    ],
+)
+def test_decisions_are_told_as_they_came_out(fault: Fault, mode: str, reasons: list[str]) -> None:
+    """Who asks is not told of an eviction that was planned, but of what became of it."""
+    stage = staged(mode=mode)
+    stage.faults.order(fault)
+    stage.round()
+    assert sorted(stage.reasons()) == reasons
+    assert stage.metric("pod_decisions", reason=reasons[0]) == reasons.count(reasons[0])
+
+
+def test_an_api_server_that_is_away() -> None:
+    """While nothing is answered nothing piles up; later everything goes on."""
+    stage = staged()
+    stage.faults.order(Fault(SILENCE, times=100_000))
+    stage.run(600)
+    assert seen(stage) == []
+    stage.faults.clear()
+    stage.run(900)
+    assert stage.requests() == ["200m"] * 4
+
+
+def test_a_budget_that_the_watch_does_not_show() -> None:
+    """One refusal ends the evictions of the owner; pauses grow instead of calls."""
+    stage = staged(replicas=10)
+    stage.faults.order(evictions(BUDGET, 100_000))
+    stage.run(3600)
+    assert stage.asked.count("evict") <= 12
+    assert (seen(stage), set(stage.reasons())) == ([], {"PDBBlocked"})
+    stage.faults.clear()
+    stage.run(900)
+    assert stage.asked.count("evict") >= 10
+
+
+def test_a_budget_that_refuses_though_it_allowed() -> None:
+    """The budget rests, longer each time, for all pods under it."""
+    stage = staged(replicas=10)
+    stage.apply(budget(unavailable=5))
+    stage.run(5)
+    stage.faults.order(evictions(BUDGET, 100_000))
+    stage.run(1800)
+    assert stage.asked.count("evict") <= 12
+    assert "PDBBlocked" in stage.reasons()
+
+
+def stateful(*flags: str) -> Stage:
+    """Return a StatefulSet of four, whose pods keep their names."""
+    stage = Stage("--prove=off", *flags)
+    found = deployment("web", container(limits={}), replicas=4) | {"kind": "StatefulSet"}
+    found["spec"]["serviceName"] = "web"
+    stage.apply(found, vpa(target="StatefulSet/web"))
+    stage.run(30)
+    stage.recommend("200m/200Mi = =")
+    return stage
+
+
+def test_a_pod_of_the_same_name() -> None:
+    """A pod that was made anew between plan and call is not even asked about."""
+    stage = stateful("--update-concurrency=1")
+
+    def recreate(call: Call) -> None:
+        if call.verb == "evict" and len(seen(stage)) == 1:
+            for name in {"web-0", "web-1", "web-2", "web-3"} - set(seen(stage)):
+                stage.sandbox.cluster.delete(Ref(PODS, "default", name))
+            stage.sandbox.advance(20)
+            stage.run_watch()
+
+    stage.asked.after = recreate
+    stage.round()
+    assert stage.asked.count("evict") == 1
+
+
+def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
+    """The API server knows it by its uid; no other pod goes in its place."""
+    stage = stateful()
+    stage.run_watch()
+    stage.watch_lags = True
+    uids = stage.uids()
+    for name in ("web-0", "web-1", "web-2", "web-3"):
+        stage.sandbox.cluster.delete(Ref(PODS, "default", name))
+    stage.sandbox.advance(30)
+    fresh = stage.uids()
+    stage.round()
+    assert stage.asked.count("evict") == 2
+    assert stage.uids() == fresh != uids
+
+
+def test_a_watch_that_lags() -> None:
+    """What was evicted is not evicted again, and its place stays taken while nobody sees it."""
+    stage = staged(replicas=6)
+    stage.run_watch()
+    stage.watch_lags = True
+    stage.run(110)
+    assert len(seen(stage)) == len(set(seen(stage))) == 3
+    stage.watch_lags = False
+    stage.run(300)
+    assert stage.requests() == ["200m"] * 6
+
+
+def test_a_vpa_that_goes_between_plan_and_call() -> None:
+    """Nothing more is done for it."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def delete(call: Call) -> None:
+        if call.verb == "evict":
+            stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
+            stage.run_watch()
+
+    stage.asked.after = delete
+    stage.round()
+    assert len(seen(stage)) == 1
+
+
+def test_a_vpa_that_is_switched_off_between_plan_and_call() -> None:
+    """Nothing more is done in its name."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def switch_off(call: Call) -> None:
+        if call.verb == "evict":
+            stage.apply(vpa(mode="Off"))
+            stage.run_watch()
+
+    stage.asked.after = switch_off
+    stage.round()
+    assert len(seen(stage)) == 1
+
+
+def test_a_vpa_that_only_has_another_status() -> None:
+    """What its recommender writes in the middle of a round holds nobody up."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def write(call: Call) -> None:
+        if call.verb == "evict":
+            stage.recommend("201m/200Mi = =")
+            stage.run_watch()
+
+    stage.asked.after = write
+    stage.round()
+    assert len(seen(stage)) == 3
+
+
+def test_pods_under_a_budget_that_refused() -> None:
+    """B26: once it has refused one pod, the others are not asked for."""
+    stage = staged(replicas=10)
+    stage.faults.order(evictions(BUDGET, 100_000))
+    stage.round()
+    assert stage.asked.count("evict") == 1
+
+
+def test_a_resize_without_an_answer_is_no_reason_to_evict() -> None:
+    """I18: it may have been carried out."""
+    stage = staged(replicas=2, mode="InPlaceOrRecreate")
+    stage.faults.order(resizes(SILENCE, 2))
+    stage.round()
+    assert seen(stage) == []
+
+
+def test_a_webhook_that_dies_in_the_middle() -> None:
+    """Evictions end within a round once its Lease is old."""
+    stage = staged("--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=20)
+    stage.webhook_beats = False
+    stage.run(70)
+    after = len(seen(stage))
+    assert 1 <= after <= 5
+    stage.run(600)
+    assert len(seen(stage)) == after
+    assert "LeaseStale" in stage.reasons()
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
+    """What others take away in the middle of a round is no longer ours to take, once it is seen."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def kill(call: Call) -> None:
+        if call.verb == "evict" and len(seen(stage)) == 1:
+            standing = [pod["metadata"]["name"] for pod in stage.pods()]
+            for name in standing[-2:]:
+                stage.sandbox.cluster.delete(Ref(PODS, "default", name))
+            if is_seen:
+                stage.run_watch()
+
+    stage.asked.after = kill
+    stage.round()
+    assert len(seen(stage)) == (1 if is_seen else 3)
+    told = "another pod of its owner went down meanwhile"
+    assert any(told in item.message for item in stage.team.updater.book.decisions()) is is_seen
+
+
+def test_a_leader_that_goes_between_plan_and_call() -> None:
+    """It makes no further call, and whoever takes over breaks no budget and evicts nobody twice."""
+    stage = staged("--update-concurrency=1", replicas=6)
+
+    def lose(call: Call) -> None:
+        stage.leads = not (call.verb == "evict" and len(seen(stage)) == 2)
+
+    stage.asked.after = lose
+    stage.round()
+    first = seen(stage)
+    assert len(first) == 2
+    stage.restart()
+    stage.leads = True
+    stage.round()
+    assert len(seen(stage)) == 1
+    stage.run(300)
+    assert not set(first) & set(seen(stage))
+    assert stage.requests() == ["200m"] * 6
+
+
+def test_a_leader_that_goes_during_a_trial() -> None:
+    """A trial takes its time; who does not lead any longer after it evicts nobody."""
+    stage = staged("--prove=dry-run")
+
+    def lose(call: Call) -> None:
+        stage.leads = stage.leads and call.verb != "create"
+
+    stage.asked.after = lose
+    stage.round()
+    assert not stage.leads
+    assert seen(stage) == []
+
+
+def test_an_unreadable_step_ends_no_round() -> None:
+    """An error of our own is one pod's matter."""
+    stage = staged("--update-concurrency=1")
+    calls = 0
+
+    def fail(call: Call) -> None:
+        nonlocal calls
+        calls += call.verb == "evict"
+        if call.verb == "evict" and calls == 1:
+            raise ZeroDivisionError
+
+    stage.asked.before = fail
+    stage.round()
+    assert calls == 2
+
+
+@pytest.mark.parametrize("hours", [-24, -1, 1, 24])
+def test_a_clock_that_is_set(hours: int) -> None:
+    """Nobody is evicted twice or left alone for it; what is under way still counts."""
+    stage = staged(replicas=6)
+    stage.run_watch()
+    stage.watch_lags = True
+    stage.run(1)
+    stage.wall.ahead = timedelta(hours=hours)
+    stage.run(70)
+    assert len(seen(stage)) == len(set(seen(stage))) == 3
+    stage.watch_lags = False
+    stage.run(300)
+    assert stage.requests() == ["200m"] * 6
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_clock_that_is_set_while_tokens_are_waited_for(hours: int) -> None:
+    """A round ends in time, and the rate is as before."""
+    unchecked = "--use-admission-controller-status=false"
+    stage = staged(unchecked, "--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=6)
+    began = stage.clock.monotonic()
+
+    def set_clock(call: Call) -> None:
+        if call.verb == "evict" and len(seen(stage)) == 1:
+            stage.wall.ahead = timedelta(hours=hours)
+
+    stage.asked.before = set_clock
+    stage.round()
+    assert stage.clock.monotonic() - began <= 61
+    assert len(seen(stage)) == 3
+
+
+# --- resizes
+
+
+@pytest.mark.parametrize(
+    ("error", "evicted"),
+    [
+        pytest.param(SILENCE, False, id="silence"),
+        pytest.param(BROKEN, False, id="500"),
+        pytest.param(Conflict("changed", status=409), False, id="409"),
+        pytest.param(TooMany("slow down", status=429, retry_after_seconds=5), False, id="429"),
+        pytest.param(Refused("exceeded quota: rq", status=403), False, id="quota"),
+        pytest.param(
+            Refused("node", status=403, causes=(("NodeCapacity", "no"),)), True, id="node"
+        ),
+        pytest.param(Invalid("QOS Class may not change", status=422), True, id="422"),
+        pytest.param(
+            NotFound("the server could not find the requested resource", status=404),
+            True,
+            id="no subresource",
+        ),
+    ],
+)
+def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
+    """Only a refusal that no waiting can mend leads to an eviction; the rest is tried again."""
+    stage = staged(mode="InPlaceOrRecreate")
+    stage.faults.order(resizes(error, 3))
+    uids = stage.uids()
+    stage.run(30 * 60)
+    assert stage.requests() == ["200m"] * 4
+    assert bool(seen(stage)) is evicted
+    assert (stage.uids() == uids) is not evicted
+
+
+@pytest.mark.parametrize("prove", ["canary", "dry-run"])
+def test_resizes_that_never_work_after_a_start(prove: str) -> None:
+    """Nothing is proven yet, and nobody but those who cannot be resized could prove it."""
+    stage = wanting(f"--prove={prove}", mode="InPlaceOrRecreate")
+    missing = NotFound("the server could not find the requested resource", status=404)
+    stage.faults.order(resizes(missing, 1000))
+    stage.run(15 * 60)
+    assert (stage.requests(), len(seen(stage))) == (["200m"] * 4, 4)
+
+
+@pytest.mark.parametrize("error", [SILENCE, BROKEN])
+def test_a_resize_without_an_answer(error: ClusterError) -> None:
+    """A resize that was carried out all the same counts as done, and restarts are not doubled."""
+    stage = staged(mode="InPlaceOrRecreate", cpu="RestartContainer")
+    stage.faults.order(resizes(error, 100, too_late=True))
+    stage.run(900)
+    assert stage.requests() == ["200m"] * 4
+    assert stage.carried.count("patch", "resize") == 4
+
+
+@pytest.mark.parametrize("too_late", [False, True], ids=["undone", "done"])
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> None:
+    """Once it is back the workload goes on, and nothing is done twice."""
+    stage = staged("--update-concurrency=1", mode=mode, cpu="RestartContainer")
+    stage.faults.order(Fault(SILENCE, "", PODS, times=1000))
+    if too_late:
+        stage.faults.order(Fault(SILENCE, "evict", times=2, too_late=True))
+        stage.faults.order(resizes(SILENCE, 2, too_late=True))
+    uids = stage.uids()
+    stage.round()
+    stage.faults.clear()
+    began = stage.carried.count("evict") + stage.carried.count("patch", "resize")
+    assert began == (2 if too_late else 0)
+    stage.run(20)
+    stage.round()
+    assert stage.carried.count("evict") + stage.carried.count("patch", "resize") == began + 2
+    stage.run(300)
+    assert stage.requests() == ["200m"] * 4
+    evicted = 0 if mode == "InPlaceOrRecreate" else 4
+    assert (len(seen(stage)), len(uids - stage.uids())) == (evicted, evicted)
+    assert stage.carried.count("patch", "resize") == 4 - evicted
+    assert stage.metric("in_place_updated_pods_total") == 4 - evicted
+    assert stage.metric("evicted_pods_total") == evicted
+
+
+def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
+    """Nobody resized it, so nobody says so."""
+    stage = staged("--min-replicas=1", replicas=1, mode="InPlaceOrRecreate")
+
+    def go(call: Call) -> None:
+        if call.subresource == "resize":
+            stage.asked.before = lambda _call: None
+            stage.sandbox.cluster.delete(Ref(PODS, "default", call.name))
+            stage.sandbox.advance(60)
+
+    stage.asked.before = go
+    stage.faults.order(resizes(SILENCE))
+    stage.round()
+    assert stage.asked.count("patch", "resize") == 1
+    assert stage.metric("in_place_updated_pods_total") == 0
+
+
+def test_an_api_server_that_stays_silent() -> None:
+    """Nothing is looked at more than once a round, and nothing is remembered for ever."""
+    stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate", cpu="RestartContainer")
+    stage.faults.order(Fault(SILENCE, "", PODS, times=100_000))
+    stage.run(600)
+    assert stage.carried.count("patch", "resize") == 0
+    stage.faults.clear()
+    stage.run(900)
+    assert stage.requests() == ["200m"] * 4
+
+
+def test_mode_in_place_never_evicts() -> None:
+    """Whatever its resizes are answered."""
+    stage = staged(mode="InPlace")
+    for error in (SILENCE, BROKEN, Invalid("never"), Refused("no"), Conflict("no")):
+        stage.faults.order(resizes(error, 3))
+        stage.run(600)
+    assert seen(stage) == []
+
+
+def test_marks_that_cannot_be_written() -> None:
+    """An annotation that is refused costs the resize nothing."""
+    stage = staged(mode="InPlaceOrRecreate")
+
+    def refuse(call: Call) -> None:
+        if call.verb == "patch" and not call.subresource:
+            raise Refused("no right", status=403)
+
+    stage.asked.before = refuse
+    stage.run(300)
+    assert stage.requests() == ["200m"] * 4
+    assert stage.metric("in_place_updated_pods_total") == 4
+
+
+# --- boosts
+
+
+def boosted(annotation: str | None = None, **resize: str) -> Stage:
+    """Return a cluster whose pods begin with three times their cpu, for no time at all."""
+    stage = Stage("--prove=off")
+    boost = {"cpu": {"type": "Factor", "factor": 3}}
+    stage.apply(vpa(spec={"startupBoost": boost}))
+    stage.recommend("100m/100Mi = =")
+    policies = [
+        {"resourceName": resource, "restartPolicy": word} for resource, word in resize.items()
+    ]
+    small = container(
+        requests={"cpu": "100m", "memory": "100Mi"}, limits={}, more={"resizePolicy": policies}
+    )
+    found = deployment("web", small, replicas=4, load="noise: 0")
+    if annotation is not None:
+        found["spec"]["template"]["metadata"]["annotations"][BOOST + "app"] = annotation
+        stage.webhook_works = False
+    stage.apply(found)
+    return stage
+
+
+@pytest.mark.parametrize(
+    "annotation", ["", "{", "[]", '{"requests":{"cpu":"much"}}', '{"requests":7}']
+)
+def test_marks_that_nobody_can_read(annotation: str) -> None:
+    """A pod with such a mark goes to what is recommended, and loses the mark."""
+    stage = boosted(annotation)
+    stage.run(60)
+    assert stage.requests() == ["100m"] * 4
+    marks = [key for pod in stage.pods() for key in pod["metadata"]["annotations"]]
+    assert not any(key.startswith(BOOST) for key in marks)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SILENCE, BROKEN, Conflict("no"), Invalid("no"), Refused("no"), TooMany("slow down")],
+)
+def test_the_end_of_a_boost_that_fails(error: ClusterError) -> None:
+    """It is tried again, with growing pauses, and nobody is evicted for it."""
+    stage = boosted()
+    stage.faults.order(resizes(error, 12))
+    stage.run(400)
+    assert stage.requests() == ["100m"] * 4
+    assert seen(stage) == []
+    assert stage.metric("failed_in_place_update_attempts_total", reason="UnboostError") > 0
+
+
+def test_a_restart_finds_boosts_again() -> None:
+    """What was not ended before a restart is ended after it."""
+    stage = boosted()
+    stage.leads = False
+    stage.run(60)
+    assert stage.requests() == ["300m"] * 4
+    stage.restart()
+    stage.leads = True
+    stage.run(3)
+    assert stage.requests() == ["100m"] * 4

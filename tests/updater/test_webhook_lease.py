@@ -1,0 +1,112 @@
+"""Whether the webhook lives, by its Lease."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from app.kube.leases import lease, micro_time
+from app.model.errors import ClusterError, Refused, TooMany, Unavailable
+from app.ports import LEASES, Ref
+from app.updater.metrics import LeaseTrouble
+from app.updater.webhook_lease import LeaseRules, WebhookLease
+from tests.cluster_in_memory import ClusterInMemory
+from tests.stepped_clock import START, SteppedClock
+from tests.updater.set_clock import SetClock
+
+RULES = LeaseRules("kube-system", "webhook", timedelta(seconds=10))
+
+
+def looked(
+    created: float, renewed: float | None, *failures: ClusterError | None, rules: LeaseRules = RULES
+) -> LeaseTrouble | None:
+    """Return what a look tells of a Lease created and renewed so many seconds ago."""
+    clock = SteppedClock()
+    cluster = ClusterInMemory(lambda: START - timedelta(seconds=created))
+    spec = {} if renewed is None else {"renewTime": micro_time(START - timedelta(seconds=renewed))}
+    cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", spec))
+    cluster.failures = list(failures)
+    return WebhookLease(cluster, rules, clock).look(START).trouble
+
+
+@pytest.mark.parametrize(
+    ("created", "renewed", "trouble"),
+    [
+        pytest.param(0, None, None, id="L1"),
+        pytest.param(60, None, LeaseTrouble.INVALID, id="L2"),
+        pytest.param(60, 0, None, id="L3"),
+        pytest.param(60, 60, LeaseTrouble.INVALID, id="L4"),
+        pytest.param(60, 10, LeaseTrouble.INVALID, id="exactly the timeout"),
+    ],
+)
+def test_freshness(created: float, renewed: float | None, trouble: LeaseTrouble | None) -> None:
+    """A Lease is fresh when it was created or renewed within the timeout."""
+    assert looked(created, renewed) is trouble
+
+
+DOWN = Unavailable("connection reset")
+
+
+@pytest.mark.parametrize(
+    ("failures", "trouble"),
+    [
+        pytest.param([DOWN, TooMany("slow")], None, id="L5"),
+        pytest.param([DOWN, DOWN, DOWN], LeaseTrouble.ERROR, id="three times"),
+        pytest.param([Refused("no right")], LeaseTrouble.ERROR, id="at once"),
+    ],
+)
+def test_troubles(failures: list[ClusterError], trouble: LeaseTrouble | None) -> None:
+    """What may pass is asked again twice."""
+    assert looked(0, 0, *failures) is trouble
+
+
+def test_a_lease_that_is_not_there() -> None:
+    """No Lease, no webhook; unless nobody is to look."""
+    cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
+    assert WebhookLease(cluster, RULES, clock).look(START).trouble is LeaseTrouble.ERROR
+    off = LeaseRules("kube-system", "webhook", timedelta(seconds=10), is_on=False)
+    assert WebhookLease(cluster, off, clock).look(START).is_healthy
+
+
+def test_a_lease_that_nobody_can_read() -> None:
+    """A time that is none is no sign of life."""
+    cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
+    body = lease("kube-system", "webhook", {"renewTime": "soon"})
+    cluster.create(Ref(LEASES, "kube-system"), body)
+    assert WebhookLease(cluster, RULES, clock).look(START).trouble is LeaseTrouble.INVALID
+
+
+def test_a_look_is_believed_for_some_seconds() -> None:
+    """Each eviction may ask; the API server is asked every ten seconds, however clocks are set."""
+    clock = SetClock(SteppedClock())
+    created: datetime = START
+    cluster = ClusterInMemory(lambda: created)
+    cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", {}))
+    found = WebhookLease(cluster, RULES, clock)
+    assert found.is_fresh()
+    cluster.delete(Ref(LEASES, "kube-system", "webhook"))
+    clock.wait(9)
+    assert found.is_fresh()
+    clock.ahead = timedelta(days=-1)
+    clock.wait(1)
+    assert not found.is_fresh()
+
+
+def test_a_beat_from_a_clock_ahead() -> None:
+    """It is fresh for the timeout after it was seen, and no longer until it changes."""
+    clock = SetClock(SteppedClock())
+    cluster = ClusterInMemory(lambda: START)
+    ahead = START + timedelta(days=1)
+    body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead)})
+    cluster.create(Ref(LEASES, "kube-system"), body)
+    found = WebhookLease(cluster, RULES, clock)
+    seen = []
+    for _ in range(3):
+        seen.append(found.look(clock.now()).is_healthy)
+        clock.wait(6)
+    assert seen == [True, True, False]
+    cluster.delete(Ref(LEASES, "kube-system", "webhook"))
+    body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead + timedelta(seconds=20))})
+    cluster.create(Ref(LEASES, "kube-system"), body)
+    assert found.look(clock.now()).is_healthy
