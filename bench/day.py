@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from app.flags.command_line import parse
 from app.runtime.server import bound
-from app.settings.command_line import parse
 from app.settings.run import RunSettings
 from app.wiring.modes import InMemoryMode
 from app.wiring.screen.picture import ActivityKind, activity_line, picture, summary

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
+from app.flags.command_line import parse
 from app.model.errors import NotFound
 from app.model.snapshot import Replacement, Snapshot, replacement
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Cluster
 from app.runtime.clock import SystemClock
-from app.settings.command_line import parse
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
 from app.updater.team import Surroundings, team

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import VERBS, main
-from app.settings.command_line import schema
+from app.flags.command_line import schema
 from app.settings.completion import Shell
 from app.settings.pages import PURPOSES
 

@@ -18,7 +18,7 @@ import yaml
 from app.admission.core import mutate
 from app.admission.core.validate import VpaReason
 from app.cli import VERBS
-from app.settings.command_line import schema
+from app.flags.command_line import schema
 from app.settings.pages import PURPOSES
 from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Reason

@@ -18,12 +18,8 @@ from app.admission.core.overlap import Disjointness
 from app.admission.flags import AdmissionSettings
 from app.cli import VERBS
 from app.commands.flags import AdmitSettings, PlanSettings
-from app.model.errors import BadSetting
-from app.model.gates import FeatureGate, FeatureGates
-from app.model.quantity import Quantity
-from app.recommender.flags import RecommenderSettings
-from app.settings.command_line import asks_for_help, parse, schema
-from app.settings.flags import (
+from app.flags.command_line import asks_for_help, parse, schema
+from app.flags.flags import (
     SWITCH,
     TEXT,
     Flag,
@@ -32,6 +28,10 @@ from app.settings.flags import (
     RemovedFlag,
     WebhookLabels,
 )
+from app.model.errors import BadSetting
+from app.model.gates import FeatureGate, FeatureGates
+from app.model.quantity import Quantity
+from app.recommender.flags import RecommenderSettings
 from app.settings.pages import EXAMPLES, PURPOSES, flags_page, help_text
 from app.updater.flags import UpdaterSettings
 

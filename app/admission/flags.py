@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.admission.core.overlap import Disjointness
-from app.model.gates import FeatureGates
-from app.model.quantity import Quantity
-from app.settings.flags import (
+from app.flags.flags import (
     ADDRESS,
     CIPHERS,
     DURATION_ABOVE_ZERO,
@@ -29,7 +27,7 @@ from app.settings.flags import (
     optional,
     whole,
 )
-from app.settings.shared import (
+from app.flags.shared import (
     OWN_NAMESPACE,
     ClusterAccess,
     Logging,
@@ -38,6 +36,8 @@ from app.settings.shared import (
     Scope,
     feature_gates,
 )
+from app.model.gates import FeatureGates
+from app.model.quantity import Quantity
 
 _MOUNTED: Final = "/etc/tls-certs"
 

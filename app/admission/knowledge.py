@@ -16,6 +16,7 @@ from app.admission.core.overlap import Disjointness
 from app.admission.core.validate import ValidationRules
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
+from app.flags.shared import Scope
 from app.kube.files import Document, Unreadable, documents
 from app.kube.mirror import WatchedResource
 from app.kube.recorded import RecordedCluster
@@ -29,7 +30,6 @@ from app.runtime.clock import SystemClock
 from app.runtime.live import Connection, Runtime
 from app.runtime.memory import without_collection
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
-from app.settings.shared import Scope
 
 log = logging.getLogger(__name__)
 

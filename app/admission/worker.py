@@ -24,6 +24,7 @@ from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer
+from app.flags.shared import ClusterAccess
 from app.kube.client import KubeCluster, connect
 from app.model.certificates import CertificateSet
 from app.runtime.allocator import give_back
@@ -32,7 +33,6 @@ from app.runtime.live import LiveRuntime
 from app.runtime.logs import start_logging, teller
 from app.runtime.server import Server
 from app.runtime.tls import ServerTls
-from app.settings.shared import ClusterAccess
 
 _LOADING_SECONDS = 120.0  # for what garbage collection stays off at most
 

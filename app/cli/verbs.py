@@ -25,16 +25,16 @@ from app.commands.flags import (
     VersionSettings,
 )
 from app.commands.replay_flags import ReplaySettings
+from app.flags.command_line import asks_for_help, parse
+from app.flags.shared import OutputFormat
 from app.model.errors import BadSetting
 from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
 from app.recommender.flags import RecommenderSettings
 from app.runtime.metrics_folder import metrics_folder
-from app.settings.command_line import asks_for_help, parse
 from app.settings.completion import CompletionSettings, Shell, Verb, script
 from app.settings.pages import PURPOSES, help_text, summary
 from app.settings.run import RunSettings
-from app.settings.shared import OutputFormat
 from app.updater.flags import UpdaterSettings
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names

@@ -33,6 +33,7 @@ from app.diagnosis.gathering import (
     gather_objects,
     list_objects,
 )
+from app.flags.shared import Scope
 from app.kube.client import connect
 from app.model.errors import BadSetting
 from app.model.pods import Pod
@@ -43,7 +44,6 @@ from app.model.vpa import Vpa
 from app.model.workloads import Lookup
 from app.output import Json, Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
-from app.settings.shared import Scope
 from app.sizing.matching import LookupNeeded, MatchReason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan

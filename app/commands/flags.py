@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.admission.flags import Decisions
-from app.model.fields import time_at
-from app.model.quantity import Quantity
-from app.settings.flags import PATH, QUANTITY, SWITCH, TEXT, Flag, FlagKind, Rest, optional, whole
-from app.settings.shared import (
+from app.flags.flags import PATH, QUANTITY, SWITCH, TEXT, Flag, FlagKind, Rest, optional, whole
+from app.flags.shared import (
     OWN_NAMESPACE,
     AsJson,
     AsYaml,
@@ -23,6 +21,8 @@ from app.settings.shared import (
     Scope,
     Selection,
 )
+from app.model.fields import time_at
+from app.model.quantity import Quantity
 from app.updater.flags import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
 
 

@@ -7,6 +7,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
+from app.flags.flags import (
+    DURATION_ABOVE_ZERO,
+    PATH,
+    SWITCH,
+    Flag,
+    FlagKind,
+    optional,
+)
+from app.flags.shared import AsJson, ClusterAccess, Logging, Offline, Profiling, Scope
 from app.model.errors import BadSetting
 from app.model.fields import time_at
 from app.output import Output
@@ -21,15 +30,6 @@ from app.recommender.flags import (
 )
 from app.recommender.likeness import Likeness
 from app.recommender.source_flags import ExternalMetrics, Prometheus, PrometheusAccess
-from app.settings.flags import (
-    DURATION_ABOVE_ZERO,
-    PATH,
-    SWITCH,
-    Flag,
-    FlagKind,
-    optional,
-)
-from app.settings.shared import AsJson, ClusterAccess, Logging, Offline, Profiling, Scope
 
 _WANTED: Final = "a time such as 2026-01-05T10:00:00Z"
 

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from app.diagnosis.core.answers import vpa_object
+from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
 from app.kube.connection import Origin
 from app.kube.context import usual_namespace
@@ -42,7 +43,6 @@ from app.ports import (
     Resource,
 )
 from app.runtime.memory import without_collection
-from app.settings.shared import ClusterAccess, Offline, Selection
 from app.updater.deciding import MOST_LEVELS, found_owners
 from app.updater.metrics import LeaseTrouble
 from app.updater.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of

@@ -35,6 +35,7 @@ from app.diagnosis.gathering import (
     gather_objects,
     list_objects,
 )
+from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
 from app.kube.leases import lease
 from app.kube.manifests import crd
@@ -59,7 +60,6 @@ from app.ports import (
     Ref,
     Resource,
 )
-from app.settings.shared import ClusterAccess, Offline
 from app.updater.webhook_lease import LeaseRules
 
 _PAGE: Final = 500

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
-from app.model.gates import FeatureGates
-from app.model.quantity import Quantity
-from app.recommender.likeness import Likeness
-from app.recommender.source_flags import ExternalMetrics, Prometheus, PrometheusAccess
-from app.settings.flags import (
+from app.flags.flags import (
     ADDRESS,
     DURATION,
     DURATION_ABOVE_ZERO,
@@ -26,7 +22,7 @@ from app.settings.flags import (
     optional,
     whole,
 )
-from app.settings.shared import (
+from app.flags.shared import (
     NO_EFFECT,
     ClusterAccess,
     LeaderElection,
@@ -35,6 +31,10 @@ from app.settings.shared import (
     Scope,
     feature_gates,
 )
+from app.model.gates import FeatureGates
+from app.model.quantity import Quantity
+from app.recommender.likeness import Likeness
+from app.recommender.source_flags import ExternalMetrics, Prometheus, PrometheusAccess
 
 
 @dataclass(frozen=True, slots=True)

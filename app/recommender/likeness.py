@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Final
 
+from app.flags.flags import Flag, FlagKind, chosen
 from app.model.errors import BadSetting
 from app.model.text import nearest
 from app.recommender.core.rules import Extras
-from app.settings.flags import Flag, FlagKind, chosen
 
 _NO_SINGLE_WORDS: Final = (
     "since 0.2 there are no single words: --parity=upstream does everything as upstream does, "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from app.flags.flags import PROMETHEUS_DURATION, SWITCH, TEXT, Flag, PrometheusDuration
 from app.model.errors import BadSetting
-from app.settings.flags import PROMETHEUS_DURATION, SWITCH, TEXT, Flag, PrometheusDuration
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import socket
 import uuid
 
+from app.flags import shared as settings
 from app.ports import Clock
 from app.runtime.election import Election, ElectionRules
 from app.runtime.live import Connection
-from app.settings import shared as settings
 
 
 def election(told: settings.LeaderElection, cluster: Connection, clock: Clock) -> Election:

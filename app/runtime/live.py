@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from app.flags.shared import ClusterAccess
 from app.kube.client import connect
 from app.kube.mirror import Mirror, Transition, WatchedResource, WatchState
 from app.kube.owners import LiveOwners
@@ -20,7 +21,6 @@ from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Resource, Sink
 from app.runtime.clock import SystemClock
 from app.runtime.loop import Loop, Tick
-from app.settings.shared import ClusterAccess
 
 LONGEST_RETRY_SECONDS = 60.0
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
-from app.settings.command_line import schema
-from app.settings.flags import Flag, Rest
+from app.flags.command_line import schema
+from app.flags.flags import Flag, Rest
 
 
 class Shell(StrEnum):

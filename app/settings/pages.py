@@ -18,12 +18,12 @@ from app.commands.flags import (
     VersionSettings,
 )
 from app.commands.replay_flags import ReplaySettings
+from app.flags.command_line import FlagGroup, Schema, schema
+from app.flags.flags import Flag
+from app.flags.shared import NO_EFFECT
 from app.recommender.flags import RecommenderSettings
-from app.settings.command_line import FlagGroup, Schema, schema
 from app.settings.completion import CompletionSettings
-from app.settings.flags import Flag
 from app.settings.run import RunSettings
-from app.settings.shared import NO_EFFECT
 from app.updater.flags import UpdaterSettings
 
 _WIDTH: Final = 80

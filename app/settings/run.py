@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Final
 
-from app.model.errors import BadSetting
-from app.model.gates import FeatureGates
-from app.settings.flags import (
+from app.flags.flags import (
     DURATION_ABOVE_ZERO,
     PORT,
     SWITCH,
@@ -20,7 +18,9 @@ from app.settings.flags import (
     number,
     optional,
 )
-from app.settings.shared import Offline, feature_gates
+from app.flags.shared import Offline, feature_gates
+from app.model.errors import BadSetting
+from app.model.gates import FeatureGates
 
 _FASTEST: Final = "max"
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, ClassVar
 
-from app.model.gates import FeatureGates
-from app.settings.flags import (
+from app.flags.flags import (
     ADDRESS,
     DURATION,
     DURATION_ABOVE_ZERO,
@@ -22,7 +21,7 @@ from app.settings.flags import (
     chosen,
     whole,
 )
-from app.settings.shared import (
+from app.flags.shared import (
     OWN_NAMESPACE,
     ClusterAccess,
     LeaderElection,
@@ -31,6 +30,7 @@ from app.settings.shared import (
     Scope,
     feature_gates,
 )
+from app.model.gates import FeatureGates
 from app.updater.core.rules import Prove
 
 Interval = Annotated[

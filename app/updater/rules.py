@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from app.settings.shared import Scope
+from app.flags.shared import Scope
 from app.updater.core.rules import UpdateRules
 from app.updater.flags import AdmissionCheck, Deciding, Disruption, Thresholds
 from app.updater.webhook_lease import LeaseRules

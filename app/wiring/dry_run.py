@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock
 
+from app.flags.shared import ClusterAccess
 from app.kube.mirror import Transition, WatchedResource, WatchState
 from app.model import patches
 from app.model.errors import BadObject, Refused
@@ -20,7 +21,6 @@ from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import Vpa, read_vpa
 from app.ports import CHECKPOINTS, PODS, Cluster, Json, PatchKind, Ref
 from app.runtime.live import Connection, LiveRuntime, Mirrored
-from app.settings.shared import ClusterAccess
 
 
 class Drafts:

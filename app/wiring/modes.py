@@ -12,11 +12,11 @@ from typing import Final, Protocol
 from app.admission.certification import Certification, local
 from app.admission.flags import AdmissionSettings
 from app.diagnosis.pod_preview import PodPreviewer
+from app.flags.command_line import parse
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
 from app.runtime.clock import SystemClock
-from app.settings.command_line import parse
 from app.settings.run import RunSettings
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings

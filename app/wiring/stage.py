@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
+from app.flags.shared import ClusterAccess
 from app.kube.mirror import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.kube.owners import REFRESH_SECONDS, LiveOwners
 from app.model.snapshot import Snapshot
@@ -19,7 +20,6 @@ from app.runtime.live import LONGEST_RETRY_SECONDS, Connection, Mirrored, Runnin
 from app.runtime.loop import Loop, Tick
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.settings.shared import ClusterAccess
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,8 @@ from app.admission.knowledge import (
     review_rules,
 )
 from app.commands.flags import AdmitSettings
+from app.flags.command_line import parse
+from app.flags.shared import Scope
 from app.kube.client import connect
 from app.kube.connection import Origin
 from app.kube.files import Document, Unreadable
@@ -30,8 +32,6 @@ from app.model.kinds import owner_key
 from app.model.workloads import Lookup, Workload
 from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
 from app.runtime.live import LiveRuntime
-from app.settings.command_line import parse
-from app.settings.shared import Scope
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write

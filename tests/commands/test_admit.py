@@ -20,10 +20,10 @@ from app.admission.knowledge import RecordedKnowledge, recorded_sources
 from app.admission.reviews import Reviewer, ReviewRules
 from app.commands.admit import NoMetrics, answer_lines, answer_report, review_row
 from app.commands.flags import AdmitSettings
+from app.flags.command_line import parse
 from app.kube.files import Document, Unreadable
 from app.model.review import read_review
 from app.output import Table
-from app.settings.command_line import parse
 from tests import logging_state, make
 from tests.junk import objects_like
 from tests.make import Json

@@ -14,6 +14,7 @@ from app.admission.certificates import issue, serving_names
 from app.commands.doctor import doctor_report, findings_report
 from app.commands.flags import DoctorSettings
 from app.diagnosis.core.facts import Check, Finding, Level
+from app.flags.command_line import parse
 from app.kube.manifests import crd
 from app.model.errors import ClusterError
 from app.output import Output, Report, shown
@@ -34,7 +35,6 @@ from app.ports import (
     WORKLOADS,
     Resource,
 )
-from app.settings.command_line import parse
 from tests import make
 from tests.diagnosis.core.healthy import configuration, deployment, hook, lease, scope
 from tests.kube.api_server import ApiServer, serving

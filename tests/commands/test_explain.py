@@ -13,10 +13,10 @@ import pytest
 
 from app.commands.explain import explain_report
 from app.commands.flags import ExplainSettings
+from app.flags.command_line import parse
 from app.model.errors import BadSetting
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
-from app.settings.command_line import parse
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write

@@ -12,6 +12,7 @@ import pytest
 
 from app.commands.flags import PlanSettings
 from app.commands.plan import plan_report
+from app.flags.command_line import parse
 from app.model.errors import BadSetting, ClusterError
 from app.output import Output, Report, shown
 from app.ports import (
@@ -23,7 +24,6 @@ from app.ports import (
     VPAS,
     WORKLOADS,
 )
-from app.settings.command_line import parse
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write

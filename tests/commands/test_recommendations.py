@@ -12,10 +12,10 @@ import pytest
 
 from app.commands.flags import RecommendationsSettings
 from app.commands.recommendations import recommendations_report
+from app.flags.command_line import parse
 from app.model.errors import BadSetting, NotFound
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
-from app.settings.command_line import parse
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write

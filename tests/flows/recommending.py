@@ -15,6 +15,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
+from app.flags.command_line import parse
 from app.kube.manifests import crd
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
@@ -31,7 +32,6 @@ from app.runtime.election import Campaign, Election, ElectionRules, Leadership, 
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
-from app.settings.command_line import parse
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import snapshot_of
 from tests.updater.stage import Call, NoOwners, Watched

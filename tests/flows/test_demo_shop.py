@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.settings.command_line import parse
+from app.flags.command_line import parse
 from app.settings.run import RunSettings
 from app.wiring.modes import InMemoryMode
 from app.wiring.screen.picture import Activity, ActivityKind, View, activity_line

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from app.settings.command_line import parse
+from app.flags.command_line import parse
 from app.settings.run import RunSettings
 from app.wiring.modes import InMemoryMode
 from app.wiring.screen.picture import ActivityKind

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from app.diagnosis.pod_preview import PodPreviewer
+from app.flags.command_line import parse
 from app.kube.manifests import crd
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
@@ -25,7 +26,6 @@ from app.recommender.flags import RecommenderSettings
 from app.recommender.process import Process
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.settings.command_line import parse
 from app.wiring.stage import SimulatedRuntime
 from tests import make
 from tests.cluster.numbers import total

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.admission.flags import AdmissionSettings
+from app.flags.command_line import parse
 from app.ports import PODS, VPAS, PatchKind, Ref
 from app.recommender.flags import RecommenderSettings
 from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
-from app.settings.command_line import parse
 from app.updater.flags import UpdaterSettings
 from app.wiring.embedded_webhook import Listeners
 from app.wiring.world import ProcessSettings, World

@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from app.diagnosis.pod_preview import PodPreviewer
+from app.flags.command_line import parse
+from app.flags.shared import ClusterAccess
 from app.kube.client import connect
 from app.kube.manifests import crd
 from app.model.errors import BadSetting
@@ -21,8 +23,6 @@ from app.recommender.variants import OURS
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.settings.command_line import parse
-from app.settings.shared import ClusterAccess
 from app.wiring.stage import Reached, SimulatedRuntime
 from tests.flows.test_admission_process import free_port
 from tests.kube.api_server import serving

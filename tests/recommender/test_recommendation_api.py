@@ -7,12 +7,12 @@ from typing import cast
 import pytest
 
 from app.diagnosis.pod_preview import PodPreviewer
+from app.flags.command_line import parse
 from app.model.errors import Unavailable
 from app.ports import LEASES, Cluster
 from app.recommender.flags import RecommenderSettings
 from app.recommender.recommendation_api import Asked, is_loopback, recommendation_api
 from app.runtime.probes import probes
-from app.settings.command_line import parse
 from tests.faults import Fault
 from tests.runtime.asking import Desk
 

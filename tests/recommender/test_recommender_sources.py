@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.diagnosis.pod_preview import PodPreviewer
+from app.flags.command_line import parse
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.recommender.core.promql import PastRules, Span
@@ -22,7 +23,6 @@ from app.recommender.process import Process, round_rules
 from app.recommender.recommender_sources import past_reading, past_rules, usage_source
 from app.recommender.usage_source import PodMetrics
 from app.runtime.live import LiveRuntime
-from app.settings.command_line import parse
 from tests.cluster_in_memory import ClusterInMemory
 from tests.flows.test_admission_process import free_port
 from tests.kube.api_server import serving

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from app.admission.core.mutate import PodRules
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.commands.admit import NoMetrics
+from app.flags.command_line import parse
 from app.kube.manifests import crd
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
@@ -31,7 +32,6 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
-from app.settings.command_line import parse
 from app.updater.boosts import Change
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics

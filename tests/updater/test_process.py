@@ -8,13 +8,13 @@ from datetime import datetime
 
 import pytest
 
+from app.flags.command_line import parse
 from app.kube.manifests import crd
 from app.kube.mirror import WatchedResource, WatchState
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
 from app.runtime.live import Mirrored
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.settings.command_line import parse
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from app.wiring.stage import SimulatedRuntime, ToldMirror

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.settings.command_line import parse
+from app.flags.command_line import parse
 from app.updater.core.rules import Prove, UpdateRules
 from app.updater.flags import UpdaterSettings
 from app.updater.rules import lease_rules, update_rules

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from app.admission.flags import AdmissionSettings
+from app.flags.command_line import parse
 from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
 from app.ports import Json
 from app.recommender.flags import RecommenderSettings
-from app.settings.command_line import parse
 from app.updater.flags import UpdaterSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

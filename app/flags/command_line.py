@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
+from app.flags.flags import Flag, RemovedFlag, Rest
 from app.model.errors import BadSetting
 from app.model.text import nearest
-from app.settings.flags import Flag, RemovedFlag, Rest
 
 S = TypeVar("S")
 

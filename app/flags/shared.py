@@ -7,11 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
-from app.model.errors import BadSetting
-from app.model.gates import FeatureGate
-from app.model.selectors import Selector
-from app.output import Output
-from app.settings.flags import (
+from app.flags.flags import (
     DURATION_ABOVE_ZERO,
     GATES,
     NAMES,
@@ -26,6 +22,10 @@ from app.settings.flags import (
     one_of,
     optional,
 )
+from app.model.errors import BadSetting
+from app.model.gates import FeatureGate
+from app.model.selectors import Selector
+from app.output import Output
 
 # What upstream can be told and what changes nothing here.
 NO_EFFECT: Final = "accepted; has no effect"

@@ -1,0 +1,1 @@
+"""How flags are declared and parsed, and those that several programs share."""
