@@ -36,7 +36,7 @@ cover: $(STAMP) ## tests with branch coverage; model and core must be covered wh
 	@$(BIN)/coverage report --include='app/model/*,app/core/*' --show-missing --fail-under=100 --skip-covered
 
 generate: $(STAMP) ## write docs/flags.md and docs/metrics.md, copy manifests to deploy
-	@$(BIN)/python -c 'from app.settings.pages import flags_page; print(flags_page(), end="")' >docs/flags.md
+	@$(BIN)/python -c 'from app.cli.pages import flags_page; print(flags_page(), end="")' >docs/flags.md
 	@$(BIN)/python -c 'from app.commands.metrics_page import page; print(page(), end="")' >docs/metrics.md
 	@for name in crd admission recommender updater; do cp app/manifests/$$name.yaml deploy/base/$$name; done
 	@cp app/kube/manifests/trials.yaml deploy/components/prove-by-trial

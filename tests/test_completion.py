@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from app.cli import VERBS, main
+from app.cli.completion import Shell
+from app.cli.pages import PURPOSES
 from app.flags.command_line import schema
-from app.settings.completion import Shell
-from app.settings.pages import PURPOSES
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 60

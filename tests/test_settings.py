@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from app.admission.core.overlap import Disjointness
 from app.admission.flags import AdmissionSettings
 from app.cli import VERBS
+from app.cli.pages import EXAMPLES, PURPOSES, flags_page, help_text
 from app.commands.flags import AdmitSettings, PlanSettings
 from app.flags.command_line import asks_for_help, parse, schema
 from app.flags.flags import (
@@ -32,7 +33,6 @@ from app.model.errors import BadSetting
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
 from app.recommender.flags import RecommenderSettings
-from app.settings.pages import EXAMPLES, PURPOSES, flags_page, help_text
 from app.updater.flags import UpdaterSettings
 
 FLAGS_PAGE = Path(__file__).parents[1] / "docs" / "flags.md"

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from app.cli import verbs
+from app.cli.pages import overview
 from app.cli.verbs import program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.text import nearest
-from app.settings.pages import overview
 
 log = logging.getLogger(__name__)
 

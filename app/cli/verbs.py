@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO, TypeVar
 
 from app.admission.flags import AdmissionSettings
+from app.cli.completion import CompletionSettings, Shell, Verb, script
+from app.cli.pages import PURPOSES, help_text, summary
 from app.commands.flags import (
     AdmitSettings,
     CertsSettings,
@@ -32,8 +34,6 @@ from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
 from app.recommender.flags import RecommenderSettings
 from app.runtime.metrics_folder import metrics_folder
-from app.settings.completion import CompletionSettings, Shell, Verb, script
-from app.settings.pages import PURPOSES, help_text, summary
 from app.settings.run import RunSettings
 from app.updater.flags import UpdaterSettings
 

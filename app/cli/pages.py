@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from app.admission.flags import AdmissionSettings
+from app.cli.completion import CompletionSettings
 from app.commands.flags import (
     AdmitSettings,
     CertsSettings,
@@ -22,7 +23,6 @@ from app.flags.command_line import FlagGroup, Schema, schema
 from app.flags.flags import Flag
 from app.flags.shared import NO_EFFECT
 from app.recommender.flags import RecommenderSettings
-from app.settings.completion import CompletionSettings
 from app.settings.run import RunSettings
 from app.updater.flags import UpdaterSettings
 
