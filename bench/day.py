@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 from app.flags.command_line import parse
+from app.run.flags import RunSettings
+from app.run.modes import InMemoryMode
+from app.run.screen.picture import ActivityKind, activity_line, picture, summary
+from app.run.world import read_manifests, shop_file
 from app.runtime.server import bound
-from app.settings.run import RunSettings
-from app.wiring.modes import InMemoryMode
-from app.wiring.screen.picture import ActivityKind, activity_line, picture, summary
-from app.wiring.world import read_manifests, shop_file
 
 _HOURS = 24
 _STEP_SECONDS = 10

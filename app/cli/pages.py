@@ -23,7 +23,7 @@ from app.flags.command_line import FlagGroup, Schema, schema
 from app.flags.flags import Flag
 from app.flags.shared import NO_EFFECT
 from app.recommender.flags import RecommenderSettings
-from app.settings.run import RunSettings
+from app.run.flags import RunSettings
 from app.updater.flags import UpdaterSettings
 
 _WIDTH: Final = 80

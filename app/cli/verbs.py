@@ -33,8 +33,8 @@ from app.model.errors import BadSetting
 from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
 from app.recommender.flags import RecommenderSettings
+from app.run.flags import RunSettings
 from app.runtime.metrics_folder import metrics_folder
-from app.settings.run import RunSettings
 from app.updater.flags import UpdaterSettings
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names
@@ -89,7 +89,7 @@ def run(words: Arguments, environment: Environment) -> int:
     settings = _settings(RunSettings, "run", words, environment)
     if settings is None:
         return 0
-    from app.wiring.run import run as run_all
+    from app.run.run import run as run_all
 
     # What libraries log before there is a screen would stand beside the sentence that ends it.
     logging.getLogger().addHandler(logging.NullHandler())

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pytest
 
 from app.flags.command_line import parse
-from app.settings.run import RunSettings
-from app.wiring.modes import InMemoryMode
-from app.wiring.screen.picture import Activity, ActivityKind, View, activity_line
-from app.wiring.world import read_manifests, shop_file
+from app.run.flags import RunSettings
+from app.run.modes import InMemoryMode
+from app.run.screen.picture import Activity, ActivityKind, View, activity_line
+from app.run.world import read_manifests, shop_file
 from tests.flows.test_admission_process import free_port
 from tests.flows.whole import listeners
 

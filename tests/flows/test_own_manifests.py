@@ -9,10 +9,10 @@ from pathlib import Path
 import orjson
 
 from app.flags.command_line import parse
-from app.settings.run import RunSettings
-from app.wiring.modes import InMemoryMode
-from app.wiring.screen.picture import ActivityKind
-from app.wiring.world import read_manifests
+from app.run.flags import RunSettings
+from app.run.modes import InMemoryMode
+from app.run.screen.picture import ActivityKind
+from app.run.world import read_manifests
 from tests.flows.whole import MINUTE, Json, listeners, vpa, workload
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}

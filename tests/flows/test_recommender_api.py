@@ -24,9 +24,9 @@ from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref
 from app.recommender.flags import RecommenderSettings
 from app.recommender.process import Process
+from app.run.simulated import SimulatedRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.wiring.stage import SimulatedRuntime
 from tests import make
 from tests.cluster.numbers import total
 from tests.faults import Fault, Faults

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from app.admission.certification import Certification, in_cluster
 from app.ports import PODS, Ref
+from app.run.embedded_webhook import EmbeddedWebhook
+from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
-from app.wiring.embedded_webhook import EmbeddedWebhook
-from app.wiring.stage import SimulatedRuntime
 from tests.flows.whole import MINUTE, NAMESPACE, Whole, cast, listeners, vpa, whole, workload
 
 LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"

@@ -15,11 +15,11 @@ from app.admission.flags import AdmissionSettings
 from app.flags.command_line import parse
 from app.ports import PODS, VPAS, PatchKind, Ref
 from app.recommender.flags import RecommenderSettings
+from app.run.embedded_webhook import Listeners
+from app.run.world import ProcessSettings, World
 from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
 from app.updater.flags import UpdaterSettings
-from app.wiring.embedded_webhook import Listeners
-from app.wiring.world import ProcessSettings, World
 
 Json = dict[str, Any]
 

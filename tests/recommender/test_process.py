@@ -20,10 +20,10 @@ from app.recommender.process import Process, round_rules
 from app.recommender.upstream.tuning import as_upstream
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
+from app.run.simulated import Reached, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.wiring.stage import Reached, SimulatedRuntime
 from tests.flows.test_admission_process import free_port
 from tests.kube.api_server import serving
 from tests.kube.connecting import kubeconfig, write

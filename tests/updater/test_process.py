@@ -12,12 +12,12 @@ from app.flags.command_line import parse
 from app.kube.manifests import crd
 from app.kube.mirror import WatchedResource, WatchState
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
+from app.run.simulated import SimulatedRuntime, ToldMirror
 from app.runtime.live import Mirrored
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
-from app.wiring.stage import SimulatedRuntime, ToldMirror
 from tests.sandbox.worlds import container, deployment
 from tests.updater.core.scenes import recommended
 from tests.updater.stage import vpa

@@ -19,16 +19,16 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final, TextIO
 
+from app.run.activity import ActivityFeed
+from app.run.curl_commands import CurlCommands
+from app.run.embedded_webhook import Listeners
+from app.run.flags import Ports, RunSettings, Timing
+from app.run.modes import DryRunMode, InMemoryMode, RunMode
+from app.run.screen.picture import ActivityKind, summary
+from app.run.screen.terminal import Display, display_on
+from app.run.world import read_manifests, shop_file
 from app.runtime.lifecycle import stopped_from_terminal
 from app.runtime.server import bound
-from app.settings.run import Ports, RunSettings, Timing
-from app.wiring.activity import ActivityFeed
-from app.wiring.curl_commands import CurlCommands
-from app.wiring.embedded_webhook import Listeners
-from app.wiring.modes import DryRunMode, InMemoryMode, RunMode
-from app.wiring.screen.picture import ActivityKind, summary
-from app.wiring.screen.terminal import Display, display_on
-from app.wiring.world import read_manifests, shop_file
 
 _FRAME_SECONDS: Final = 0.1
 _DRAWN_SECONDS: Final = 0.25

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting
-from app.wiring.world import nodes_for, read_manifests, shop_file
+from app.run.world import nodes_for, read_manifests, shop_file
 from tests import make
 from tests.make import Json
 

@@ -13,9 +13,9 @@ from app.model.errors import BadObject, Unavailable
 from app.model.pods import read_pod
 from app.model.snapshot import Collection
 from app.ports import EVENTS, PODS, Ref
+from app.run.simulated import SimulatedRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.wiring.stage import SimulatedRuntime
 from tests.sandbox.worlds import pod
 
 SOURCE = WatchedResource(PODS, Collection.PODS, read_pod)

@@ -25,8 +25,8 @@ from app.ports import (
     PatchKind,
     Ref,
 )
+from app.run.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from app.runtime.clock import SystemClock
-from app.wiring.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from tests import make
 from tests.flows.test_admission_process import free_port
 from tests.kube.api_server import ApiServer, serving

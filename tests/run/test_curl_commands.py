@@ -11,10 +11,10 @@ from app.kube.manifests import crd
 from app.model.fields import as_object
 from app.model.pods import read_pod
 from app.model.review import read_review
+from app.run.curl_commands import CurlCommands
+from app.run.flags import Ports
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.settings.run import Ports
-from app.wiring.curl_commands import CurlCommands
 from tests.flows.whole import Json, vpa, workload
 
 PORTS = Ports("localhost", 8000, 8944, 8942, 8943)

@@ -25,6 +25,8 @@ from app.model.workloads import read_workload
 from app.ports import Json
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
+from app.run.embedded_webhook import EmbeddedWebhook, Listeners
+from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.nodes import USUAL_NODES, NodeSize
@@ -32,8 +34,6 @@ from app.sandbox.sandbox import RefusedManifest, Sandbox
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
-from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
-from app.wiring.stage import SimulatedRuntime
 
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02

@@ -16,17 +16,17 @@ from app.flags.command_line import parse
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
+from app.run.activity import ActivityFeed, FeedSources, recommendation_line
+from app.run.demo.story import NAMESPACE, ShopStory
+from app.run.dry_run import Drafts, DryRunRuntime, UnsentWrite
+from app.run.embedded_webhook import EmbeddedWebhook, Listeners
+from app.run.flags import RunSettings
+from app.run.screen.picture import ActivityKind
+from app.run.simulated import SimulatedRuntime
+from app.run.world import ProcessSettings, World, nodes_for
 from app.runtime.clock import SystemClock
-from app.settings.run import RunSettings
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
-from app.wiring.activity import ActivityFeed, FeedSources, recommendation_line
-from app.wiring.demo.story import NAMESPACE, ShopStory
-from app.wiring.dry_run import Drafts, DryRunRuntime, UnsentWrite
-from app.wiring.embedded_webhook import EmbeddedWebhook, Listeners
-from app.wiring.screen.picture import ActivityKind
-from app.wiring.stage import SimulatedRuntime
-from app.wiring.world import ProcessSettings, World, nodes_for
 
 _DRY_INTERVAL: Final = timedelta(seconds=5)  # of the updater, which touches nothing
 

@@ -16,8 +16,8 @@ from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
+from app.run.screen.picture import ResourceAmounts, Sums, VpaRow
 from app.updater.core.decisions import Action, Decision
-from app.wiring.screen.picture import ResourceAmounts, Sums, VpaRow
 
 CPU, MEMORY = "cpu", "memory"
 

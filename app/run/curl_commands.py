@@ -12,7 +12,7 @@ import orjson
 
 from app.model.errors import ClusterError
 from app.ports import PODS, VPAS, WORKLOADS, Cluster, Json, Ref
-from app.settings.run import Ports
+from app.run.flags import Ports
 
 _MOST_TRIED: Final = 50  # VPAs
 _CONTENT: Final = "Content-Type: application/json\n"

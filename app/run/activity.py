@@ -24,14 +24,14 @@ from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.recommender.core.oom import kills
 from app.recommender.core.usage import read_metrics
+from app.run.embedded_webhook import ReviewCounts
+from app.run.screen.picture import Activity, ActivityKind, Totals, View
+from app.run.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
 from app.runtime.live import Runtime
 from app.updater.api import Archive
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.unboost import boosted_containers
 from app.updater.knowledge import sources as watched_sources
-from app.wiring.embedded_webhook import ReviewCounts
-from app.wiring.screen.picture import Activity, ActivityKind, Totals, View
-from app.wiring.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
 
 _KEPT: Final = 100  # happenings that may be shown again
 _RATE: Final = timedelta(minutes=10)

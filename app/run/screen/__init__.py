@@ -1,0 +1,1 @@
+"""What `plumbline run` shows in a terminal."""

@@ -1,1 +1,0 @@
-"""Every flag: declared once, read once, handed on as frozen values."""

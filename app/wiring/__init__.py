@@ -1,1 +1,0 @@
-"""Who is who: joins settings, cores, shells and doors, once per process."""

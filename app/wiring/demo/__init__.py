@@ -1,1 +1,0 @@
-"""A small cluster to try the webhook on, and reviews to ask it."""
