@@ -156,7 +156,7 @@ def test_records_are_short_and_numbered() -> None:
 @pytest.fixture(scope="module")
 def answers() -> list[dict[str, Any]]:
     """What the program answers to the two reviews of the README."""
-    demo = ROOT / "app/wiring/demo"
+    demo = ROOT / "app/run/demo"
     command = [sys.executable, "-m", "app", "admit", "--v=0", "--explain", "--objects"]
     done = subprocess.run(
         [*command, *(str(demo / name) for name in ("objects.yaml", "pod.json", "vpa.json"))],

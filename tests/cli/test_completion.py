@@ -15,7 +15,7 @@ from app.cli.completion import Shell
 from app.cli.pages import PURPOSES
 from app.flags.command_line import schema
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SECONDS = 60
 
 

@@ -35,7 +35,7 @@ from app.model.quantity import Quantity
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
 
-FLAGS_PAGE = Path(__file__).parents[1] / "docs" / "flags.md"
+FLAGS_PAGE = Path(__file__).parents[2] / "docs" / "flags.md"
 
 COMMON = """
     kubeconfig= kube-api-qps=50 kube-api-burst=100 profiling=false feature-gates=
