@@ -6,8 +6,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from app.runtime.logs import ROOMS
+
 _SWITCHES = ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")
-_LOGGERS = ("", "app", "app.web")
+_LOGGERS = ("", *ROOMS, "admission.reviews")
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from app.runtime.candidacy import candidate
 from app.runtime.election import Campaign, Election, ElectionRules
 from app.runtime.loop import Loop
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.certificates")
 
 CERTIFICATE_DAYS = 365
 SECRET = "vpa-tls-certs"

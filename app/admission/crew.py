@@ -22,7 +22,7 @@ from time import monotonic
 from app.model.certificates import CertificateSet
 from app.runtime.lifecycle import stop_signals_blocked
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.workers")
 
 REPORT_SECONDS = 1.0
 _SILENCE_SECONDS = 10.0

@@ -16,7 +16,7 @@ from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import Conflict, NotFound, TooMany, Unavailable
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.heartbeat")
 
 _RETRY_SECONDS = (0.1, 0.3)
 _RECHECK_SECONDS = 1.0  # how soon a webhook that becomes ready is told of

@@ -31,7 +31,7 @@ from app.runtime.live import Connection, Runtime
 from app.runtime.memory import without_collection
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.objects")
 
 _MOST_STALE_SECONDS = 300.0
 _LOOKUP_SECONDS = 3.0

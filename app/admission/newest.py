@@ -7,7 +7,7 @@ import logging
 from app.admission.certificates import pair_trouble
 from app.model.certificates import CertificateSet, Material
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.certificates")
 
 
 class Newest:

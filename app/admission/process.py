@@ -38,7 +38,7 @@ from app.runtime.probes import probes
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server, bound
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.process")
 
 _MOST_WORKERS = 4
 _TEND_SECONDS = 0.2

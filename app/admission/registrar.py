@@ -18,7 +18,7 @@ from app.model.certificates import CertificateSet, fingerprints, joined
 from app.model.errors import ClusterError, Conflict, NotFound
 from app.ports import EVENTS, Cluster, Json, Ref, Resource
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.registration")
 
 Documents = Callable[[str], Sequence[tuple[Resource, Json]]]  # by the CA bundle
 

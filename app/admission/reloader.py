@@ -15,7 +15,7 @@ from datetime import datetime
 from app.model.certificates import CertificateSet, Material
 from app.model.errors import ClusterError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.certificates")
 
 _RECHECK_SECONDS = 1.0
 

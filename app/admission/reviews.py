@@ -41,7 +41,7 @@ from app.sizing.matching import LookupNeeded, MatchReason
 if TYPE_CHECKING:
     from app.ports import Clock, Owners, Siblings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.reviews")
 
 _MOST_LOOKUPS: Final = 10
 _LISTS: Final = 8  # of siblings that may be read at the same time

@@ -35,7 +35,7 @@ from app.model.certificates import (
     pem_blocks,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("admission.rotation")
 
 _NEXT_STEP_SECONDS = 1.0
 _LOOK_SECONDS = 15.0  # how long a change by somebody else may stay

@@ -62,7 +62,7 @@ def work(
     gc.disable()  # what is read now stays; `_tidy` turns it on again
     known = knowledge(settings)
     metrics = AdmissionMetrics(CollectorRegistry(), FAILED_OPEN)
-    tell = teller(reviews.__name__)
+    tell = teller(reviews.log.name)
     reviewer = Reviewer(known.sources, review_rules(settings.decisions), metrics, tell)
     given = settings.certificates
     tls = ServerTls(

@@ -19,7 +19,7 @@ from app.cli.verbs import program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.text import nearest
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cli")
 
 Verb = Callable[[Sequence[str], Mapping[str, str]], int]
 

@@ -28,7 +28,7 @@ from app.model.text import amount
 from app.output import Json, Line, Piece, Report, Table, Tone
 from app.runtime.logs import start_logging
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("commands.admit")
 
 _PATIENCE_SECONDS = 10.0
 _REVIEW = "AdmissionReview"
@@ -88,7 +88,7 @@ def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
         BadSetting: there is no review.
     """
     start_logging(settings.logging.verbosity)
-    logging.getLogger("app.web").setLevel(logging.ERROR)  # the answers tell what was decided
+    logging.getLogger("admission.reviews").setLevel(logging.ERROR)  # the answers tell what was decided
     named = list(chain.from_iterable(map(documents, settings.reviews)))
     reviews: list[ReviewDocument] = []
     paths = [str(path) for path in settings.offline.objects]

@@ -28,7 +28,7 @@ from urllib3.connection import HTTPConnection
 from app.model.errors import BadSetting, Refused
 from app.ports import Json
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kube.connection")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_LIFE_SECONDS = 5.0  # for so long a token is used without asking for a fresher one

@@ -26,7 +26,7 @@ from app.model.errors import BadObject
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Clock, Cluster, Delta, Json, Resource
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kube.watch_cache")
 
 SWAP_SECONDS = 0.02  # at least between two swaps
 

@@ -17,7 +17,7 @@ from app.model.errors import BadObject, ClusterError, Invalid, NotFound
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, read_workload, scaled_workload
 from app.ports import WORKLOADS, Clock, Cluster, Ref, Resource
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kube.owners")
 
 THREADS = 8
 MOST_FLIGHTS = 1000  # look-ups under way or waiting; more would only be late

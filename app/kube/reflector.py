@@ -15,7 +15,7 @@ from app.kube.list_watch import ListPage, ListWatch
 from app.model.errors import ClusterError, Unavailable
 from app.ports import Clock, Cluster, Delta, Resource, Sink
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kube.watch")
 
 PAGE_SIZE = 500
 WATCH_SECONDS = (240, 360)  # spread, so that not all watches are opened anew at once

@@ -36,7 +36,7 @@ from app.runtime.access import Guard
 from app.runtime.exposition import CONTENT_TYPE
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.api")
 
 _THREADS: Final = 4
 _MOST_WAITING: Final = 100

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from app.model.errors import PlumblineError, Unavailable
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.reads")
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Final
 from app.recommender.core.mishaps import Mishaps
 from app.recommender.metrics import RecommenderMetrics
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.skipped")
 
 _MOST_AT_ONCE: Final = 5  # with all that is known of the error
 _MOST_REMEMBERED: Final = 10_000

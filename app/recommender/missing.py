@@ -12,7 +12,7 @@ from app.recommender.core.observations import VpaKey
 from app.recommender.core.status import ConditionType
 from app.recommender.metrics import VpaState
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.vpas")
 
 _LONG_SECONDS: Final = 1800.0
 _MOST_NAMED: Final = 10

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from app.model.errors import ClusterError
 from app.ports import Clock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.writes")
 
 Target = tuple[str, str, str]  # kind, namespace and name
 

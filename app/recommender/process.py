@@ -45,7 +45,7 @@ from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server, bound
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.process")
 
 _PATIENCE_INTERVALS: Final = 5
 _LOOP_SECONDS: Final = 25.0  # for the round that is under way, and the last checkpoints

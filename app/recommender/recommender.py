@@ -39,7 +39,7 @@ from app.recommender.usage_source import UsageSource
 from app.recommender.variants import OURS, Variant
 from app.recommender.writing import Desk, Writing, WritingRules
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.rounds")
 
 _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000

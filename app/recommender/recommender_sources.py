@@ -16,7 +16,7 @@ from app.recommender.rules import variant_of
 from app.recommender.usage_source import PodMetrics, UsageSource
 from app.runtime.live import Runtime
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.usage")
 
 _PROMETHEUS: Final = "prometheus"
 _MOST_POINTS: Final = 100_000  # of each container

@@ -20,7 +20,7 @@ from app.recommender.core.past import PastUsage
 from app.recommender.core.promql import PastRules, cpu_query
 from app.recommender.core.reading import Question, Reading, Stage
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.history")
 
 _LOOK_SECONDS: Final = 0.5
 _FIRST_RETRY_SECONDS: Final = 5.0

@@ -20,7 +20,7 @@ from app.recommender.core.policy import CPU
 from app.recommender.metrics import RecommenderMetrics, Source
 from app.recommender.quality_metrics import QualityMetrics
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.metrics")
 
 _NOTHING: Final[Mapping[VpaKey, Derivation]] = {}
 

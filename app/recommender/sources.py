@@ -20,7 +20,7 @@ from app.recommender.lookout import Lookout
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.remembering import Remembering
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("recommender.usage")
 
 _MOST_TOLD: Final = 5  # sentences about one list
 

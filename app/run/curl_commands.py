@@ -38,7 +38,7 @@ class CurlCommands:
 
     def prepare(self, ca_pem: str) -> None:
         """Write what is needed from the start."""
-        vpa = files("app.wiring.demo").joinpath("vpa.json").read_bytes()
+        vpa = files("app.run.demo").joinpath("vpa.json").read_bytes()
         for name, text in (
             ("ca.pem", ca_pem),
             ("json", _CONTENT),

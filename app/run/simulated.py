@@ -21,7 +21,7 @@ from app.runtime.loop import Loop, Tick
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("run")
 
 
 class SimulatedRuntime:

@@ -135,7 +135,7 @@ class World:
 
 def shop_file() -> Path:
     """Return the file with the built-in shop."""
-    return Path(str(files("app.wiring.demo").joinpath("shop.yaml")))
+    return Path(str(files("app.run.demo").joinpath("shop.yaml")))
 
 
 def read_manifests(paths: Sequence[Path]) -> list[Json]:

@@ -16,7 +16,7 @@ from app.model.review import Identity
 from app.ports import VPAS, Resource
 from app.runtime.problems import Refusal
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("runtime.access")
 
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="plumbline"'}
 _LATER: Final = {"retry-after": "5"}

@@ -20,7 +20,7 @@ from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import ClusterError, NotFound
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("runtime.election")
 
 _SPREAD = 1.2  # of the retry period, at most, added so that candidates do not come at once
 _OFTEN = 0.5  # of the retry period, at least, between two looks at somebody else's Lease

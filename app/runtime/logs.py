@@ -19,6 +19,8 @@ from typing import BinaryIO, Final
 
 import orjson
 
+# The first part of the names of our loggers; the names are stable, because users filter by them.
+ROOMS: Final = ("admission", "cli", "commands", "kube", "recommender", "run", "runtime", "updater")
 # What every record carries; all else came in by `extra`.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _LEVELS: Final = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error"}
@@ -130,7 +132,8 @@ def start_logging(verbosity: int) -> None:
     level = logging.WARNING
     if verbosity >= _INFO_FROM:
         level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
-    logging.getLogger("app").setLevel(level)
+    for room in ROOMS:
+        logging.getLogger(room).setLevel(level)
 
 
 def teller(logger: str) -> Callable[[str, Mapping[str, object]], None]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from app.model.errors import PlumblineError
 from app.ports import Clock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("runtime.loop")
 
 Tick = Callable[[datetime], float]  # does what is due, returns the seconds until the next call
 

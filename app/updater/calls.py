@@ -22,7 +22,7 @@ from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resizing import are_same
 from app.updater.core.unboost import after_refusal
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.calls")
 
 _UNANSWERED: Final = (0, 504)  # status codes: whoever was asked may still be at it
 

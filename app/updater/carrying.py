@@ -39,7 +39,7 @@ from app.updater.pace import RATE_LIMITED, Pace, Wait
 from app.updater.trials import Trials
 from app.updater.turns import Turn, Turns
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.executor")
 
 _SLICE_SECONDS: Final = 0.2  # how late a stop may be noticed by who waits for a token
 _MOMENT_SECONDS: Final = 0.001  # the least wait, for sums of fractions are never quite right

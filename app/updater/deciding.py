@@ -23,7 +23,7 @@ from app.updater.core.memory import Memory
 from app.updater.core.plan import Around, Plan, Unplannable, plan
 from app.updater.core.rules import UpdateRules
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.plan")
 
 MOST_LEVELS: Final = 10  # of owners above each other
 _KEPT: Final = timedelta(minutes=10)  # then it is seen anew which owners are needed

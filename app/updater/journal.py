@@ -22,7 +22,7 @@ from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, Ref
 from app.updater.core.events import Notice
 from app.updater.resting import Resting
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.events")
 
 COMPONENT: Final = "vpa-updater"
 

@@ -16,7 +16,7 @@ from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 from app.updater.boosts import Change
 from app.updater.core.rules import UpdateRules
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.watches")
 
 _LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 # Without these less is known beforehand; upstream's rights do not include all of them.

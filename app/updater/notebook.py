@@ -27,7 +27,7 @@ from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.rules import UpdateRules
 from app.updater.core.shifting import shifted
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.state")
 
 Owner = tuple[str, ObjectKey]  # namespace and owner
 

@@ -32,7 +32,7 @@ from app.updater.knowledge import UpdaterKnowledge
 from app.updater.metrics import UpdaterMetrics
 from app.updater.team import Archive, Surroundings, team
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.process")
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
 _LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun

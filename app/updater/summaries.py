@@ -22,7 +22,7 @@ from app.updater.core.decisions import Decision
 from app.updater.core.summary import summary
 from app.updater.resting import Resting
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.summaries")
 
 ANNOTATION: Final = "vpaUpdaterActing"
 

@@ -18,7 +18,7 @@ from app.updater.journal import Journal
 from app.updater.reporting import Book, Counts, waiting
 from app.updater.summaries import Summaries
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.report")
 
 
 class Teller:

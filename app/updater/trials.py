@@ -15,7 +15,7 @@ from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
 from app.ports import PODS, WORKLOADS, Cluster, Json, Ref
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.trials")
 
 _BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
 

@@ -26,7 +26,7 @@ from app.updater.reporting import Book
 from app.updater.telling import Teller
 from app.updater.webhook_lease import Sign
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.rounds")
 
 _NAME: Final = "rounds"
 _LOOK_SECONDS: Final = 0.1  # until everything is known, or we lead

@@ -21,7 +21,7 @@ from app.updater.core.moments import later
 from app.updater.core.webhook import is_fresh
 from app.updater.metrics import LeaseTrouble
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("updater.webhook_lease")
 
 _RETRY_SECONDS: Final = (0.1, 0.3)
 _BELIEVED_SECONDS: Final = 10.0

@@ -55,7 +55,7 @@ def test_recorded_objects(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_objects_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Each object that cannot be used as it is has one line."""
-    with caplog.at_level(logging.WARNING, "app.wiring"):
+    with caplog.at_level(logging.WARNING, "admission"):
         recorded_sources([Unreadable("f:1", "no JSON"), Document("f:2", make.vpa_json())])
     (record,) = caplog.records
     assert record.message == "object not used as it is"

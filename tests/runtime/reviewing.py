@@ -155,7 +155,7 @@ class Lines(logging.Handler):
 @contextmanager
 def logged(handler: logging.Handler) -> Iterator[None]:
     """Send what the web room logs, all of it, to a handler alone."""
-    logger = logging.getLogger("app.web")
+    logger = logging.getLogger("admission")
     before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)

@@ -25,7 +25,7 @@ MOMENT = 1_767_607_200.25  # 2026-01-05T10:00:00.250Z
 
 def record(message: object = "pod sized", *args: object, **extra: object) -> logging.LogRecord:
     """Return a record as a logger makes it."""
-    made = logging.LogRecord("app.web", logging.INFO, "f.py", 1, message, args, None)
+    made = logging.LogRecord("admission.reviews", logging.INFO, "f.py", 1, message, args, None)
     made.__dict__.update(extra)
     made.created, made.msecs = MOMENT, 250.0
     return made
@@ -44,7 +44,7 @@ def test_a_line() -> None:
     """Time, level and message come first, then the keys, then who tells it."""
     assert line(record(pod="web-0", changes={"/spec/x": "250m"})) == (
         b'{"time":"2026-01-05T10:00:00.250Z","level":"info","message":"pod sized",'
-        b'"pod":"web-0","changes":{"/spec/x":"250m"},"logger":"app.web"}\n'
+        b'"pod":"web-0","changes":{"/spec/x":"250m"},"logger":"admission.reviews"}\n'
     )
 
 
@@ -176,8 +176,8 @@ def test_telling_is_logging(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
         start_logging(verbosity)
         keys = {"pod": "web-0", "changes": {"/spec/x": "250m"}}
-        logging.getLogger("app.web").info("pod sized", extra=keys)
-        teller("app.web")("pod sized", keys)
+        logging.getLogger("admission.reviews").info("pod sized", extra=keys)
+        teller("admission.reviews")("pod sized", keys)
         lines = [orjson.loads(text) for text in stream.getvalue().splitlines()]
         assert len(lines) == count
         for found in lines:
@@ -190,7 +190,7 @@ def test_telling_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no standard error nothing is told, and nothing fails."""
     monkeypatch.setattr(sys, "stderr", None)
     start_logging(4)
-    teller("app.web")("pod sized", {})
+    teller("admission.reviews")("pod sized", {})
 
 
 def test_a_broken_stream() -> None:
@@ -200,7 +200,7 @@ def test_a_broken_stream() -> None:
     with os.fdopen(writing, "wb", buffering=0) as stream:
         handler = JsonLines(stream)
         handler.emit(record())
-        handler.tell("app.web", "pod sized", {})
+        handler.tell("admission.reviews", "pod sized", {})
     handler.emit(record())
 
 
@@ -221,12 +221,12 @@ def test_verbosity(verbosity: int, levels: list[str], monkeypatch: pytest.Monkey
     stream = io.BytesIO()
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
     start_logging(verbosity)
-    for name in ("app.x", "library"):
+    for name in ("updater.x", "library"):
         for level in (logging.DEBUG, logging.INFO, logging.WARNING):
             logging.getLogger(name).log(level, "said")
     lines = [orjson.loads(text) for text in stream.getvalue().splitlines()]
     assert [(found["logger"], found["level"]) for found in lines] == [
-        *(("app.x", level) for level in levels),
+        *(("updater.x", level) for level in levels),
         ("library", "warning"),
     ]
 
@@ -236,4 +236,4 @@ def test_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no standard error nothing is told, and nothing fails."""
     monkeypatch.setattr(sys, "stderr", None)
     start_logging(4)
-    logging.getLogger("app").warning("said")
+    logging.getLogger("updater").warning("said")

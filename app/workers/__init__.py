@@ -1,1 +1,0 @@
-"""The loop shell: gather, decide, carry out."""

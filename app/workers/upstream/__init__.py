@@ -1,1 +1,0 @@
-"""Everything around a model that upstream does differently, for those who ask for exactly that."""
