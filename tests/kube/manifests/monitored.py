@@ -12,7 +12,7 @@ import yaml
 
 from app.ports import Json
 
-DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+DEPLOY: Final = Path(__file__).parents[3] / "deploy"
 RULES: Final = DEPLOY / "chart/files/alerts.yaml"
 (_GROUP,) = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
 ALERTS: Final[list[Json]] = _GROUP["rules"]

@@ -18,7 +18,7 @@ from app.kube.manifests.documents import objects
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right
 from app.ports import Json
 
-TEMPLATES = Path(__file__).parents[2] / "deploy/chart/templates"
+TEMPLATES = Path(__file__).parents[3] / "deploy/chart/templates"
 KINDS: Final = {"ClusterRole": Reach.EVERYWHERE, "Role": Reach.AT_HOME}
 # When rules are granted that depend on a flag, by what the chart sets the flag for.
 CONDITIONS: Final[Mapping[str, str]] = {

@@ -10,7 +10,7 @@ from app.kube.manifests.crd import documents, text
 from tests.kube.manifests.definitions import QUANTITY
 from tests.kube.manifests.structural import fields
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 
 VPA, CHECKPOINT = documents()
 VERSIONS = [

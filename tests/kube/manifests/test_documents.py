@@ -18,7 +18,7 @@ from app.ports import Json
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 SETTINGS: Mapping[str, type[Any]] = {
     "admission": AdmissionSettings,
     "recommender": RecommenderSettings,

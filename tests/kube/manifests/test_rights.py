@@ -12,7 +12,7 @@ import pytest
 from app.kube.manifests.documents import objects
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right, rules
 
-PAGE = Path(__file__).parents[2] / "docs/rights.md"
+PAGE = Path(__file__).parents[3] / "docs/rights.md"
 ROLES = {"ClusterRole": Reach.EVERYWHERE, "Role": Reach.AT_HOME}
 DOCUMENTS = {
     **{component.partition("-")[0]: rights for component, rights in RIGHTS.items()},
