@@ -88,7 +88,9 @@ def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
         BadSetting: there is no review.
     """
     start_logging(settings.logging.verbosity)
-    logging.getLogger("admission.reviews").setLevel(logging.ERROR)  # the answers tell what was decided
+    logging.getLogger("admission.reviews").setLevel(
+        logging.ERROR
+    )  # the answers tell what was decided
     named = list(chain.from_iterable(map(documents, settings.reviews)))
     reviews: list[ReviewDocument] = []
     paths = [str(path) for path in settings.offline.objects]

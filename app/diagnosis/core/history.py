@@ -12,7 +12,7 @@ import numpy as np
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.estimators import Evidence, confidence
+from app.recommender.core.estimators import confidence
 from app.recommender.core.moments import moment_or_none
 
 ContainerKey = tuple[str, str, str]  # namespace, VPA, container
@@ -50,5 +50,5 @@ def _history(checkpoint: Checkpoint) -> LearnedHistory:
     return LearnedHistory(
         checkpoint.count,
         moment_or_none(checkpoint.updated_ns),
-        float(confidence(Evidence(first, last, count), _FULL)[0]),
+        float(confidence(first, last, count, _FULL)[0]),
     )

@@ -23,7 +23,7 @@ from app.recommender.core.estimators import (
     percentile_bases,
     pod_minimum,
 )
-from app.recommender.core.grid import CPU, MEMORY, Amounts, Grid
+from app.recommender.core.grid import CPU_GRID, MEMORY_GRID, Amounts, Grid
 from app.recommender.core.moments import span
 from app.recommender.core.rows import NOWHERE, RowTable
 from app.recommender.core.rules import RecommenderRules, ResourceRules
@@ -63,18 +63,18 @@ def appraise(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) 
     """Appraise some rows, among them all rows of every VPA concerned."""
     taking_part = _taking_part(table, rows, now_ns, rules)
     containers = _per_vpa(table.vpa[rows], taking_part)
-    evidence = table.evidence(rows)
+    first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
     asked, interpolates = rules.estimator, rules.extras.interpolate
 
     def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> tuple[Estimates, Factors]:
         buckets, bases = percentile_bases(bank, rows, grid, of.fractions, interpolate=interpolates)
-        confidences = confidence(evidence, of.confidence_interval)
+        confidences = confidence(first, last, counts, of.confidence_interval)
         floor = floors(minimum, containers)
         return estimate(buckets, bases, confidences, floor, asked.margin_fraction), confidences
 
     cpu_minimum, memory_minimum = pod_minimum(asked)
-    cpu, cpu_confidence = one(table.cpu, CPU, asked.cpu, cpu_minimum)
-    memory, memory_confidence = one(table.memory, MEMORY, asked.memory, memory_minimum)
+    cpu, cpu_confidence = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
+    memory, memory_confidence = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
     shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
     return Appraisal(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
 

@@ -18,6 +18,7 @@ from app.recommender.core.policy import CPU, MEMORY
 from app.recommender.core.rows import RowTable
 from app.recommender.core.rules import FormatRules
 from app.recommender.core.shaping import (
+    Caps,
     Shaped,
     cpu_quantity,
     memory_quantity,
@@ -77,12 +78,12 @@ def entries_of(table: RowTable, appraisal: Appraisal, wanted: Flags, rules: Form
         appraisal.cpu.amounts[wanted],
         rules.round_cpu_millicores,
         table.whole_cores[rows],
-        table.cpu_caps(rows),
+        Caps(table.cpu_least[rows], table.cpu_most[rows], table.cpu_crossed[rows]),
     )
     memory = shape_memory(
         appraisal.memory.amounts[wanted],
         rules.round_memory_bytes,
-        table.memory_caps(rows),
+        Caps(table.memory_least[rows], table.memory_most[rows], table.memory_crossed[rows]),
         humanize=rules.humanize_memory,
     )
     return Entries(table, rows.tolist(), appraisal.shows[wanted].tolist(), cpu, memory)

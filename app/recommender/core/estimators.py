@@ -43,22 +43,13 @@ class Estimates:
     amounts: Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """On how much each row rests."""
-
-    first: Times  # UNSET without samples
-    last: Times
-    counts: Counts  # samples
-
-
-def confidence(evidence: Evidence, interval: timedelta) -> Factors:
+def confidence(first: Times, last: Times, counts: Counts, interval: timedelta) -> Factors:
     """Return how many intervals of history there are, by age and by number of samples."""
     interval_ns = span(interval)
-    known = (evidence.first != UNSET) & (evidence.last != UNSET)
-    age_ns = np.where(known, evidence.last, 0) - np.where(known, evidence.first, 0)
+    known = (first != UNSET) & (last != UNSET)
+    age_ns = np.where(known, last, 0) - np.where(known, first, 0)
     age = age_ns.astype(np.float64) / float(interval_ns)
-    amount = evidence.counts.astype(np.float64) / (interval_ns / MINUTE)
+    amount = counts.astype(np.float64) / (interval_ns / MINUTE)
     return np.minimum(age, amount)
 
 

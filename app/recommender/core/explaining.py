@@ -20,9 +20,7 @@ from app.recommender.core.appraisal import SHOWS_CPU, SHOWS_ENTRY, SHOWS_MEMORY,
 from app.recommender.core.bank import EMPTY
 from app.recommender.core.derivations import BASIS, Basis, Derivation, Derivations
 from app.recommender.core.estimators import estimate
-from app.recommender.core.grid import CPU as CPU_GRID
-from app.recommender.core.grid import MEMORY as MEMORY_GRID
-from app.recommender.core.grid import Amounts, Grid
+from app.recommender.core.grid import CPU_GRID, MEMORY_GRID, Amounts, Grid
 from app.recommender.core.moments import moment_or_none, nanoseconds
 from app.recommender.core.policy import CPU, MEMORY, Cap, ContainerRules
 from app.recommender.core.rows import RowTable

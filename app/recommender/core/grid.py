@@ -72,8 +72,8 @@ def _grid(first: float, amounts_per_unit: float, measured: Mapping[int, int]) ->
     )
 
 
-CPU: Final = _grid(first=0.01, amounts_per_unit=1000.0, measured={1: 10})
-MEMORY: Final = _grid(
+CPU_GRID: Final = _grid(first=0.01, amounts_per_unit=1000.0, measured={1: 10})
+MEMORY_GRID: Final = _grid(
     first=1e7,
     amounts_per_unit=1.0,
     measured={1: 10_000_000, 2: 20_500_001, 3: 31_525_001, 4: 43_101_250},

@@ -25,16 +25,16 @@ from app.recommender.core.checkpoints import (
     encode,
 )
 from app.recommender.core.decay import Times, Weights, nearest_reference
-from app.recommender.core.grid import MEMORY
+from app.recommender.core.grid import MEMORY_GRID
 from app.recommender.core.killings import Killings
 from app.recommender.core.moments import AHEAD, DAY, UNSET, span
 from app.recommender.core.names import Names
 from app.recommender.core.observations import VpaKey
 from app.recommender.core.roster import Roster
+from app.recommender.core.rows import PEAK_WEIGHT
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.seeding import seed
 from app.recommender.core.tracked import TrackedVpa
-from app.recommender.core.windows import PEAK_WEIGHT
 
 Flags = NDArray[np.bool_]
 
@@ -175,7 +175,7 @@ class History:
             peaks = np.array([max(one.usage_bytes, one.oom_bytes) for _, one in pairs])
             ends = np.array([one.end_ns for _, one in pairs])
             lines = np.array([line for line, _ in pairs])
-            memory.subtract(lines, MEMORY.bucket(peaks), ends, PEAK_WEIGHT)
+            memory.subtract(lines, MEMORY_GRID.bucket(peaks), ends, PEAK_WEIGHT)
         return memory, told
 
     def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
@@ -290,7 +290,7 @@ class History:
         peak = np.array([max(window.usage_bytes, window.oom_bytes)])
         table, streams = self._roster.rows, self._roster.streams
         table.memory.add(
-            np.array([row]), MEMORY.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
+            np.array([row]), MEMORY_GRID.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
         )
         if window.end_ns <= now_ns:
             return

@@ -19,17 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.recommender.core.columns import Lines
-from app.recommender.core.grid import MEMORY
+from app.recommender.core.grid import MEMORY_GRID
 from app.recommender.core.intake import Tally
 from app.recommender.core.killings import Killings
 from app.recommender.core.moments import UNSET
 from app.recommender.core.observations import VpaKey
 from app.recommender.core.past import PastUsage
 from app.recommender.core.roster import Roster
-from app.recommender.core.rows import NOWHERE
+from app.recommender.core.rows import NOWHERE, PEAK_WEIGHT
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tracked import TrackedPod
-from app.recommender.core.windows import PEAK_WEIGHT, Windows
+from app.recommender.core.windows import Windows
 
 Flags = NDArray[np.bool_]
 
@@ -207,12 +207,12 @@ class Recollection:
         live, memory = self._roster.streams.windows, self._roster.rows.memory
         rows, streams = feeds.rows[at], feeds.streams[at]
         peaks, before = live.peak(streams), windows.usage[at]
-        memory.subtract(rows, MEMORY.bucket(peaks), live.ends[streams], PEAK_WEIGHT)
+        memory.subtract(rows, MEMORY_GRID.bucket(peaks), live.ends[streams], PEAK_WEIGHT)
         same = ends == windows.ends[at]
         raised = same & (peaks > before)
-        memory.subtract(rows[raised], MEMORY.bucket(before[raised]), ends[raised], PEAK_WEIGHT)
+        memory.subtract(rows[raised], MEMORY_GRID.bucket(before[raised]), ends[raised], PEAK_WEIGHT)
         added = raised | ~same
-        memory.add(rows[added], MEMORY.bucket(peaks[added]), ends[added], PEAK_WEIGHT)
+        memory.add(rows[added], MEMORY_GRID.bucket(peaks[added]), ends[added], PEAK_WEIGHT)
         live.ends[streams] = ends
         live.usage[streams] = np.maximum(live.usage[streams], np.where(same, before, 0))
         instances = feeds.instances[at]

@@ -7,6 +7,7 @@ line of the table of VPAs, or to none while its VPA is away and may come back.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -15,22 +16,49 @@ from numpy.typing import NDArray
 from app.recommender.core.bank import Bank, Rows
 from app.recommender.core.columns import Columns, Fill
 from app.recommender.core.decay import Times, Weights
-from app.recommender.core.estimators import Evidence
-from app.recommender.core.grid import CPU, Amounts
+from app.recommender.core.grid import CPU_GRID, MEMORY_GRID, Amounts
 from app.recommender.core.moments import UNSET, span
-from app.recommender.core.policy import CPU as CPU_NAME
-from app.recommender.core.policy import MEMORY as MEMORY_NAME
-from app.recommender.core.policy import NO_MOST, NO_RULES, ContainerRules, aggregation_of
+from app.recommender.core.policy import (
+    CPU,
+    MEMORY,
+    NO_MOST,
+    NO_RULES,
+    ContainerRules,
+    aggregation_of,
+)
 from app.recommender.core.rules import AggregationRules
-from app.recommender.core.shaping import Caps
-from app.recommender.core.windows import Peaks, file_peaks
 
 Numbers = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 NOWHERE: Final = -1  # no VPA
 CPU_WEIGHT: Final = 0.1  # of a sample
+PEAK_WEIGHT: Final = 1.0
 _AMOUNTS: Final = 6  # target, lower, upper of cpu, then of memory
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """What one observation of each of several streams does to their rows."""
+
+    replaced: Flags  # the old peak must be taken back
+    old: Amounts  # bytes
+    new: Flags  # the observed amount is the new peak
+    ends: Times  # the end of the interval, of old and new
+
+
+def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> Weights:
+    """Take back and add what an observation of streams, each feeding a row, asks for.
+
+    Returns how much weight each observation moved; a peak that stays in its bucket moves none.
+    """
+    gone, new = peaks.replaced, peaks.new
+    before, after = MEMORY_GRID.bucket(peaks.old), MEMORY_GRID.bucket(amounts)
+    moved = np.zeros(len(rows))
+    bank.subtract(rows[gone], before[gone], peaks.ends[gone], PEAK_WEIGHT)
+    moved[new] = bank.add(rows[new], after[new], peaks.ends[new], PEAK_WEIGHT)
+    moved[gone & (before == after)] = 0.0
+    return moved
 
 
 class RowTable(Columns):
@@ -139,8 +167,8 @@ class RowTable(Columns):
             return
         self.rules[row] = rules
         self.is_off[row] = rules.is_off
-        self.sizes_cpu[row] = CPU_NAME in rules.controlled
-        self.sizes_memory[row] = MEMORY_NAME in rules.controlled
+        self.sizes_cpu[row] = CPU in rules.controlled
+        self.sizes_memory[row] = MEMORY in rules.controlled
         self.whole_cores[row] = rules.whole_cores
         self.interval_ns[row] = rules.aggregation.interval_ns
         self.expiry_ns[row] = rules.aggregation.expiry_ns
@@ -162,23 +190,11 @@ class RowTable(Columns):
         """Tell which rows nothing has been heard of for their whole time of expiry."""
         return np.asarray(now_ns - self.youth(rows) >= self.expiry_ns[rows])
 
-    def evidence(self, rows: Rows) -> Evidence:
-        """Return on how much some rows rest."""
-        return Evidence(self.first[rows], self.last[rows], self.counts[rows])
-
-    def cpu_caps(self, rows: Rows) -> Caps:
-        """Return the caps of cpu."""
-        return Caps(self.cpu_least[rows], self.cpu_most[rows], self.cpu_crossed[rows])
-
-    def memory_caps(self, rows: Rows) -> Caps:
-        """Return the caps of memory."""
-        return Caps(self.memory_least[rows], self.memory_most[rows], self.memory_crossed[rows])
-
     def learn_cpu(
         self, rows: Rows, millicores: Amounts, times: Times, weight: float = 1.0, count: int = 1
     ) -> None:
         """Add CPU samples, each of which weighs and counts as much as so many."""
-        weights = self.cpu.add(rows, CPU.bucket(millicores), times, CPU_WEIGHT * weight)
+        weights = self.cpu.add(rows, CPU_GRID.bucket(millicores), times, CPU_WEIGHT * weight)
         np.add.at(self.moved_cpu, rows, weights)
         np.maximum.at(self.last, rows, times)
         fresh = self.first[rows] == UNSET

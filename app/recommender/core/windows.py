@@ -7,46 +7,14 @@ are kept apart, because only usage counts when the next kill is judged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
 import numpy as np
-from numpy.typing import NDArray
 
-from app.recommender.core.bank import Bank, Rows
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.decay import Times, Weights
-from app.recommender.core.grid import MEMORY, Amounts
+from app.recommender.core.columns import Lines
+from app.recommender.core.decay import Times
+from app.recommender.core.grid import Amounts
 from app.recommender.core.moments import UNSET
-
-Streams = NDArray[np.intp]
-Mask = NDArray[np.bool_]
-
-PEAK_WEIGHT: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Peaks:
-    """What one observation of each of several streams does to their rows."""
-
-    replaced: Mask  # the old peak must be taken back
-    old: Amounts  # bytes
-    new: Mask  # the observed amount is the new peak
-    ends: Times  # the end of the interval, of old and new
-
-
-def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> Weights:
-    """Take back and add what an observation of streams, each feeding a row, asks for.
-
-    Returns how much weight each observation moved; a peak that stays in its bucket moves none.
-    """
-    gone, new = peaks.replaced, peaks.new
-    before, after = MEMORY.bucket(peaks.old), MEMORY.bucket(amounts)
-    moved = np.zeros(len(rows))
-    bank.subtract(rows[gone], before[gone], peaks.ends[gone], PEAK_WEIGHT)
-    moved[new] = bank.add(rows[new], after[new], peaks.ends[new], PEAK_WEIGHT)
-    moved[gone & (before == after)] = 0.0
-    return moved
+from app.recommender.core.rows import Peaks
 
 
 class Windows:
@@ -65,7 +33,7 @@ class Windows:
             self.usage = np.concatenate([self.usage, np.zeros(more, dtype=np.int64)])
             self.oom = np.concatenate([self.oom, np.zeros(more, dtype=np.int64)])
 
-    def clear(self, streams: Streams) -> None:
+    def clear(self, streams: Lines) -> None:
         """Forget the intervals of some streams."""
         self.ends[streams] = UNSET
         self.usage[streams] = 0
@@ -80,13 +48,13 @@ class Windows:
         end_ns, usage, oom = self.ends[stream], self.usage[stream], self.oom[stream]
         return OpenWindow(pod, int(end_ns), int(usage), int(oom))
 
-    def peak(self, streams: Streams) -> Amounts:
+    def peak(self, streams: Lines) -> Amounts:
         """Return the running peaks."""
         return np.maximum(self.usage[streams], self.oom[streams])
 
     def observe(
         self,
-        streams: Streams,
+        streams: Lines,
         times: Times,
         amounts: Amounts,
         intervals_ns: Amounts,

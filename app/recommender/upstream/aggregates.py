@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from app.model.vpa import ContainerPolicy
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.grid import CPU, MEMORY
+from app.recommender.core.grid import CPU_GRID, MEMORY_GRID
 from app.recommender.core.moments import UNSET, span
 from app.recommender.core.policy import Aggregation, aggregation_of
-from app.recommender.core.rows import CPU_WEIGHT
+from app.recommender.core.rows import CPU_WEIGHT, PEAK_WEIGHT
 from app.recommender.core.rules import AggregationRules, RecommenderRules
-from app.recommender.core.windows import PEAK_WEIGHT
 from app.recommender.upstream.histogram import Histogram, bucket_of
 
 
@@ -26,18 +25,18 @@ class Aggregate:
 
     def add_cpu(self, millicores: int, time_ns: int) -> None:
         """Add a CPU sample."""
-        self.cpu.add(bucket_of(CPU, millicores), CPU_WEIGHT, time_ns)
+        self.cpu.add(bucket_of(CPU_GRID, millicores), CPU_WEIGHT, time_ns)
         self.last_ns = max(self.last_ns, time_ns)
         self.first_ns = time_ns if self.first_ns == UNSET else min(self.first_ns, time_ns)
         self.count += 1
 
     def add_peak(self, memory_bytes: int, time_ns: int) -> None:
         """Add a memory peak."""
-        self.memory.add(bucket_of(MEMORY, memory_bytes), PEAK_WEIGHT, time_ns)
+        self.memory.add(bucket_of(MEMORY_GRID, memory_bytes), PEAK_WEIGHT, time_ns)
 
     def take_peak(self, memory_bytes: int, time_ns: int) -> None:
         """Take a memory peak away, whether it was added here or not."""
-        self.memory.subtract(bucket_of(MEMORY, memory_bytes), PEAK_WEIGHT, time_ns)
+        self.memory.subtract(bucket_of(MEMORY_GRID, memory_bytes), PEAK_WEIGHT, time_ns)
 
     def merge(self, other: Aggregate) -> None:
         """Take everything of another aggregate."""

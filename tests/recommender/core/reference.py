@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.recommender.core.decay import exp2
-from app.recommender.core.grid import BUCKETS, CPU, MEMORY, Grid
+from app.recommender.core.grid import BUCKETS, CPU_GRID, MEMORY_GRID, Grid
 
 DAY = 86_400.0
 EPSILON = 0.0001
@@ -101,8 +101,8 @@ class Window:
 class Row:
     """History of a container of a VPA."""
 
-    cpu: Histogram = field(default_factory=lambda: Histogram(CPU, 0.01, 1000.0))
-    memory: Histogram = field(default_factory=lambda: Histogram(MEMORY, 1e7, 1.0))
+    cpu: Histogram = field(default_factory=lambda: Histogram(CPU_GRID, 0.01, 1000.0))
+    memory: Histogram = field(default_factory=lambda: Histogram(MEMORY_GRID, 1e7, 1.0))
     times: list[float] = field(default_factory=list)  # first and last
     count: int = 0
     windows: dict[str, Window] = field(default_factory=dict)  # by pod

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.recommender.core.bank import EMPTY, EPSILON, Bank
-from app.recommender.core.grid import CPU, MEMORY
+from app.recommender.core.grid import CPU_GRID, MEMORY_GRID
 from app.recommender.core.moments import DAY, HOUR, MINUTE, SECOND, UNSET, nanoseconds
 
 START = nanoseconds(datetime(2026, 1, 5, tzinfo=UTC))
@@ -28,13 +28,13 @@ def millicores(*amounts: tuple[int, int], at: int = START, half_life_ns: int = D
 
 def add(bank: Bank, amount: int, at: int, row: int = 0, weight: float = 0.1) -> None:
     """Add one CPU sample."""
-    bank.add(np.array([row]), CPU.bucket(np.array([amount])), np.array([at]), weight)
+    bank.add(np.array([row]), CPU_GRID.bucket(np.array([amount])), np.array([at]), weight)
 
 
 def percentile(bank: Bank, fraction: float, row: int = 0) -> int:
     """Return a percentile in millicores, 0 without samples."""
     bucket = int(bank.percentiles(np.array([row]), (fraction,))[0, 0])
-    return 0 if bucket == EMPTY else int(CPU.ends[bucket])
+    return 0 if bucket == EMPTY else int(CPU_GRID.ends[bucket])
 
 
 FRACTIONS = (-0.5, 0.0, 0.5, 0.9, 0.95, 1.0, 1.5)
@@ -71,9 +71,9 @@ def test_percentiles_of_bytes() -> None:
     """W16: three peaks."""
     bank = Bank(DAY, 1)
     peaks = np.array([10**9, 2 * 10**9, 3 * 10**9])
-    bank.add(np.zeros(3, dtype=np.intp), MEMORY.bucket(peaks), np.full(3, START), 1.0)
+    bank.add(np.zeros(3, dtype=np.intp), MEMORY_GRID.bucket(peaks), np.full(3, START), 1.0)
 
-    found = MEMORY.exact_ends[bank.percentiles(ROW, (0.2, 0.5, 0.9))[0]]
+    found = MEMORY_GRID.exact_ends[bank.percentiles(ROW, (0.2, 0.5, 0.9))[0]]
 
     assert found == pytest.approx([1_016_281_388.55, 2_093_479_957.15, 3_027_156_617.06], abs=0.01)
 
@@ -126,7 +126,7 @@ def test_shares_of_growing_samples() -> None:
     for value in (1, 2, 3, 4):
         add(bank, value * 1000, START + value * HOUR, weight=value)
 
-    shares = bank.weights[0, CPU.bucket(np.array([1000, 2000, 3000, 4000]))] / bank.totals[0]
+    shares = bank.weights[0, CPU_GRID.bucket(np.array([1000, 2000, 3000, 4000]))] / bank.totals[0]
 
     assert shares == pytest.approx([0.020408, 0.081633, 0.244898, 0.653061], abs=1e-6)
 
@@ -140,7 +140,7 @@ def test_absorb(swapped: bool) -> None:
 
     one.absorb(0, other.weights[0], float(other.totals[0]), int(other.references[0]))
 
-    found = one.weights[0, CPU.bucket(np.array([100, 300]))]
+    found = one.weights[0, CPU_GRID.bucket(np.array([100, 300]))]
     assert one.references[0] == january("08T00:00")
     assert found == pytest.approx([0.016685498177, 0.133483985417], rel=1e-11)
     assert found[0] / one.totals[0] == pytest.approx(0.1111, abs=1e-4)
@@ -159,7 +159,7 @@ def steady(bank: Bank, amount: int, start: int, minutes: int) -> None:
     """Add a sample a minute."""
     times = start + np.arange(minutes, dtype=np.int64) * MINUTE
     rows = np.zeros(minutes, dtype=np.intp)
-    bank.add(rows, CPU.bucket(np.full(minutes, amount)), times, 0.1)
+    bank.add(rows, CPU_GRID.bucket(np.full(minutes, amount)), times, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -275,11 +275,11 @@ def test_rows_do_not_see_each_other(samples: list[tuple[int, int, int]]) -> None
     together = Bank(DAY, 3)
     rows, amounts, minutes = (np.array(column) for column in zip(*samples, strict=True))
     times = START + minutes * MINUTE
-    together.add(rows, CPU.bucket(amounts), times, 0.1)
+    together.add(rows, CPU_GRID.bucket(amounts), times, 0.1)
     alone = Bank(DAY, 3)
     for row in range(3):
         mine = rows == row
-        alone.add(rows[mine], CPU.bucket(amounts[mine]), times[mine], 0.1)
+        alone.add(rows[mine], CPU_GRID.bucket(amounts[mine]), times[mine], 0.1)
 
     assert np.array_equal(together.weights, alone.weights)
     assert np.array_equal(together.totals, alone.totals)

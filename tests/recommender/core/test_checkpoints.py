@@ -25,7 +25,7 @@ from app.recommender.core.checkpoints import (
     read_checkpoint,
     to_json,
 )
-from app.recommender.core.grid import CPU
+from app.recommender.core.grid import CPU_GRID
 from app.recommender.core.moments import DAY, LATEST, SECOND, UNSET, nanoseconds
 
 NOON = nanoseconds(datetime(2026, 1, 5, 12, tzinfo=UTC))
@@ -101,7 +101,7 @@ def test_percentile_after_loading(
     """Loaded histograms answer like those they were stored from."""
     bank = loaded(StoredHistogram(NOON, stored, total))
 
-    assert CPU.ends[bank.percentiles(ROW, (fraction,))[0, 0]] == expected
+    assert CPU_GRID.ends[bank.percentiles(ROW, (fraction,))[0, 0]] == expected
 
 
 @given(st.dictionaries(st.integers(0, 175), st.floats(1.0, 1000.0), min_size=1, max_size=20))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from app.recommender.core.bank import EMPTY, Bank
+from app.recommender.core.decay import Times
 from app.recommender.core.estimators import (
     LOWER,
     MOST,
     TARGET,
     UPPER,
-    Evidence,
     confidence,
     estimate,
     floors,
@@ -22,17 +22,17 @@ from app.recommender.core.estimators import (
     pod_minimum,
     whole,
 )
-from app.recommender.core.grid import CPU
+from app.recommender.core.grid import CPU_GRID
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET
 from app.recommender.core.rules import EstimatorRules
 
 FRACTIONS = (0.9, 0.5, 0.95)
 
 
-def evidence(age_ns: int | None, count: int) -> Evidence:
+def evidence(age_ns: int | None, count: int) -> tuple[Times, Times, Times]:
     """Return the evidence of one row."""
     first, last = (UNSET, UNSET) if age_ns is None else (DAY, DAY + age_ns)
-    return Evidence(np.array([first]), np.array([last]), np.array([count]))
+    return np.array([first]), np.array([last]), np.array([count])
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_confidence(
     age_ns: int | None, count: int, expected: float, lower: float, upper: float
 ) -> None:
     """Bounds close in with age and number of samples, whichever says less."""
-    found = confidence(evidence(age_ns, count), timedelta(days=1))
+    found = confidence(*evidence(age_ns, count), timedelta(days=1))
     factors = multipliers(found)[0]
 
     assert found[0] == pytest.approx(expected, abs=1e-6)
@@ -69,7 +69,7 @@ def test_confidence(
 )
 def test_confidence_interval(minutes: int, expected: float) -> None:
     """The interval sets what counts as full history."""
-    found = confidence(evidence(16 * MINUTE, 9), timedelta(minutes=minutes))
+    found = confidence(*evidence(16 * MINUTE, 9), timedelta(minutes=minutes))
 
     assert found[0] == pytest.approx(expected)
 
@@ -137,10 +137,12 @@ def test_percentile_bases(interpolate: bool, expected: list[int]) -> None:
     """Without interpolation the end of the bucket answers, with it the place inside."""
     bank = Bank(DAY, 2)
     amounts = np.array([100] * 80 + [1000] * 20)
-    bank.add(np.zeros(100, dtype=np.intp), CPU.bucket(amounts), np.zeros(100, dtype=np.int64), 0.1)
+    bank.add(
+        np.zeros(100, dtype=np.intp), CPU_GRID.bucket(amounts), np.zeros(100, dtype=np.int64), 0.1
+    )
 
     buckets, bases = percentile_bases(
-        bank, np.array([0, 1]), CPU, FRACTIONS, interpolate=interpolate
+        bank, np.array([0, 1]), CPU_GRID, FRACTIONS, interpolate=interpolate
     )
 
     assert bases.tolist() == [expected, [0, 0, 0]]

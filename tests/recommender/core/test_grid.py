@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from app.recommender.core.grid import BUCKETS, CPU, MEMORY, Grid, power
+from app.recommender.core.grid import BUCKETS, CPU_GRID, MEMORY_GRID, Grid, power
 
 MI = 2**20
 GI = 2**30
@@ -20,14 +20,14 @@ def bucket_of(grid: Grid, amount: int) -> int:
 
 def test_number_of_buckets() -> None:
     """W1: both resources have as many buckets."""
-    assert (len(CPU.starts), len(MEMORY.starts), BUCKETS) == (176, 176, 176)
+    assert (len(CPU_GRID.starts), len(MEMORY_GRID.starts), BUCKETS) == (176, 176, 176)
 
 
 @pytest.mark.parametrize(
     ("grid", "expected"),
     [
         pytest.param(
-            CPU,
+            CPU_GRID,
             {
                 0: 0.0,
                 1: 0.01,
@@ -40,7 +40,7 @@ def test_number_of_buckets() -> None:
             id="W2: cores",
         ),
         pytest.param(
-            MEMORY,
+            MEMORY_GRID,
             {
                 0: 0.0,
                 1: 1e7,
@@ -64,25 +64,25 @@ def test_starts(grid: Grid, expected: dict[int, float]) -> None:
 @pytest.mark.parametrize(
     ("grid", "amount", "expected"),
     [
-        pytest.param(CPU, 0, 0, id="no core"),
-        pytest.param(CPU, 9, 0, id="W4: less than a hundredth core"),
-        pytest.param(CPU, 10, 1, id="a hundredth core"),
-        pytest.param(CPU, 20, 1, id="W4: two hundredths"),
-        pytest.param(CPU, 21, 2, id="W4: 21 millicores"),
-        pytest.param(CPU, 100, 8, id="W4: a tenth"),
-        pytest.param(CPU, 1000, 36, id="one core"),
-        pytest.param(CPU, 999_000, 174, id="W5: 999 cores"),
-        pytest.param(CPU, 1_021_200, 175, id="W5: 1021.2 cores"),
-        pytest.param(CPU, 5_000_000, 175, id="W5: 5000 cores"),
-        pytest.param(MEMORY, 9_999_999, 0, id="W6: below ten million bytes"),
-        pytest.param(MEMORY, 10_000_000, 1, id="ten million bytes"),
-        pytest.param(MEMORY, 20_500_000, 1, id="the edge of bucket 2 belongs to 1"),
-        pytest.param(MEMORY, 31_525_000, 2, id="the edge of bucket 3 belongs to 2"),
-        pytest.param(MEMORY, 43_101_250, 4, id="the edge of bucket 4 belongs to 4"),
-        pytest.param(MEMORY, 100 * MI, 8, id="W6: 100Mi"),
-        pytest.param(MEMORY, GI, 37, id="W6: 1Gi"),
-        pytest.param(MEMORY, 1024 * GI, 175, id="W6: 1Ti"),
-        pytest.param(MEMORY, 2**62, 175, id="absurdly much"),
+        pytest.param(CPU_GRID, 0, 0, id="no core"),
+        pytest.param(CPU_GRID, 9, 0, id="W4: less than a hundredth core"),
+        pytest.param(CPU_GRID, 10, 1, id="a hundredth core"),
+        pytest.param(CPU_GRID, 20, 1, id="W4: two hundredths"),
+        pytest.param(CPU_GRID, 21, 2, id="W4: 21 millicores"),
+        pytest.param(CPU_GRID, 100, 8, id="W4: a tenth"),
+        pytest.param(CPU_GRID, 1000, 36, id="one core"),
+        pytest.param(CPU_GRID, 999_000, 174, id="W5: 999 cores"),
+        pytest.param(CPU_GRID, 1_021_200, 175, id="W5: 1021.2 cores"),
+        pytest.param(CPU_GRID, 5_000_000, 175, id="W5: 5000 cores"),
+        pytest.param(MEMORY_GRID, 9_999_999, 0, id="W6: below ten million bytes"),
+        pytest.param(MEMORY_GRID, 10_000_000, 1, id="ten million bytes"),
+        pytest.param(MEMORY_GRID, 20_500_000, 1, id="the edge of bucket 2 belongs to 1"),
+        pytest.param(MEMORY_GRID, 31_525_000, 2, id="the edge of bucket 3 belongs to 2"),
+        pytest.param(MEMORY_GRID, 43_101_250, 4, id="the edge of bucket 4 belongs to 4"),
+        pytest.param(MEMORY_GRID, 100 * MI, 8, id="W6: 100Mi"),
+        pytest.param(MEMORY_GRID, GI, 37, id="W6: 1Gi"),
+        pytest.param(MEMORY_GRID, 1024 * GI, 175, id="W6: 1Ti"),
+        pytest.param(MEMORY_GRID, 2**62, 175, id="absurdly much"),
     ],
 )
 def test_bucket(grid: Grid, amount: int, expected: int) -> None:
@@ -104,10 +104,12 @@ def test_bucket(grid: Grid, amount: int, expected: int) -> None:
 )
 def test_ends(bucket: int, cpu: int, memory: int) -> None:
     """A percentile answers the end of its bucket in whole amounts."""
-    assert (CPU.ends[bucket], MEMORY.ends[bucket]) == (cpu, memory)
+    assert (CPU_GRID.ends[bucket], MEMORY_GRID.ends[bucket]) == (cpu, memory)
 
 
-@pytest.mark.parametrize("grid", [pytest.param(CPU, id="cpu"), pytest.param(MEMORY, id="memory")])
+@pytest.mark.parametrize(
+    "grid", [pytest.param(CPU_GRID, id="cpu"), pytest.param(MEMORY_GRID, id="memory")]
+)
 def test_search_agrees_with_the_logarithm(grid: Grid) -> None:
     """Around every edge, the search finds what the formula with logarithms says."""
     unit = float(grid.exact_starts[1] / grid.starts[1])

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.recommender.core.bank import Bank
-from app.recommender.core.grid import MEMORY
+from app.recommender.core.grid import MEMORY_GRID
 from app.recommender.core.moments import DAY, HOUR, MINUTE, nanoseconds
-from app.recommender.core.windows import Windows, file_peaks
+from app.recommender.core.rows import file_peaks
+from app.recommender.core.windows import Windows
 
 MI = 2**20
 START = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
@@ -48,7 +49,7 @@ class Container:
 
     def percentile(self, fraction: float) -> int:
         """Return a percentile in bytes."""
-        return int(MEMORY.ends[self.bank.percentiles(ALONE, (fraction,))[0, 0]])
+        return int(MEMORY_GRID.ends[self.bank.percentiles(ALONE, (fraction,))[0, 0]])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_one_leaking_pod_in_ten() -> None:
     )
     file_peaks(bank, np.zeros(10, dtype=np.intp), peaks, amounts)
 
-    found = MEMORY.ends[bank.percentiles(ALONE, (0.5, 0.9, 0.95))[0]]
+    found = MEMORY_GRID.ends[bank.percentiles(ALONE, (0.5, 0.9, 0.95))[0]]
 
     assert found.tolist() == [1_077_095_457, 1_077_095_457, 4_340_933_439]
 
@@ -155,7 +156,7 @@ def test_one_leaking_pod_in_ten() -> None:
 )
 def test_daily_peaks(before: int, after: int, fraction: float, day: int) -> None:
     """How long eight days of one peak hold out against another."""
-    expected = int(MEMORY.ends[MEMORY.bucket(np.array([after * MI]))[0]])
+    expected = int(MEMORY_GRID.ends[MEMORY_GRID.bucket(np.array([after * MI]))[0]])
     container = Container()
     for past in range(8):
         container.uses(past * 1440, before)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.recommender.core.grid import BUCKETS, CPU, MEMORY, Grid
+from app.recommender.core.grid import BUCKETS, CPU_GRID, MEMORY_GRID, Grid
 
 DAY = 86_400.0
 EPSILON = 0.0001
@@ -127,8 +127,8 @@ class Aggregate:
     """Usage of containers of one name in pods with the same labels."""
 
     created: float
-    cpu: Histogram = field(default_factory=lambda: Histogram(CPU, 0.01, 1000.0))
-    memory: Histogram = field(default_factory=lambda: Histogram(MEMORY, 1e7, 1.0))
+    cpu: Histogram = field(default_factory=lambda: Histogram(CPU_GRID, 0.01, 1000.0))
+    memory: Histogram = field(default_factory=lambda: Histogram(MEMORY_GRID, 1e7, 1.0))
     first: float = YEAR_ONE
     last: float = YEAR_ONE
     count: int = 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.recommender.core.bank import Bank
 from app.recommender.core.checkpoints import StoredHistogram
-from app.recommender.core.grid import CPU, MEMORY
+from app.recommender.core.grid import CPU_GRID, MEMORY_GRID
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
 from app.recommender.upstream.histogram import Histogram, bucket_of
 
@@ -29,7 +29,7 @@ def filled(*samples: tuple[int, float, int], half_life_ns: int = DAY) -> Histogr
 @given(st.integers(0, 2**62))
 def test_bucket(amount: int) -> None:
     """One amount falls where many do."""
-    for grid in (CPU, MEMORY):
+    for grid in (CPU_GRID, MEMORY_GRID):
         assert bucket_of(grid, amount) == grid.bucket(np.array([amount]))[0]
 
 
