@@ -28,8 +28,8 @@ from app.model.selectors import Selector
 from app.model.vpa import read_vpa
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.model import Model
-from app.recommender.core.observations import ObservedVpa
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import read_metrics
 from app.runtime.memory import collect_seldom
 from bench.seeds import history

@@ -27,9 +27,9 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import PODS, VPAS, Json
 from app.recommender.api_shapes import Page, PodAnswer, Recommendation
-from app.recommender.core.derivations import Derivation
-from app.recommender.core.observations import VpaKey
+from app.recommender.core.estimation import Derivation
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.targets import VpaKey
 from app.recommender.core.telling import Teller
 from app.recommender.recommendation_metrics import exposition
 from app.runtime.access import Guard

@@ -16,15 +16,15 @@ from app.model.fields import Object
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Json
-from app.recommender.core.external import (
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
     external_items,
     external_questions,
     unfinished,
 )
-from app.recommender.core.mishaps import Mishaps
-from app.recommender.core.observations import ObservedVpa
 
 _ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
 

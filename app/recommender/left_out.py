@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from app.recommender.core.mishaps import Mishaps
+from app.recommender.core.skipped import Mishaps
 from app.recommender.metrics import RecommenderMetrics
 
 log = logging.getLogger("recommender.skipped")

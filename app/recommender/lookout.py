@@ -19,8 +19,9 @@ from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult, Workload
 from app.ports import Clock, Owners
-from app.recommender.core.models import RecommenderModel
-from app.recommender.core.observations import NO_OWNER, ObservedVpa, VpaKey, handles
+from app.recommender.core.model import RecommenderModel
+from app.recommender.core.targets import ObservedVpa, VpaKey, handles
+from app.recommender.core.tracked import NO_OWNER
 from app.recommender.variants import OURS, Variant
 from app.sizing.matching import LookupNeeded, MatchReason, topmost
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from app.model.vpa import Vpa
 from app.ports import Clock
-from app.recommender.core.observations import VpaKey
 from app.recommender.core.status import ConditionType
+from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import VpaState
 
 log = logging.getLogger("recommender.vpas")

@@ -22,11 +22,11 @@ from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, Owners, Resource
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.models import RecommenderModel
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.publications import Publication
+from app.recommender.core.history import orphans
+from app.recommender.core.model import RecommenderModel
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.upkeep import orphans
+from app.recommender.core.status import Publication
+from app.recommender.core.targets import VpaKey
 from app.recommender.leaving import leavable
 from app.recommender.left_out import LeftOut
 from app.recommender.listing import listed

@@ -7,8 +7,8 @@ from typing import Final
 
 from app.model.errors import BadSetting
 from app.ports import Clock, Cluster
-from app.recommender.core.external import ExternalRules
 from app.recommender.core.promql import PastRules, Span
+from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.remembering import Remembering

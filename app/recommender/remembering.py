@@ -15,10 +15,10 @@ from typing import Final
 
 from app.model.errors import BadObject, ClusterError, Invalid, PlumblineError
 from app.ports import Clock, Json, Prometheus
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.past import PastUsage
 from app.recommender.core.promql import PastRules, cpu_query
 from app.recommender.core.reading import Question, Reading, Stage
+from app.recommender.core.targets import VpaKey
+from app.recommender.core.usage import PastUsage
 
 log = logging.getLogger("recommender.history")
 

@@ -13,10 +13,10 @@ from typing import Final
 
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
-from app.recommender.core.derivations import Derivation
-from app.recommender.core.models import RecommenderModel
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.policy import CPU
+from app.recommender.core.estimation import Derivation
+from app.recommender.core.model import RecommenderModel
+from app.recommender.core.rules import CPU
+from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import RecommenderMetrics, Source
 from app.recommender.quality_metrics import QualityMetrics
 

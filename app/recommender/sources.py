@@ -13,8 +13,8 @@ from typing import Final
 
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
-from app.recommender.core.models import RecommenderModel
-from app.recommender.core.observations import VpaKey
+from app.recommender.core.model import RecommenderModel
+from app.recommender.core.targets import VpaKey
 from app.recommender.core.usage import UsageLimits, read_metrics
 from app.recommender.lookout import Lookout
 from app.recommender.metrics import RecommenderMetrics

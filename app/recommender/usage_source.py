@@ -12,8 +12,8 @@ from typing import Protocol
 from app.model.fields import Object
 from app.model.snapshot import Snapshot
 from app.ports import POD_METRICS, Cluster
-from app.recommender.core.mishaps import Mishaps
-from app.recommender.core.observations import ObservedVpa
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.targets import ObservedVpa
 from app.recommender.listing import listed
 
 

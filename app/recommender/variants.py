@@ -18,14 +18,12 @@ from app.model.workloads import LookedUp
 from app.ports import Clock, Cluster
 from app.recommender.checkpoint_writes import put_checkpoint
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.external import ExternalRules
-from app.recommender.core.model import Model
-from app.recommender.core.models import RecommenderModel
+from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.oom import OomRecord, evicted
 from app.recommender.core.reading import Reading
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import Target, resolve_target
-from app.recommender.core.usage import UsageLimits
+from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.external_usage import ExternalUsage
 from app.recommender.usage_source import UsageSource
 from app.sizing.matching import LookupNeeded

@@ -19,10 +19,9 @@ from app.model.errors import NotFound
 from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Ref
 from app.recommender.checkpoint_writes import put_checkpoint
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.models import RecommenderModel
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.publications import Publication, Why
-from app.recommender.core.status import status_patch
+from app.recommender.core.model import RecommenderModel
+from app.recommender.core.status import Publication, Why, status_patch
+from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import RecommenderMetrics, Written
 from app.recommender.pen import Fate, Pen, Write
 

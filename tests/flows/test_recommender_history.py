@@ -8,7 +8,7 @@ from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import LEASES, POD_METRICS, Json
 from app.recommender.core.model import Model
-from app.recommender.core.observations import VpaKey
+from app.recommender.core.targets import VpaKey
 from tests.flows.recommending import Replica, Stage, evict, vpa
 from tests.sandbox.worlds import container, deployment
 

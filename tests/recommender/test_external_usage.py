@@ -12,9 +12,9 @@ from app.model.fields import Object
 from app.model.selectors import Selector
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Json
-from app.recommender.core.external import ExternalRules
-from app.recommender.core.mishaps import Mishaps
-from app.recommender.core.observations import ObservedVpa
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import ExternalRules
 from app.recommender.external_usage import ExternalUsage
 from app.recommender.upstream.external_usage_whole import ExternalUsageWhole
 from app.recommender.variants import ExternalUsageFactory

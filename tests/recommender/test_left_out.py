@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from app.model.kinds import Condition
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import VPAS, Json
-from app.recommender.core.mishaps import Mishaps
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.skipped import Mishaps
 from app.recommender.left_out import LeftOut
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import Recommender, RoundRules

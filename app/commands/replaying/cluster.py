@@ -20,7 +20,7 @@ from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult, Workload
 from app.ports import Owners
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.observations import VpaKey
+from app.recommender.core.targets import VpaKey
 
 K = TypeVar("K")
 V = TypeVar("V")

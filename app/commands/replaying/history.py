@@ -23,11 +23,10 @@ from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import Object, optional_object, text_at, time_at, wrong_type
 from app.model.quantity import Quantity
-from app.recommender.core.decay import Times
+from app.recommender.core.histograms import Times
 from app.recommender.core.moments import DAY, moment, nanoseconds, span
-from app.recommender.core.observations import ABSENT, REFUSED, UsageBatch
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.usage import UsageLimits
+from app.recommender.core.usage import ABSENT, REFUSED, UsageBatch, UsageLimits
 
 T = TypeVar("T")
 

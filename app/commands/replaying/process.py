@@ -22,17 +22,13 @@ from app.model.pods import ContainerStatus, Pod
 from app.model.vpa import Vpa
 from app.model.workloads import LookupResult, Workload
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint, to_json
-from app.recommender.core.observations import (
-    NO_OWNER,
-    ObservedVpa,
-    UsageBatch,
-    VpaKey,
-    handles,
-)
+from app.recommender.core.history import orphans
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.publications import Publication
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.upkeep import orphans
+from app.recommender.core.status import Publication
+from app.recommender.core.targets import ObservedVpa, VpaKey, handles
+from app.recommender.core.tracked import NO_OWNER
+from app.recommender.core.usage import UsageBatch
 from app.recommender.variants import OURS, Variant
 from app.sizing.matching import LookupNeeded, MatchReason, topmost
 

@@ -12,7 +12,7 @@ import numpy as np
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.estimators import confidence
+from app.recommender.core.estimation import confidence
 from app.recommender.core.moments import moment_or_none
 
 ContainerKey = tuple[str, str, str]  # namespace, VPA, container

@@ -4,10 +4,17 @@ Strategy: the format is upstream's to the letter, so that either recommender goe
 other stopped. A histogram is stored relative to its heaviest bucket, without the peaks of
 running intervals. Those, and the kills already counted, stand in annotations that upstream does
 not look at. Whatever cannot be read is refused with a sentence, never half used.
+
+Names of checkpoint objects: `<vpa>-<container>`, or with a hash where that will not do.
+
+Strategy: whoever had a name first keeps it; names of objects that were read are taken from the
+start, so a restart renames nothing. Two containers whose plain names collide, and names that are
+too long, get a hash of what they stand for.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +36,7 @@ from app.model.fields import (
     wrong_type,
 )
 from app.model.times import rfc3339
-from app.recommender.core.bank import EPSILON
-from app.recommender.core.decay import Weights
-from app.recommender.core.grid import BUCKETS
+from app.recommender.core.histograms import BUCKETS, EPSILON, Weights
 from app.recommender.core.moments import (
     EARLIEST,
     SECOND,
@@ -54,6 +59,11 @@ _MOST_COUNT: Final = 2**62
 _MOST_BYTES: Final = 2**62
 _KILLS_BYTES: Final = 64 * 1024  # open windows take up to 160 KiB, the rest is for others
 _KILL_BYTES: Final = 16  # of a kill, beside the name of its pod
+
+_LONGEST: Final = 253
+_HASH_DIGITS: Final = 10
+
+Owner = tuple[str, str]  # VPA and container
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,3 +308,42 @@ def _is_entry(entry: object, length: int) -> bool:
         and isinstance(entry[0], str)
         and all(type(number) is int and number >= 0 for number in entry[1:])
     )
+
+
+class Names:
+    """Who holds which name, by namespace."""
+
+    def __init__(self) -> None:
+        self._owners: dict[tuple[str, str], Owner] = {}
+        self._names: dict[tuple[str, Owner], str] = {}
+
+    def take(self, namespace: str, name: str, owner: Owner) -> None:
+        """Note that an object of this name exists; a second object of an owner is ignored."""
+        if self._owners.setdefault((namespace, name), owner) == owner:
+            self._names.setdefault((namespace, owner), name)
+
+    def of(self, namespace: str, owner: Owner) -> str:
+        """Return the name for a container's checkpoint, always the same one."""
+        if (namespace, owner) not in self._names:
+            plain = "-".join(owner)
+            fits = len(plain) <= _LONGEST
+            if not fits or self._owners.get((namespace, plain), owner) != owner:
+                plain = _hashed(plain, owner)
+            self.take(namespace, plain, owner)
+        return self._names[namespace, owner]
+
+    def is_free(self, namespace: str, name: str) -> bool:
+        """Whether nobody has a name, as far as is known."""
+        return (namespace, name) not in self._owners
+
+    def release(self, namespace: str, owner: Owner) -> str | None:
+        """Forget an owner, and return the name it had."""
+        name = self._names.pop((namespace, owner), None)
+        if name is not None:
+            del self._owners[namespace, name]
+        return name
+
+
+def _hashed(plain: str, owner: Owner) -> str:
+    digest = hashlib.sha256("/".join(owner).encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{plain[: _LONGEST - _HASH_DIGITS - 1].rstrip('-.')}-{digest}"

@@ -16,15 +16,27 @@ import numpy as np
 
 from app.model.quantity import Quantity
 from app.model.vpa import ContainerRecommendation
-from app.recommender.core.appraisal import SHOWS_CPU, SHOWS_ENTRY, SHOWS_MEMORY, appraise
-from app.recommender.core.bank import EMPTY
-from app.recommender.core.derivations import BASIS, Basis, Derivation, Derivations
-from app.recommender.core.estimators import estimate
-from app.recommender.core.grid import CPU_GRID, MEMORY_GRID, Amounts, Grid
+from app.recommender.core.estimation import (
+    BASIS,
+    SHOWS_CPU,
+    SHOWS_ENTRY,
+    SHOWS_MEMORY,
+    Basis,
+    Derivation,
+    Derivations,
+    appraise,
+    estimate,
+)
+from app.recommender.core.histograms import CPU_GRID, EMPTY, MEMORY_GRID, Amounts, Grid
 from app.recommender.core.moments import moment_or_none, nanoseconds
-from app.recommender.core.policy import CPU, MEMORY, Cap, ContainerRules
-from app.recommender.core.rows import RowTable
-from app.recommender.core.rules import RecommenderRules, ResourceRules
+from app.recommender.core.rules import (
+    CPU,
+    MEMORY,
+    Cap,
+    ContainerRules,
+    RecommenderRules,
+    ResourceRules,
+)
 from app.recommender.core.shaping import (
     UNCAPPED,
     Bound,
@@ -35,6 +47,7 @@ from app.recommender.core.shaping import (
     shape_cpu,
     shape_memory,
 )
+from app.recommender.core.tables import RowTable
 
 _WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
 _CAPPED: Final[Mapping[int, str]] = {

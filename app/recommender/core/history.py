@@ -4,6 +4,12 @@ Strategy: a checkpoint is due when its row has changed enough, or slightly and l
 most urgent ones go first, as many as the budget allows. Rows are stored without the peaks of
 running intervals, which go along as open windows; what is restored gets them back, so a restart
 in the middle of a day loses nothing. Checkpoints are merged into what was learned meanwhile.
+
+What is forgotten, and when.
+
+Strategy: history lives as long as its container, and a while longer: whatever had no sample of
+any kind for a full expiry period goes, with its checkpoint. Nothing goes while somebody may
+still bring its stored history.
 """
 
 from __future__ import annotations
@@ -16,24 +22,28 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.recommender.core.bank import Bank, Rows
 from app.recommender.core.checkpoints import (
     Checkpoint,
+    Names,
     OpenWindow,
     StoredHistogram,
     decode,
     encode,
 )
-from app.recommender.core.decay import Times, Weights, nearest_reference
-from app.recommender.core.grid import MEMORY_GRID
-from app.recommender.core.killings import Killings
+from app.recommender.core.histograms import (
+    MEMORY_GRID,
+    Bank,
+    Rows,
+    Times,
+    Weights,
+    nearest_reference,
+)
+from app.recommender.core.membership import Roster, seed
 from app.recommender.core.moments import AHEAD, DAY, UNSET, span
-from app.recommender.core.names import Names
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.roster import Roster
-from app.recommender.core.rows import PEAK_WEIGHT
+from app.recommender.core.oom import Killings
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.seeding import seed
+from app.recommender.core.tables import PEAK_WEIGHT
+from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
 Flags = NDArray[np.bool_]
@@ -321,3 +331,61 @@ def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
 
 def _encoded(bank: Bank, line: int) -> StoredHistogram:
     return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))
+
+
+class Upkeep:
+    """Forgets what is over."""
+
+    def __init__(self, roster: Roster, history: History, killings: Killings) -> None:
+        self._roster = roster
+        self._history = history
+        self._killings = killings
+
+    def tidy(self, now_ns: int) -> None:
+        """Forget expired rows, intervals that ended, and kills of pods that are gone."""
+        self._drop_expired(now_ns)
+        self._drop_parked(now_ns)
+        self._roster.drop_rows(self._roster.retention.over(now_ns))
+        self._roster.streams.tidy(now_ns)
+        for row, windows in list(self._roster.waiting.items()):
+            open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
+            if open_ones:
+                self._roster.waiting[row] = open_ones
+            else:
+                del self._roster.waiting[row]
+        self._killings.forget_missing()
+
+    def _drop_expired(self, now_ns: int) -> None:
+        table = self._roster.rows
+        rows = np.flatnonzero((table.vpa >= 0) & (table.live == 0))
+        unknown = (table.cpu.totals[rows] == 0.0) & (table.memory.totals[rows] == 0.0)
+        for row in rows[unknown | table.expired(rows, now_ns)].tolist():
+            tracked = self._roster.by_line[int(table.vpa[row])]
+            if tracked.awaits_history:
+                continue
+            container = table.names[row]
+            self._history.abandon(tracked, container)
+            del tracked.rows[container]
+            self._roster.table.is_dirty[tracked.line] = True
+            self._roster.drop_rows([row])
+
+    def _drop_parked(self, now_ns: int) -> None:
+        gone = self._roster.parking.over(now_ns)
+        for (namespace, vpa), row in gone:
+            if (namespace, vpa) not in self._roster.vpas:  # else the name is that of another row
+                self._history.names.release(namespace, (vpa, self._roster.rows.names[row]))
+        self._roster.drop_rows(row for _, row in gone)
+
+
+def orphans(
+    checkpoints: Iterable[Checkpoint], vpas: Collection[VpaKey], *, kept_namespaces: Collection[str]
+) -> list[Checkpoint]:
+    """Return the checkpoints whose VPA does not exist, whoever would handle it.
+
+    `vpas` must be a complete list of all VPAs; checkpoints in kept namespaces stay.
+    """
+    return [
+        found
+        for found in checkpoints
+        if (found.namespace, found.vpa) not in vpas and found.namespace not in kept_namespaces
+    ]

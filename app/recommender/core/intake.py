@@ -15,16 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.recommender.core.columns import Lines
-from app.recommender.core.decay import Times
-from app.recommender.core.grid import Amounts
+from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.membership import Roster
 from app.recommender.core.moments import AHEAD, DAY, UNSET, span
-from app.recommender.core.observations import REFUSED, UsageBatch
-from app.recommender.core.policy import CPU, MEMORY
 from app.recommender.core.quality import Quality
-from app.recommender.core.roster import Roster
-from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.streams import MANY, NO_STREAM
+from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
+from app.recommender.core.samples import MANY, NO_STREAM
+from app.recommender.core.tables import Lines
+from app.recommender.core.usage import REFUSED, UsageBatch
 
 Flags = NDArray[np.bool_]
 

@@ -1,102 +1,372 @@
-"""Which VPAs a pod feeds.
+"""Who is there: VPAs, pods, and which pod's containers feed which rows.
 
-Strategy: labels decide for VPAs without a selector of their own, as they always did; a VPA with
-a selector also asks that the pod is owned by the target. What is not known is not "no": while
-an owner cannot be looked up, a pod stays where it is. VPAs are found by one of the equalities
-they ask for, the one that the fewest others share, so that a pod meets few of them.
+Strategy: everything is brought up to date when something is seen, not when a tick comes, so a
+pod that changes its labels changes its rows at that moment. Pods that went stay until the next
+tick, for kills that are told late. A target that cannot be resolved keeps its last pods for a
+grace period.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from app.model.kinds import ObjectKey
-from app.model.selectors import NOTHING, Operator, Selector
+from app.model.pods import BOOST_ANNOTATION, Pod
+from app.recommender.core.checkpoints import OpenWindow
+from app.recommender.core.detached import Parking, Retention, target_of
+from app.recommender.core.moments import HOUR, LATEST, MINUTE, UNSET, span
+from app.recommender.core.rules import RecommenderRules, container_rules
+from app.recommender.core.samples import Streams
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.status import fetches_history
+from app.recommender.core.tables import RowTable, VpaTable
+from app.recommender.core.targets import ObservedVpa, VpaKey
+from app.recommender.core.tracked import (
+    Claim,
+    Claims,
+    Lines,
+    PodKey,
+    TrackedPod,
+    TrackedVpa,
+    claim_of,
+)
 
-_Anchor = tuple[str, str, str]  # namespace, label, value
+_PENDING: Final = "Pending"
+_SIDECAR: Final = "Always"
+_PARKING_NS: Final = HOUR  # for the rows of deleted VPAs
+_SHARE: Final = 0.01  # of the weights
+_CONFIDENCE: Final = 0.1  # at most
 
 
-@dataclass(slots=True)
-class Claim:
-    """On which pods a VPA has a claim."""
+class Roster:
+    """VPAs and pods, and the streams between them."""
 
-    namespace: str
-    of_target: Selector = NOTHING
-    own: Selector | None = None
-    target: ObjectKey | None = None
+    def __init__(self, rules: RecommenderRules) -> None:
+        self.rules = rules
+        self.mishaps = Mishaps()
+        self.rows = RowTable(rules.aggregation)
+        self.streams = Streams()
+        self.table = VpaTable()
+        self.vpas: dict[VpaKey, TrackedVpa] = {}
+        self.by_line: dict[int, TrackedVpa] = {}
+        self.pods: dict[PodKey, TrackedPod] = {}
+        self.instances: dict[tuple[str, str, str], int] = {}  # by namespace, pod, container
+        self.owners: dict[int, TrackedPod] = {}  # by instance
+        self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
+        self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
+        self.parking = Parking(self.rows)
+        retains = rules.extras.retain_unmatched
+        self.retention = Retention(self.rows, self.streams, rules.aggregation, retains=retains)
+        self._claims = Claims()
+        self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
+        self._leaving: set[PodKey] = set()
+        self._broken: set[VpaKey] = set()
 
-    def admits(self, labels: Mapping[str, str], top: ObjectKey | None, *, before: bool) -> bool:
-        """Whether a pod is among them; an unknown owner leaves it as it was before."""
-        if not self.of_target.matches(labels):
-            return False
-        if self.own is None:
-            return True
-        if not self.own.matches(labels):
-            return False
-        return before if top is None else top == self.target
+    # --- VPAs
+
+    def see_vpa(self, observed: ObservedVpa, now_ns: int) -> TrackedVpa:
+        """Take a VPA as it is now."""
+        tracked = self.vpas.get(observed.key)
+        if tracked is None:
+            tracked = self._enter(observed, now_ns)
+        elif tracked.observed == observed:
+            return tracked
+        elif target_of(tracked.observed) != target_of(observed):
+            self._change_target(tracked, observed, now_ns)
+        tracked.observed = observed
+        tracked.sent = tracked.sent_for = None
+        tracked.is_fetched_for = fetches_history(observed.vpa)
+        self.table.is_dirty[tracked.line] = True
+        policy = observed.vpa.update_policy
+        self.table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")
+        self._note_problem(tracked, now_ns)
+        for container, row in tracked.rows.items():
+            rules = container_rules(observed.vpa, container, self.rules)
+            self.rows.follow(row, tracked.line, rules)
+        self._claim(tracked, claim_of(tracked, None), now_ns)
+        return tracked
+
+    def lose_vpa(self, key: VpaKey, now_ns: int) -> None:
+        """Let a VPA go; its rows wait for its return for a while."""
+        tracked = self.vpas.pop(key, None)
+        if tracked is None:
+            return
+        self._empty(tracked, now_ns)
+        self._claims.remove(tracked.line)
+        for pod in self._by_namespace[key[0]].values():
+            pod.forget(tracked.line)
+        target, is_former = target_of(tracked.observed), tracked.vpa.selector is None
+        until_ns = now_ns + _PARKING_NS
+        self.parking.park(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
+        self._broken.discard(key)
+        del self.by_line[tracked.line]
+        self.table.release(tracked.line)
+
+    def give_up_broken(self, now_ns: int) -> None:
+        """Let the pods go of targets that could not be resolved for too long."""
+        for key in list(self._broken):
+            with self.mishaps.guard("VPA", *key):
+                tracked = self.vpas[key]
+                self._claim(tracked, claim_of(tracked, now_ns), now_ns)
+
+    def row_of(self, tracked: TrackedVpa, container: str, now_ns: int) -> int:
+        """Return the row of a container, a new one if there is none."""
+        row = tracked.rows.get(container)
+        if row is None:
+            row = self.rows.start(container, now_ns)
+            rules = container_rules(tracked.vpa, container, self.rules)
+            self.rows.follow(row, tracked.line, rules)
+            tracked.rows[container] = row
+            tracked.had_rows = True
+        return row
+
+    def drop_rows(self, rows: Iterable[int]) -> None:
+        """Forget rows that nobody feeds."""
+        gone = list(rows)
+        self.streams.cut(gone, self.rows.capacity)
+        for row in gone:
+            self.waiting.pop(row, None)
+            self.rows.drop(row)
+
+    def _enter(self, observed: ObservedVpa, now_ns: int) -> TrackedVpa:
+        tracked = TrackedVpa(self.table.take(), observed, Claim(observed.key[0]), now_ns)
+        if self.rules.expects_past:
+            tracked.inherited = observed.vpa.recommendation or ()
+        self._claims.put(tracked.line, tracked.claim)
+        self.table.published[tracked.line] = now_ns
+        self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
+        rows = self.parking.fetch(tracked.key, target_of(observed))
+        vpa = observed.vpa
+        if rows is None and vpa.target is not None and vpa.selector is None:
+            tracked.rows = self.retention.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
+            tracked.had_rows = bool(tracked.rows)
+        if rows is not None:
+            tracked.rows, tracked.awaits_history = rows, False
+            tracked.had_rows = True
+        return tracked
+
+    def _change_target(self, tracked: TrackedVpa, observed: ObservedVpa, now_ns: int) -> None:
+        """Begin anew for another target, or go on where it was left."""
+        self._empty(tracked, now_ns)
+        self.parking.park(tracked.key, target_of(tracked.observed), tracked.rows)
+        tracked.rows = self.parking.fetch(tracked.key, target_of(observed)) or {}
+        tracked.awaits_history = False
+
+    def _empty(self, tracked: TrackedVpa, now_ns: int) -> None:
+        for key in list(tracked.pods):
+            pod = self.pods[key]
+            self._settle(pod, pod.vpas - {tracked.line}, now_ns)
+
+    def _note_problem(self, tracked: TrackedVpa, now_ns: int) -> None:
+        if tracked.observed.selector is not None:
+            tracked.broken_since_ns = None
+            self._broken.discard(tracked.key)
+        elif tracked.broken_since_ns is None:
+            tracked.broken_since_ns = now_ns
+            self._broken.add(tracked.key)
+
+    def _claim(self, tracked: TrackedVpa, claim: Claim, now_ns: int) -> None:
+        if claim == tracked.claim:
+            return
+        tracked.claim = claim
+        self._claims.put(tracked.line, claim)
+        line = tracked.line
+        for pod in self._by_namespace[tracked.key[0]].values():
+            is_member = line in pod.vpas
+            wanted = claim.admits(pod.pod.labels, pod.top, before=is_member)
+            if wanted != is_member:
+                self._settle(pod, pod.vpas ^ {line}, now_ns)
+
+    # --- pods
+
+    def see_pod(self, pod: Pod, top: ObjectKey | None, now_ns: int) -> TrackedPod | None:
+        """Take a pod as it is now; pending ones are not followed."""
+        key = (pod.namespace, pod.name)
+        if pod.phase == _PENDING:
+            self.lose_pod(key)
+            return None
+        tracked = self.pods.get(key)
+        if tracked is not None and tracked.pod.uid != pod.uid:
+            self._forget_pod(tracked, now_ns)
+            tracked = None
+        self._leaving.discard(key)
+        if tracked is None:
+            tracked = self.pods[key] = TrackedPod(pod, top)
+            self._by_namespace[pod.namespace][pod.name] = tracked
+            self._see_containers(tracked, now_ns)
+            vpas = self._claims.of(pod.namespace, pod.labels, top, frozenset())
+            self._settle(tracked, vpas, now_ns)
+        else:
+            self._see_again(tracked, pod, top, now_ns)
+        self.retention.join(tracked, now_ns)
+        self._note_boosts(tracked, now_ns)
+        return tracked
+
+    def lose_pod(self, key: PodKey) -> None:
+        """Let a pod go, once the next tick has heard what is still told of it."""
+        if key in self.pods:
+            self._leaving.add(key)
+
+    def selecting(self, pod: TrackedPod) -> list[int]:
+        """Return the VPAs that claim a pod by a selector of their own."""
+        return [line for line in pod.vpas if self._claims.has_own_selector(line)]
+
+    def claiming(self, namespace: str, labels: Mapping[str, str]) -> frozenset[int]:
+        """Return the VPAs that claim any pod with such labels, whoever owns it."""
+        return self._claims.of(namespace, labels, None, frozenset())
+
+    def streams_at(self, pod: TrackedPod, instance: int, time_ns: int) -> list[int]:
+        """Return the streams that a container of a pod fed at a time."""
+        name = next(name for name, found in pod.instances.items() if found == instance)
+        rows = (self.by_line[line].rows.get(name) for line in sorted(pod.vpas_at(time_ns)))
+        return [self.streams.between(instance, row) for row in rows if row is not None]
+
+    def forget_lost_pods(self, now_ns: int) -> None:
+        """Forget the pods that went."""
+        leaving, self._leaving = self._leaving, set()
+        for key in leaving:
+            with self.mishaps.guard("pod", *key):
+                self._forget_pod(self.pods[key], now_ns)
+
+    def _see_again(self, tracked: TrackedPod, pod: Pod, top: ObjectKey | None, now_ns: int) -> None:
+        before, was_alive = tracked.pod, tracked.is_alive
+        top = top if top is not None else tracked.top
+        tracked.pod = pod
+        if tracked.is_alive != was_alive:
+            for line in tracked.vpas:
+                self._count(tracked, line, 1 if tracked.is_alive else -1, now_ns)
+        if before.containers is not pod.containers:
+            self._see_containers(tracked, now_ns)
+        if before.labels != pod.labels or top != tracked.top:
+            tracked.top = top
+            vpas = self._claims.of(pod.namespace, pod.labels, top, tracked.vpas)
+            self._settle(tracked, vpas, now_ns, is_move=True)
+
+    def _see_containers(self, tracked: TrackedPod, now_ns: int) -> None:
+        """Take new containers in; old ones stay as long as the pod does."""
+        for name in self._containers(tracked.pod):
+            if name in tracked.instances:
+                continue
+            instance = self.streams.instances.take()
+            tracked.instances[name] = instance
+            self.instances[*tracked.key, name] = instance
+            self.owners[instance] = tracked
+            for line in tracked.vpas:
+                self._join(tracked, line, name, now_ns)
+
+    def _containers(self, pod: Pod) -> list[str]:
+        names = [container.name for container in pod.containers]
+        if self.rules.extras.native_sidecars:
+            names += [one.name for one in pod.init_containers if one.restart_policy == _SIDECAR]
+        return names
+
+    def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
+        self._settle(tracked, frozenset(), now_ns)
+        self.retention.leave(tracked, now_ns)
+        for name, instance in tracked.instances.items():
+            self.streams.drop(instance)
+            del self.instances[*tracked.key, name], self.owners[instance]
+        namespace, pod = tracked.key
+        del self.pods[namespace, pod], self._by_namespace[namespace][pod]
+        for row in list(self.waiting):
+            vpa = self.by_line.get(int(self.rows.vpa[row]))
+            if vpa is not None and vpa.key[0] == namespace:
+                self._stop_waiting(row, pod)
+
+    def _stop_waiting(self, row: int, pod: str) -> None:
+        self.waiting[row].pop(pod, None)
+        if not self.waiting[row]:
+            del self.waiting[row]
+
+    def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
+        until = self.streams.instances.boosted_until
+        for name, instance in tracked.instances.items():
+            if tracked.pod.annotation(BOOST_ANNOTATION + name) is not None:
+                until[instance] = LATEST
+            elif until[instance] == LATEST:
+                until[instance] = now_ns
+
+    # --- what feeds what
+
+    def _settle(self, pod: TrackedPod, vpas: Lines, now_ns: int, *, is_move: bool = False) -> None:
+        """Let a pod feed the rows of other VPAs than before."""
+        left, joined = pod.vpas - vpas, vpas - pod.vpas
+        if not (left or joined):
+            return
+        if not pod.vpas:
+            self.retention.leave(pod, now_ns)
+        for line in left:
+            self._leave(pod, line, now_ns)
+        if is_move:
+            pod.move(vpas, now_ns)
+            for instance in pod.instances.values():
+                self.streams.instances.moved[instance] = now_ns
+        else:
+            pod.vpas = vpas
+        for line in joined:
+            self.by_line[line].pods.add(pod.key)
+            self.table.pods[line] += 1
+            self.table.is_dirty[line] = True
+            for container in pod.instances:
+                self._join(pod, line, container, now_ns)
+        self.retention.join(pod, now_ns)
+        (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
+
+    def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:
+        tracked = self.by_line[line]
+        tracked.pods.discard(pod.key)
+        self.table.pods[line] -= 1
+        self.table.is_dirty[line] = True
+        if pod.is_alive:
+            self._count(pod, line, -1, now_ns)
+        for container, instance in pod.instances.items():
+            if (row := tracked.rows.get(container)) is not None:
+                self.streams.leave(instance, row)
+
+    def _join(self, pod: TrackedPod, line: int, container: str, now_ns: int) -> None:
+        row = self.row_of(self.by_line[line], container, now_ns)
+        stream = self.streams.join(pod.instances[container], row, now_ns)
+        if pod.is_alive:
+            self.rows.live[row] += 1
+        window = self.waiting.get(row, {}).get(pod.pod.name)
+        if window is not None:
+            self._stop_waiting(row, pod.pod.name)
+            self.streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+
+    def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:
+        for container in pod.instances:
+            if (row := self.by_line[line].rows.get(container)) is not None:
+                self.rows.live[row] += by
+                self.rows.last_live[row] = now_ns
 
 
-class Claims:
-    """The claims of all VPAs, by line in the table of VPAs."""
+def seed(tracked: TrackedVpa, roster: Roster, now_ns: int) -> None:
+    """Give a VPA with a selector, where it knows nothing itself, what a former one knew."""
+    if not roster.rules.extras.seed_selectors or tracked.vpa.selector is None:
+        return
+    former = roster.parking.former(tracked.key[0], target_of(tracked.observed))
+    for container, source in former.items():
+        row = roster.row_of(tracked, container, now_ns)
+        if not (roster.rows.cpu.totals[row] or roster.rows.memory.totals[row]):
+            _copy(roster, source, row)
 
-    def __init__(self) -> None:
-        self._claims: dict[int, Claim] = {}
-        self._anchors: dict[int, _Anchor] = {}
-        self._by_anchor: defaultdict[_Anchor, set[int]] = defaultdict(set)
 
-    def put(self, vpa: int, claim: Claim) -> None:
-        """Set or change a claim."""
-        self.remove(vpa)
-        anchor = min(
-            _anchors(claim),
-            key=lambda found: len(self._by_anchor.get(found, ())),
-            default=(claim.namespace, "", ""),
+def _copy(roster: Roster, source: int, row: int) -> None:
+    table, asked = roster.rows, roster.rules.estimator
+    for bank in (table.cpu, table.memory):
+        bank.put(
+            row,
+            bank.weights[source] * _SHARE,
+            float(bank.totals[source]) * _SHARE,
+            int(bank.references[source]),
         )
-        self._claims[vpa] = claim
-        self._anchors[vpa] = anchor
-        self._by_anchor[anchor].add(vpa)
-
-    def remove(self, vpa: int) -> None:
-        """Give a claim up."""
-        if self._claims.pop(vpa, None) is not None:
-            anchor = self._anchors.pop(vpa)
-            self._by_anchor[anchor].discard(vpa)
-            if not self._by_anchor[anchor]:
-                del self._by_anchor[anchor]
-
-    def has_own_selector(self, vpa: int) -> bool:
-        """Whether a VPA asks for more than its target's labels."""
-        return self._claims[vpa].own is not None
-
-    def of(
-        self,
-        namespace: str,
-        labels: Mapping[str, str],
-        top: ObjectKey | None,
-        before: frozenset[int],
-    ) -> frozenset[int]:
-        """Return the VPAs that claim a pod."""
-        return frozenset(
-            vpa
-            for vpa in self._candidates(namespace, labels)
-            if self._claims[vpa].admits(labels, top, before=vpa in before)
-        )
-
-    def _candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[int]:
-        yield from self._by_anchor.get((namespace, "", ""), ())
-        for key, value in labels.items():
-            yield from self._by_anchor.get((namespace, key, value), ())
-
-
-def _anchors(claim: Claim) -> list[_Anchor]:
-    """Return the labels without which no pod can be claimed."""
-    selectors = [claim.of_target] + ([claim.own] if claim.own is not None else [])
-    return [
-        (claim.namespace, requirement.key, value)
-        for selector in selectors
-        for requirement in selector.requirements
-        if requirement.operator is Operator.IN and len(requirement.values) == 1
-        for value in requirement.values
-    ]
+    if table.first[source] != UNSET:
+        intervals = (asked.cpu.confidence_interval, asked.memory.confidence_interval)
+        longest_ns = int(_CONFIDENCE * span(min(intervals)))
+        table.last[row] = table.last[source]
+        table.first[row] = max(int(table.first[source]), int(table.last[source]) - longest_ns)
+        table.counts[row] = min(int(table.counts[source]), longest_ns // MINUTE)
+    table.last_any[row] = table.last_any[source]
+    table.is_dirty[row] = True

@@ -1,11 +1,27 @@
-"""What Prometheus is asked for the usage of the past."""
+"""What Prometheus is asked for the usage of the past.
+
+Reads what Prometheus answers: series of points, and labels.
+
+Strategy: what cannot be read costs itself alone, one series or one point, and is counted. Amounts
+that cannot be - not a number, infinite, below zero - are no points.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.model.errors import BadObject
+from app.model.fields import Object, labels_at, object_at, objects_at, text_at, texts_at
+from app.recommender.core.estimation import MOST
+from app.recommender.core.histograms import Amounts
+from app.recommender.core.usage import ABSENT
 
 _TEXT: Final = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`"
 _BARE: Final = re.compile(
@@ -14,6 +30,10 @@ _BARE: Final = re.compile(
     r"(?P<shift>(?:\s*(?:offset|@)\s*[\w.+-]+(?:\(\))?)*)",
     re.ASCII,
 )
+
+_MOST_TOLD: Final = 5  # sentences
+
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +93,97 @@ def _selector(rules: PastRules, namespace: str) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", r"\\").replace('"', r"\"")
     return f'"{escaped}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points with the labels they share; thousands of them are laid out in arrays together."""
+
+    labels: Mapping[str, str]
+    times: list[float]  # seconds
+    values: list[float]
+
+
+@dataclass(slots=True)
+class Flaws:
+    """What could not be read; numbers only grow."""
+
+    series: int = 0
+    points: int = 0
+    told: list[str] = field(default_factory=list)  # the first few, as sentences
+
+    def tell(self, sentence: str) -> None:
+        """Keep a sentence, if there are few."""
+        if len(self.told) < _MOST_TOLD:
+            self.told.append(sentence)
+
+
+def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
+    """Yield the series of an answer, whatever else is in it.
+
+    Raises:
+        BadObject: it is no answer.
+    """
+    kind, items = answer(body, ("matrix", "vector"), flaws)
+    for index, item in enumerate(items):
+        try:
+            yield series_of(item, kind, index)
+        except BadObject as error:
+            flaws.series += 1
+            flaws.tell(str(error))
+
+
+def answer(body: Object, kinds: Collection[str], flaws: Flaws) -> tuple[str, Sequence[Object]]:
+    """Return what kind of result an answer holds, and its series, which are not read yet.
+
+    Raises:
+        BadObject: it holds no result of these kinds.
+    """
+    data = object_at(body, "data", "")
+    kind = text_at(data, "resultType", "data")
+    if kind not in kinds:
+        raise BadObject("data.resultType", f'expected "matrix", found "{kind[:40]}"')
+    for warning in texts_at(body, "warnings", "") or ():
+        flaws.tell(f"Prometheus warns: {warning}")
+    return kind, objects_at(data, "result", "data")
+
+
+def label(series: Series, name: str) -> str:
+    """Return a label that a series must have.
+
+    Raises:
+        BadObject: it has none.
+    """
+    found = series.labels.get(name)
+    if found is None:
+        shown = ", ".join(f"{key}={text}" for key, text in sorted(series.labels.items())[:5])
+        raise BadObject("", f"a series has no label {name}: {shown[:200] or 'no labels at all'}")
+    return found
+
+
+def amounts(values: Numbers, scale: float) -> Amounts:
+    """Return values as whole amounts, cut off; ABSENT for those that cannot be."""
+    return bent(values, scale, np.isfinite(values) & (values >= 0.0))
+
+
+def bent(values: Numbers, scale: float, can_be: NDArray[np.bool_]) -> Amounts:
+    """Return values as whole amounts between zero and the most; ABSENT for those left out."""
+    whole = np.clip(np.clip(np.where(can_be, values, 0.0), 0.0, MOST) * scale, 0.0, MOST)
+    return np.where(can_be, whole.astype(np.int64), ABSENT)
+
+
+def series_of(item: Object, kind: str, index: int) -> Series:
+    """Read one series of a result.
+
+    Raises:
+        BadObject: it cannot be read.
+    """
+    path = f"data.result[{index}]"
+    labels = labels_at(item, "metric", path)
+    points: Any = item.get("values") if kind == "matrix" else [item.get("value")]
+    try:
+        times = [float(point[0]) for point in points]
+        values = [float(point[1]) for point in points]
+    except (TypeError, ValueError, LookupError, OverflowError):
+        raise BadObject(path, "has points that cannot be read") from None
+    return Series(labels, times, values)

@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.model.vpa import UpdateMode
-from app.recommender.core.bank import Rows
-from app.recommender.core.estimators import TARGET
-from app.recommender.core.grid import Amounts
-from app.recommender.core.policy import CPU, MEMORY
-from app.recommender.core.rows import NOWHERE, RowTable
-from app.recommender.core.vpas import VpaTable
+from app.recommender.core.estimation import TARGET
+from app.recommender.core.histograms import Amounts, Rows
+from app.recommender.core.rules import CPU, MEMORY
+from app.recommender.core.tables import NOWHERE, RowTable, VpaTable
 
 Numbers = NDArray[np.float64]
 

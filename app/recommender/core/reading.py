@@ -25,13 +25,22 @@ import numpy as np
 
 from app.model.errors import BadObject
 from app.model.fields import Object
-from app.recommender.core.columns import Lines
-from app.recommender.core.grid import Amounts
+from app.recommender.core.histograms import Amounts
 from app.recommender.core.moments import nanoseconds, span
-from app.recommender.core.observations import ABSENT
-from app.recommender.core.past import ContainerKey, PastUsage
-from app.recommender.core.promql import PastRules, cpu_query, labels_query, memory_query
-from app.recommender.core.series import Flaws, Numbers, Series, amounts, label, read_series
+from app.recommender.core.promql import (
+    Flaws,
+    Numbers,
+    PastRules,
+    Series,
+    amounts,
+    cpu_query,
+    label,
+    labels_query,
+    memory_query,
+    read_series,
+)
+from app.recommender.core.tables import Lines
+from app.recommender.core.usage import ABSENT, ContainerKey, PastUsage
 
 _FIRST_POINTS: Final = 24  # of each series
 _MOST_POINTS: Final = 10_000  # of each series; Prometheus answers with no more than 11,000

@@ -1,16 +1,34 @@
 """What may be tuned: estimation, aggregation, rounding, caps, publishing, extras.
 
 Strategy: one frozen value per concern, with the defaults of the flags.
+
+What a VPA's policy says of one container, read once.
+
+Strategy: caps are held as whole thousandths on the side where comparing them with whole
+thousandths is exact, beside the quantities themselves, which are published as they were written.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
 from app.model.quantity import Quantity
+from app.model.vpa import ContainerPolicy, Vpa
+from app.recommender.core.moments import SECOND, span
 
 _DAY = timedelta(days=1)
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+RESOURCES: Final = (CPU, MEMORY)
+
+NO_MOST: Final = 2**62  # thousandths
+_INTEGER_CPU_PREFIX: Final = "vpa-post-processor.kubernetes.io/"
+_INTEGER_CPU_SUFFIX: Final = "_integerCPU"
+_NANO_PER_MILLI: Final = 10**6
+_MOST_NUMBER: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +130,115 @@ class RecommenderRules:
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
     expects_past: bool = False  # what VPAs used before is told later, by `learn_past`
     gathers_quality: bool = False  # somebody will ask how usage compares with recommendations
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """Between what one resource is held."""
+
+    least: Quantity | None = None
+    most: Quantity | None = None
+
+    @property
+    def least_milli(self) -> int:
+        """The smallest whole thousandths that are not below the least."""
+        return 0 if self.least is None else min(-(-self.least.nano // _NANO_PER_MILLI), NO_MOST)
+
+    @property
+    def most_milli(self) -> int:
+        """The largest whole thousandths that are not above the most."""
+        return NO_MOST if self.most is None else min(self.most.nano // _NANO_PER_MILLI, NO_MOST)
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether the least is above the most, which then wins."""
+        return self.least is not None and self.most is not None and self.least > self.most
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How one container's memory is aggregated."""
+
+    interval_ns: int
+    interval_count: int
+    bump_up_ratio: float
+    min_bump_up_bytes: float
+
+    @property
+    def expiry_ns(self) -> int:
+        """How long history lives on without samples."""
+        return min(self.interval_ns * self.interval_count, 2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRules:
+    """All that applies to one container of one VPA."""
+
+    is_off: bool
+    controlled: tuple[str, ...]  # resources, each once, as listed
+    cpu: Cap
+    memory: Cap
+    whole_cores: bool
+    aggregation: Aggregation
+
+
+NO_RULES: Final = ContainerRules(True, (), Cap(), Cap(), False, Aggregation(1, 0, 0.0, 0.0))
+
+
+def container_rules(vpa: Vpa, container: str, rules: RecommenderRules) -> ContainerRules:
+    """Read what applies to a container of a VPA."""
+    policy = vpa.policy(container)
+    caps = rules.caps
+    return ContainerRules(
+        is_off=policy is not None and policy.is_off,
+        controlled=_controlled(policy),
+        cpu=_cap(policy, CPU, caps.max_allowed_cpu),
+        memory=_cap(policy, MEMORY, caps.max_allowed_memory),
+        whole_cores=caps.integer_cpu and wants_whole_cores(vpa, container),
+        aggregation=aggregation_of(policy if rules.per_vpa_config else None, rules.aggregation),
+    )
+
+
+def wants_whole_cores(vpa: Vpa, container: str) -> bool:
+    """Whether an annotation asks for whole cores."""
+    key = f"{_INTEGER_CPU_PREFIX}{container}{_INTEGER_CPU_SUFFIX}"
+    return vpa.annotations.get(key) == "true"
+
+
+def aggregation_of(policy: ContainerPolicy | None, rules: AggregationRules) -> Aggregation:
+    """Return the policy's settings, each completed by the default."""
+    found = policy or ContainerPolicy()
+    ratio, bump = found.oom_bump_up_ratio, found.oom_min_bump_up
+    seconds = _positive(found.memory_interval_seconds)
+    return Aggregation(
+        interval_ns=seconds * SECOND if seconds else span(rules.memory_interval),
+        interval_count=_positive(found.memory_interval_count) or rules.memory_interval_count,
+        bump_up_ratio=rules.oom_bump_up_ratio if ratio is None else _number(ratio.milli) / 1000.0,
+        min_bump_up_bytes=rules.oom_min_bump_up_bytes if bump is None else _number(bump.units),
+    )
+
+
+def _number(amount: int) -> float:
+    """Return an amount, which may have a thousand digits, as what an array can hold."""
+    return float(max(-_MOST_NUMBER, min(amount, _MOST_NUMBER)))
+
+
+def _positive(count: int | None) -> int | None:
+    return count if count is not None and count > 0 else None
+
+
+def _controlled(policy: ContainerPolicy | None) -> tuple[str, ...]:
+    listed = policy.controlled_resources if policy is not None else None
+    if listed is None:
+        return RESOURCES
+    return tuple(name for name in RESOURCES if name in listed)
+
+
+def _cap(policy: ContainerPolicy | None, resource: str, most_of_all: Quantity | None) -> Cap:
+    least = (policy.min_allowed or {}).get(resource) if policy is not None else None
+    most = (policy.max_allowed or {}).get(resource) if policy is not None else None
+    return Cap(_unless_zero(least), _unless_zero(most if most is not None else most_of_all))
+
+
+def _unless_zero(amount: Quantity | None) -> Quantity | None:
+    return None if amount is None or amount.is_zero else amount

@@ -2,6 +2,8 @@
 
 Strategy: a status is a value; conditions keep their transition time while their status stays.
 Types that nobody here sets are left as they were found.
+
+Statuses that shall be written, and why.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from app.model.kinds import Condition
 from app.model.quantity import Quantity
 from app.model.times import rfc3339
 from app.model.vpa import ContainerRecommendation, Recommendation, Vpa
+from app.recommender.core.targets import ObservedVpa
 
 NO_PODS_MATCHED: Final = "NoPodsMatched"
 _NO_PODS_TEXT: Final = "No pods match this VPA object"
+
+_CANNOT_READ: Final = "Cannot read targetRef"
 
 
 class ConditionType(StrEnum):
@@ -206,3 +211,49 @@ def _container_json(one: ContainerRecommendation) -> Json:
 
 def _amounts_json(amounts: Mapping[str, Quantity]) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
+
+
+class Why(StrEnum):
+    """Why a status is published."""
+
+    FIRST = "first recommendation"
+    KILL = "a container ran out of memory"
+    TARGET = "a target changed"
+    BOUNDS = "a bound moved"
+    CONDITIONS = "a condition changed"
+    GENERATION = "the object changed"
+    REFRESH = "the refresh is due"
+
+
+_WHY: Final = {
+    Difference.SLIGHT: Why.REFRESH,
+    Difference.BOUNDS: Why.BOUNDS,
+    Difference.TARGET: Why.TARGET,
+    Difference.CONDITIONS: Why.CONDITIONS,
+    Difference.GENERATION: Why.GENERATION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A status that shall be written."""
+
+    namespace: str
+    name: str
+    status: VpaStatus
+    why: Why
+
+
+def publication(
+    observed: ObservedVpa, new: VpaStatus, stands: VpaStatus, found: Difference, *, killed: bool
+) -> Publication:
+    """Return a new status with the reason that fits best."""
+    why = Why.KILL if killed else _WHY[found]
+    if not stands.recommendation and new.recommendation:
+        why = Why.FIRST
+    return Publication(*observed.key, new, why)
+
+
+def problem_of(observed: ObservedVpa) -> str:
+    """Return what is wrong with the target of a VPA, empty if nothing is."""
+    return "" if observed.selector is not None else observed.problem or _CANNOT_READ

@@ -28,6 +28,23 @@ _NODE = "node is not a valid owner"
 _CYCLE = "cycle detected in ownership chain"
 
 
+VpaKey = tuple[str, str]  # namespace and name
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedVpa:
+    """A VPA, and what its target turned out to be."""
+
+    vpa: Vpa
+    selector: Selector | None  # of the target's pods; None if the target cannot be resolved
+    problem: str = ""  # why not, as a sentence for the condition ConfigUnsupported
+
+    @property
+    def key(self) -> VpaKey:
+        """What identifies the VPA."""
+        return (self.vpa.namespace, self.vpa.name)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What the target of a VPA turned out to be."""
@@ -123,3 +140,8 @@ def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | Looku
         seen.add(key)
         has_parent, owner = True, found.owner
     return has_parent
+
+
+def handles(vpa: Vpa, recommender: str) -> bool:
+    """Whether a recommender of this name is meant; naming none means the default one."""
+    return recommender in (vpa.recommenders or ("default",))

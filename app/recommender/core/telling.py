@@ -19,15 +19,14 @@ from app.model.kinds import Condition
 from app.model.quantity import Quantities
 from app.model.times import rfc3339
 from app.model.vpa import ContainerRecommendation, Vpa
-from app.recommender.core.derivations import Derivation
+from app.recommender.core.estimation import Derivation
 from app.recommender.core.explaining import (
     Explanation,
     ResourceExplanation,
     Steps,
     explanations,
 )
-from app.recommender.core.policy import CPU, MEMORY
-from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
 
 _UNITS: Final = {CPU: "millicores", MEMORY: "bytes"}
 _FLAG: Final = "--container-recommendation-max-allowed-"

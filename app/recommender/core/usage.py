@@ -1,12 +1,24 @@
-"""Reads a list of pod metrics into columns.
+"""What the recommender is told: VPAs with their targets, and usage.
+
+Strategy: usage comes as columns, for there may be a million containers. Pods come as
+`app.model.pods.Pod`, kills as `OomRecord`, history as `Checkpoint`.
+
+Usage of the past as it is told at once: a grid of amounts, a line for each container.
+
+Reads a list of pod metrics into columns.
 
 Strategy: the only code that runs once per container and tick, so it is plain loops over parsed
 JSON. What cannot be read costs itself alone: one amount, one container, one pod.
+
+Usage from external metrics: what is asked for, and what the answers tell of containers.
+
+Strategy: answers become items as `metrics.k8s.io` lists them, so from there on everything is the
+same. Each value is an item of its own, with its own time; what is not told is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -15,12 +27,20 @@ import numpy as np
 
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
-from app.model.fields import Object, object_at, objects_at, text_at, time_at
+from app.model.fields import Json, Object, labels_at, object_at, objects_at, text_at, time_at
+from app.model.pods import Pod
 from app.model.quantity import Quantity
-from app.recommender.core.estimators import MOST
-from app.recommender.core.mishaps import Mishaps
+from app.recommender.core.estimation import MOST
+from app.recommender.core.histograms import Amounts, Times
 from app.recommender.core.moments import nanoseconds, span
-from app.recommender.core.observations import ABSENT, REFUSED, UsageBatch
+from app.recommender.core.rules import CPU, MEMORY
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.targets import ObservedVpa
+
+ABSENT: Final = -1  # this resource was not told
+REFUSED: Final = -2  # this resource was told, but cannot be
+
+ContainerKey = tuple[str, str, str]  # namespace, pod, container
 
 _GREATEST: Final = 2**62
 _NANO_PER_MILLI: Final = 10**6
@@ -28,6 +48,45 @@ _MOST_DIGITS: Final = 18
 _KI_DIGITS: Final = 4
 _REMEMBERED: Final = 65_536
 _SHOWN: Final = 40  # characters of an amount
+
+_OVER: Final = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UsageBatch:
+    """Usage samples in columns; those of one container may repeat."""
+
+    containers: Sequence[tuple[str, str, str]]  # namespace, pod, container
+    cpu_millicores: Amounts  # or ABSENT or REFUSED
+    memory_bytes: Amounts  # or ABSENT or REFUSED
+    times: Times  # the end of the window that was measured
+    windows_ns: Times  # over how long cpu usage is averaged; 0 if not known
+    unreadable: int = 0  # pods and containers that are not among them
+
+    def __len__(self) -> int:
+        return len(self.containers)
+
+    @staticmethod
+    def of(samples: Sequence[tuple[tuple[str, str, str], int, int, int, int]]) -> UsageBatch:
+        """Lay samples out in columns: container, cpu, memory, time, window."""
+        containers = [sample[0] for sample in samples]
+        table = np.array([sample[1:] for sample in samples], dtype=np.int64).reshape(-1, 4)
+        return UsageBatch(containers, table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastUsage:
+    """What containers used, also those of pods that are gone."""
+
+    labels: Mapping[tuple[str, str], Mapping[str, str]]  # by namespace and pod, as they were last
+    containers: Sequence[ContainerKey]  # each once
+    times: Times  # of the columns, the oldest first
+    cpu_millicores: Amounts  # a line for each container, or ABSENT
+    memory_bytes: Amounts  # likewise
+    window_ns: int = 0  # over how long CPU usage is averaged; 0 if not known
+    stands_for: float = 1.0  # so many samples of live usage as each amount takes the place of
+    refused_series: int = 0  # could not be read
+    refused_points: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +231,95 @@ def _name(item: Object) -> str:
     if not isinstance(metadata, dict):
         return "?"
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRules:
+    """Which metrics tell of usage, and which of their labels names the container."""
+
+    cpu_metric: str = ""
+    memory_metric: str = ""
+    container_label: str = "name"
+
+    @property
+    def metrics(self) -> list[tuple[str, str]]:
+        """The resources that are told of, and by which metric."""
+        named = ((CPU, self.cpu_metric), (MEMORY, self.memory_metric))
+        return [(resource, metric) for resource, metric in named if metric]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalQuestion:
+    """What the containers of a pod use of a resource."""
+
+    namespace: str
+    pod: str
+    resource: str
+    metric: str
+    selector: str
+
+
+def external_questions(
+    vpas: Iterable[ObservedVpa],
+    pods_of: Callable[[str], Collection[Pod]],
+    rules: ExternalRules,
+    mishaps: Mishaps,
+) -> list[ExternalQuestion]:
+    """Return what to ask of the pods that VPAs select; `pods_of` knows those of a namespace."""
+    found: dict[tuple[str, str, str], ExternalQuestion] = {}
+    for vpa in vpas:
+        with mishaps.guard("VPA", *vpa.key):
+            for one in _questions(vpa, pods_of, rules):
+                found.setdefault((one.namespace, one.pod, one.resource), one)
+    return list(found.values())
+
+
+def _questions(
+    vpa: ObservedVpa, pods_of: Callable[[str], Collection[Pod]], rules: ExternalRules
+) -> Iterator[ExternalQuestion]:
+    namespace, selector = vpa.vpa.namespace, vpa.selector
+    if selector is None:
+        return
+    for pod in pods_of(namespace):
+        if selector.matches(pod.labels):
+            text = ",".join(filter(None, (str(selector), f"pod={pod.name}")))
+            for resource, metric in rules.metrics:
+                yield ExternalQuestion(namespace, pod.name, resource, metric, text)
+
+
+def unfinished(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that may still use something."""
+    return [pod for pod in pods if pod.phase not in _OVER]
+
+
+def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRules) -> list[Json]:
+    """Return what an answer tells; values that name no container are left out.
+
+    Raises:
+        BadObject: it is no list of values.
+    """
+    return [
+        usage_item(
+            question, [{"name": name, "usage": {question.resource: value.get("value")}}], value
+        )
+        for name, value in named_values(answer, rules)
+    ]
+
+
+def named_values(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Object]]:
+    """Yield the values of an answer that name a container, with its name."""
+    for index, value in enumerate(objects_at(answer, "items", "")):
+        name = labels_at(value, "metricLabels", f"items[{index}]").get(rules.container_label)
+        if name:
+            yield name, value
+
+
+def usage_item(question: ExternalQuestion, containers: list[Json], value: Object) -> Json:
+    """Return what is told of containers as `metrics.k8s.io` lists it, at the time of a value."""
+    window = value.get("window")
+    return {
+        "metadata": {"namespace": question.namespace, "name": question.pod},
+        "timestamp": value.get("timestamp"),
+        "window": f"{window}s" if isinstance(window, int) else "",
+        "containers": containers,
+    }

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from app.model.vpa import ContainerPolicy
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.grid import CPU_GRID, MEMORY_GRID
+from app.recommender.core.histograms import CPU_GRID, MEMORY_GRID
 from app.recommender.core.moments import UNSET, span
-from app.recommender.core.policy import Aggregation, aggregation_of
-from app.recommender.core.rows import CPU_WEIGHT, PEAK_WEIGHT
-from app.recommender.core.rules import AggregationRules, RecommenderRules
+from app.recommender.core.rules import (
+    Aggregation,
+    AggregationRules,
+    RecommenderRules,
+    aggregation_of,
+)
+from app.recommender.core.tables import CPU_WEIGHT, PEAK_WEIGHT
 from app.recommender.upstream.histogram import Histogram, bucket_of
 
 

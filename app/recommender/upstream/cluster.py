@@ -17,9 +17,9 @@ from typing import Final
 from app.model.pods import Pod
 from app.model.selectors import NOTHING, Selector
 from app.recommender.core.moments import HOUR, UNSET
-from app.recommender.core.observations import ObservedVpa, VpaKey
-from app.recommender.core.past import PastUsage
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.targets import ObservedVpa, VpaKey
+from app.recommender.core.usage import PastUsage
 from app.recommender.upstream.aggregates import Aggregate
 from app.recommender.upstream.containers import ContainerState
 from app.recommender.upstream.selections import Selections

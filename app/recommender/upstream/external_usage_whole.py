@@ -11,9 +11,9 @@ from app.model.fields import Object
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster
-from app.recommender.core.external import ExternalRules, external_questions
-from app.recommender.core.mishaps import Mishaps
-from app.recommender.core.observations import ObservedVpa
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import ExternalRules, external_questions
 from app.recommender.external_usage import asked
 from app.recommender.upstream.pod_items import pod_items
 

@@ -14,11 +14,16 @@ from typing import Final
 
 import numpy as np
 
-from app.recommender.core import decay
-from app.recommender.core.bank import EPSILON
 from app.recommender.core.checkpoints import HEAVIEST, StoredHistogram
-from app.recommender.core.decay import LONGEST, Weights
-from app.recommender.core.grid import BUCKETS, Grid
+from app.recommender.core.histograms import (
+    BUCKETS,
+    EPSILON,
+    LONGEST,
+    Grid,
+    Weights,
+    exp2,
+    nearest_reference,
+)
 from app.recommender.core.moments import UNSET
 
 _REMEMBERED: Final = 65_536
@@ -137,12 +142,12 @@ def _smallest(grid: Grid) -> list[int]:
 
 @lru_cache(_REMEMBERED)
 def _factor(ahead_ns: int, half_life_ns: int) -> float:
-    return float(decay.exp2(np.array([float(ahead_ns) / float(half_life_ns)]))[0])
+    return float(exp2(np.array([float(ahead_ns) / float(half_life_ns)]))[0])
 
 
 @lru_cache(_REMEMBERED)
 def _nearest(time_ns: int, half_life_ns: int) -> int:
-    return int(decay.nearest_reference(np.array([time_ns]), half_life_ns)[0])
+    return int(nearest_reference(np.array([time_ns]), half_life_ns)[0])
 
 
 def _less(amount: float, by: float) -> float:

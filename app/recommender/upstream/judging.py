@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from app.model.vpa import UpdateMode
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.policy import CPU, MEMORY
 from app.recommender.core.quality import Change, Comparison, Numbers
+from app.recommender.core.rules import CPU, MEMORY
+from app.recommender.core.targets import VpaKey
 from app.recommender.upstream.cluster import AggregateKey, UpstreamVpa
 
 _PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}

@@ -17,32 +17,38 @@ import numpy as np
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.vpa import ContainerRecommendation
-from app.recommender.core.appraisal import Appraisal, appraise, rows_in_use
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.derivations import Derivation, Derivations
-from app.recommender.core.entries import entries_of
-from app.recommender.core.estimators import TARGET
+from app.recommender.core.estimation import (
+    TARGET,
+    Appraisal,
+    Derivation,
+    Derivations,
+    appraise,
+    rows_in_use,
+)
 from app.recommender.core.explaining import Explanation, explain
 from app.recommender.core.intake import Tally
-from app.recommender.core.mishaps import Mishaps
 from app.recommender.core.moments import moment, nanoseconds
-from app.recommender.core.observations import ABSENT, ObservedVpa, UsageBatch, VpaKey
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.past import PastUsage
-from app.recommender.core.policy import CPU, MEMORY, container_rules
-from app.recommender.core.publications import Publication, problem_of, publication
 from app.recommender.core.quality import Change, Comparison
-from app.recommender.core.rows import RowTable
-from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.rules import CPU, MEMORY, RecommenderRules, container_rules
+from app.recommender.core.shaping import entries_of
+from app.recommender.core.skipped import Mishaps
 from app.recommender.core.status import (
     Difference,
+    Publication,
     Standing,
     VpaStatus,
     conditions_for,
     difference,
     fetches_history,
+    problem_of,
+    publication,
     status_of,
 )
+from app.recommender.core.tables import RowTable
+from app.recommender.core.targets import ObservedVpa, VpaKey
+from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
 from app.recommender.upstream.aggregates import Aggregate
 from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
 from app.recommender.upstream.judging import Judge

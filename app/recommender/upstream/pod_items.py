@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.model.fields import Json, Object, objects_at
-from app.recommender.core.external import (
+from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
     named_values,

@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from app.model.fields import Object
-from app.recommender.core.grid import Amounts
-from app.recommender.core.promql import PastRules
+from app.recommender.core.histograms import Amounts
+from app.recommender.core.promql import Numbers, PastRules, Series, answer, bent, series_of
 from app.recommender.core.reading import Reading
-from app.recommender.core.series import Numbers, Series, answer, bent, series_of
 
 
 class ReadingOnce(Reading):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from app.model.selectors import Selector
-from app.recommender.core.observations import VpaKey
+from app.recommender.core.targets import VpaKey
 
 Labels = Mapping[str, str]
 

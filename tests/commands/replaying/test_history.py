@@ -19,9 +19,9 @@ from app.commands.replaying.report import json_lines
 from app.model.errors import BadObject
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.moments import nanoseconds
-from app.recommender.core.observations import ABSENT, REFUSED
 from app.recommender.core.oom import OomRecord
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.usage import ABSENT, REFUSED
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make

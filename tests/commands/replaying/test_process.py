@@ -10,8 +10,8 @@ import pytest
 from app.commands.replaying.process import Process, Terms
 from app.recommender.core import checkpoints
 from app.recommender.core.checkpoints import Checkpoint, to_json
-from app.recommender.core.observations import UsageBatch
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.usage import UsageBatch
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make

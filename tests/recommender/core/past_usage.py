@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from app.recommender.core.moments import nanoseconds
-from app.recommender.core.observations import ABSENT
-from app.recommender.core.past import PastUsage
+from app.recommender.core.usage import ABSENT, PastUsage
 from tests import make
 
 Amounts = Sequence[tuple[int, int]]  # millicores and bytes, one for each step

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.recommender.core.decay import exp2
-from app.recommender.core.grid import BUCKETS, CPU_GRID, MEMORY_GRID, Grid
+from app.recommender.core.histograms import BUCKETS, CPU_GRID, MEMORY_GRID, Grid, exp2
 
 DAY = 86_400.0
 EPSILON = 0.0001

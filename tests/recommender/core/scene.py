@@ -18,14 +18,13 @@ from app.model.pods import Pod, read_pod
 from app.model.selectors import Selector
 from app.model.vpa import Vpa
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint, to_json
-from app.recommender.core.model import Model
-from app.recommender.core.models import RecommenderModel
+from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
-from app.recommender.core.observations import ABSENT, ObservedVpa, UsageBatch
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.publications import Publication
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.status import recommendation_json
+from app.recommender.core.status import Publication, recommendation_json
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import ABSENT, UsageBatch
 from tests import make
 
 MI = 2**20

@@ -8,8 +8,8 @@ from datetime import timedelta
 from random import Random
 
 from app.recommender.core.model import Model
-from app.recommender.core.observations import ABSENT
 from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.usage import ABSENT
 from tests import make
 from tests.recommender.core.scene import GI, MI, WEB, Scene
 

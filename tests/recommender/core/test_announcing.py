@@ -10,8 +10,8 @@ import pytest
 from app.model.kinds import Condition
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
 from app.recommender.core.moments import DAY, nanoseconds
-from app.recommender.core.publications import Why
 from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.status import Why
 from tests import make
 from tests.recommender.core.scene import GI, MI, START, Scene
 

@@ -8,11 +8,15 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from app.recommender.core.appraisal import appraise, rows_in_use
+from app.recommender.core.estimation import appraise, rows_in_use
 from app.recommender.core.moments import DAY, nanoseconds
-from app.recommender.core.policy import container_rules
-from app.recommender.core.rows import RowTable
-from app.recommender.core.rules import EstimatorRules, PublishRules, RecommenderRules
+from app.recommender.core.rules import (
+    EstimatorRules,
+    PublishRules,
+    RecommenderRules,
+    container_rules,
+)
+from app.recommender.core.tables import RowTable
 from tests import make
 from tests.recommender.core.scene import GI, START, Scene
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.recommender.core.bank import EMPTY, EPSILON, Bank
-from app.recommender.core.grid import CPU_GRID, MEMORY_GRID
+from app.recommender.core.histograms import CPU_GRID, EMPTY, EPSILON, MEMORY_GRID, Bank
 from app.recommender.core.moments import DAY, HOUR, MINUTE, SECOND, UNSET, nanoseconds
 
 START = nanoseconds(datetime(2026, 1, 5, tzinfo=UTC))

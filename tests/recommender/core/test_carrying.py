@@ -12,9 +12,9 @@ import pytest
 from app.model.selectors import Selector
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
 from app.recommender.core.moments import DAY, HOUR, nanoseconds
-from app.recommender.core.observations import ObservedVpa
-from app.recommender.core.past import PastUsage
 from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import PastUsage
 from tests import make
 from tests.recommender.core.scene import GI, START, Scene
 

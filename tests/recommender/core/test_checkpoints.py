@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from app.model import patches
 from app.model.errors import BadObject, Invalid
-from app.recommender.core.bank import EMPTY, Bank
 from app.recommender.core.checkpoints import (
     Checkpoint,
     OpenWindow,
@@ -25,7 +24,7 @@ from app.recommender.core.checkpoints import (
     read_checkpoint,
     to_json,
 )
-from app.recommender.core.grid import CPU_GRID
+from app.recommender.core.histograms import CPU_GRID, EMPTY, Bank
 from app.recommender.core.moments import DAY, LATEST, SECOND, UNSET, nanoseconds
 
 NOON = nanoseconds(datetime(2026, 1, 5, 12, tzinfo=UTC))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.recommender.core.columns import Columns, Fill
+from app.recommender.core.tables import Columns, Fill
 
 
 class Table(Columns):

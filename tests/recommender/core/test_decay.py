@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.recommender.core.decay import exp2, factor, nearest_reference, shift_factor
+from app.recommender.core.histograms import decay_factor, exp2, nearest_reference, shift_factor
 from app.recommender.core.moments import DAY, HOUR, LATEST, UNSET, nanoseconds
 
 
@@ -66,7 +66,7 @@ def test_nearest_reference(sample: str, half_life_ns: int, expected: str) -> Non
 )
 def test_factor(sample: str, expected: float) -> None:
     """A sample weighs twice as much for each half-life it is younger."""
-    found = factor(np.array([at(sample)]), np.array([at("05T00:00")]), DAY)
+    found = decay_factor(np.array([at(sample)]), np.array([at("05T00:00")]), DAY)
 
     assert found[0] == pytest.approx(expected, rel=1e-11)
 

@@ -7,9 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from app.recommender.core.bank import EMPTY, Bank
-from app.recommender.core.decay import Times
-from app.recommender.core.estimators import (
+from app.recommender.core.estimation import (
     LOWER,
     MOST,
     TARGET,
@@ -22,7 +20,7 @@ from app.recommender.core.estimators import (
     pod_minimum,
     whole,
 )
-from app.recommender.core.grid import CPU_GRID
+from app.recommender.core.histograms import CPU_GRID, EMPTY, Bank, Times
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET
 from app.recommender.core.rules import EstimatorRules
 

@@ -9,16 +9,16 @@ from hypothesis import given
 
 from app.model.errors import BadObject
 from app.model.selectors import EVERYTHING, Selector
-from app.recommender.core.external import (
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
     external_items,
     external_questions,
+    read_metrics,
     unfinished,
 )
-from app.recommender.core.mishaps import Mishaps
-from app.recommender.core.observations import ObservedVpa
-from app.recommender.core.usage import read_metrics
 from tests import make
 from tests.junk import ANYTHING
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from app.recommender.core.grid import BUCKETS, CPU_GRID, MEMORY_GRID, Grid, power
+from app.recommender.core.histograms import BUCKETS, CPU_GRID, MEMORY_GRID, Grid, power
 
 MI = 2**20
 GI = 2**30

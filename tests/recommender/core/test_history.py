@@ -15,12 +15,12 @@ from app.model.selectors import EVERYTHING
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint, OpenWindow, StoredHistogram
 from app.recommender.core.moments import DAY, nanoseconds
-from app.recommender.core.observations import ObservedVpa
 from app.recommender.core.rules import (
     AggregationRules,
     PublishRules,
     RecommenderRules,
 )
+from app.recommender.core.targets import ObservedVpa
 from tests import make
 from tests.recommender.core.scene import GI, MI, START, Scene
 

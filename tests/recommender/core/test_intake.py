@@ -9,8 +9,8 @@ import pytest
 
 from app.model.pods import BOOST_ANNOTATION
 from app.recommender.core.moments import MINUTE, nanoseconds
-from app.recommender.core.observations import UsageBatch
 from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.usage import UsageBatch
 from tests.recommender.core.scene import GI, MI, Scene
 
 LEADERS = {"matchLabels": {"role": "leader"}}

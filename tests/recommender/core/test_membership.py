@@ -6,8 +6,7 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.model.selectors import EVERYTHING, NOTHING, Selector
-from app.recommender.core.membership import Claim, Claims
-from app.recommender.core.observations import NO_OWNER
+from app.recommender.core.tracked import NO_OWNER, Claim, Claims
 
 WEB = ObjectKey("", "StatefulSet", "web")
 DB = ObjectKey("", "StatefulSet", "db")

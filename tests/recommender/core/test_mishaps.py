@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.recommender.core.mishaps import Mishaps
+from app.recommender.core.skipped import Mishaps
 
 
 def test_guard() -> None:

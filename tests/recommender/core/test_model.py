@@ -11,8 +11,8 @@ import pytest
 from app.recommender.core.checkpoints import decode
 from app.recommender.core.model import Model
 from app.recommender.core.moments import nanoseconds
-from app.recommender.core.publications import Why
 from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.status import Why
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import GI, MI, START, Scene
 from tests.recommender.core.stories import Story, living

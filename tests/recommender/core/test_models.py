@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.recommender.core.model import Model
-from app.recommender.core.models import RecommenderModel
+from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.upstream.model import UpstreamModel
 

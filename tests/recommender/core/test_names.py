@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.recommender.core.names import Names
+from app.recommender.core.checkpoints import Names
 
 
 def test_plain_name() -> None:

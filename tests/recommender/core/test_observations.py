@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.model.selectors import EVERYTHING
-from app.recommender.core.observations import ABSENT, ObservedVpa, UsageBatch, handles
+from app.recommender.core.targets import ObservedVpa, handles
+from app.recommender.core.usage import ABSENT, UsageBatch
 from tests import make
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from app.recommender.core.detached import Parking
 from app.recommender.core.moments import DAY, HOUR
-from app.recommender.core.parking import Parking
-from app.recommender.core.policy import container_rules
-from app.recommender.core.rows import NOWHERE, RowTable
-from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.rules import RecommenderRules, container_rules
+from app.recommender.core.tables import NOWHERE, RowTable
 from tests import make
 
 KEY = ("default", "web")

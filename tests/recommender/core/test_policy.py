@@ -8,8 +8,13 @@ import pytest
 
 from app.model.quantity import Quantity
 from app.recommender.core.moments import DAY, HOUR
-from app.recommender.core.policy import Cap, ContainerRules, container_rules
-from app.recommender.core.rules import CapRules, RecommenderRules
+from app.recommender.core.rules import (
+    Cap,
+    CapRules,
+    ContainerRules,
+    RecommenderRules,
+    container_rules,
+)
 from tests import make
 
 RULES = RecommenderRules(per_vpa_config=True)

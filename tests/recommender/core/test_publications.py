@@ -6,9 +6,8 @@ import pytest
 
 from app.model.selectors import EVERYTHING, Selector
 from app.model.vpa import ContainerRecommendation
-from app.recommender.core.observations import ObservedVpa
-from app.recommender.core.publications import Why, problem_of, publication
-from app.recommender.core.status import Difference, VpaStatus
+from app.recommender.core.status import Difference, VpaStatus, Why, problem_of, publication
+from app.recommender.core.targets import ObservedVpa
 from tests import make
 
 ENTRY = ContainerRecommendation("app", {}, {}, {}, {})

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.recommender.core.observations import ABSENT
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.reading import Question, Reading, Stage
+from app.recommender.core.usage import ABSENT
 
 END = datetime(2026, 1, 13, 12, 0, 0, 123_456, tzinfo=UTC)
 CUT = END.replace(microsecond=123_000)

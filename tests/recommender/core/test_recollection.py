@@ -16,9 +16,10 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.recommender.core.model import Model
 from app.recommender.core.moments import HOUR, nanoseconds
-from app.recommender.core.observations import ABSENT, ObservedVpa, UsageBatch
-from app.recommender.core.rows import RowTable
 from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.tables import RowTable
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.usage import ABSENT, UsageBatch
 from tests import make
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import GI, MI, START, Scene

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.recommender.core.observations import NO_OWNER
 from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
+from app.recommender.core.tracked import NO_OWNER
 from tests.recommender.core.scene import GI, MI, WEB, Scene
 
 RULES = RecommenderRules(

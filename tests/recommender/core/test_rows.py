@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from app.recommender.core.moments import DAY, UNSET
-from app.recommender.core.policy import container_rules
-from app.recommender.core.rows import NOWHERE, RowTable
-from app.recommender.core.rules import AggregationRules, RecommenderRules
+from app.recommender.core.rules import AggregationRules, RecommenderRules, container_rules
+from app.recommender.core.tables import NOWHERE, RowTable
 from tests import make
 
 RULES = RecommenderRules()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.errors import BadObject
-from app.recommender.core.series import Flaws, Series, amounts, label, read_series
+from app.recommender.core.promql import Flaws, Series, amounts, label, read_series
 from tests.junk import ANYTHING
 
 POINTS = [[1767571200, "0.5"], [1767574800.5, "NaN"]]

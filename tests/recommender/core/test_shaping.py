@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.model.quantity import Quantity
-from app.recommender.core.policy import Cap
+from app.recommender.core.rules import Cap
 from app.recommender.core.shaping import (
     LOWER,
     TARGET,

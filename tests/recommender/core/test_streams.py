@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.recommender.core.moments import DAY, UNSET
-from app.recommender.core.streams import MANY, NO_STREAM, Streams
+from app.recommender.core.samples import MANY, NO_STREAM, Streams
 
 
 def pointed(streams: Streams, instance: int) -> int:

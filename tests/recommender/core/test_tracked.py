@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.model.selectors import NOTHING, Selector
-from app.recommender.core.membership import Claim
 from app.recommender.core.moments import HOUR
-from app.recommender.core.observations import ObservedVpa
-from app.recommender.core.tracked import TrackedPod, TrackedVpa, claim_of
+from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.tracked import Claim, TrackedPod, TrackedVpa, claim_of
 from tests import make
 
 OF_WEB = Selector.of_labels({"app": "web"})

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.history import orphans
 from app.recommender.core.rules import PublishRules, RecommenderRules
-from app.recommender.core.upkeep import orphans
 from tests.recommender.core.scene import GI, Scene
 
 EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))

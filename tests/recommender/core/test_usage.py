@@ -7,10 +7,9 @@ from typing import Any, SupportsIndex
 
 import pytest
 
-from app.recommender.core.mishaps import Mishaps
 from app.recommender.core.moments import SECOND, nanoseconds
-from app.recommender.core.observations import ABSENT, REFUSED
-from app.recommender.core.usage import Metrics, UsageLimits, read_metrics
+from app.recommender.core.skipped import Mishaps
+from app.recommender.core.usage import ABSENT, REFUSED, Metrics, UsageLimits, read_metrics
 
 NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
 

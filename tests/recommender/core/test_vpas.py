@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.recommender.core.vpas import VpaTable
+from app.recommender.core.tables import VpaTable
 
 
 def test_modes() -> None:

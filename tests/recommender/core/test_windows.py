@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.recommender.core.bank import Bank
-from app.recommender.core.grid import MEMORY_GRID
+from app.recommender.core.histograms import MEMORY_GRID, Bank
 from app.recommender.core.moments import DAY, HOUR, MINUTE, nanoseconds
-from app.recommender.core.rows import file_peaks
-from app.recommender.core.windows import Windows
+from app.recommender.core.samples import Windows
+from app.recommender.core.tables import file_peaks
 
 MI = 2**20
 START = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.recommender.core.grid import BUCKETS, CPU_GRID, MEMORY_GRID, Grid
+from app.recommender.core.histograms import BUCKETS, CPU_GRID, MEMORY_GRID, Grid
 
 DAY = 86_400.0
 EPSILON = 0.0001

@@ -7,8 +7,8 @@ from dataclasses import replace
 from app.model.pods import Pod
 from app.model.selectors import EVERYTHING, Selector
 from app.recommender.core.moments import DAY
-from app.recommender.core.observations import ObservedVpa
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.targets import ObservedVpa
 from app.recommender.upstream.cluster import UpstreamCluster
 from app.recommender.upstream.tuning import as_upstream
 from tests import make

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.recommender.core.bank import Bank
 from app.recommender.core.checkpoints import StoredHistogram
-from app.recommender.core.grid import CPU_GRID, MEMORY_GRID
+from app.recommender.core.histograms import CPU_GRID, MEMORY_GRID, Bank
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
 from app.recommender.upstream.histogram import Histogram, bucket_of
 

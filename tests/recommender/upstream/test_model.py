@@ -11,9 +11,9 @@ from app.model.kinds import Condition
 from app.model.selectors import EVERYTHING
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.moments import nanoseconds
-from app.recommender.core.observations import ABSENT
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import ConditionType
+from app.recommender.core.usage import ABSENT
 from app.recommender.upstream.model import UpstreamModel
 from app.recommender.upstream.tuning import as_upstream
 from tests import make

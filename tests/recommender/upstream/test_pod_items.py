@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.recommender.core.external import ExternalQuestion
-from app.recommender.core.usage import UsageLimits, read_metrics
+from app.recommender.core.usage import ExternalQuestion, UsageLimits, read_metrics
 from app.recommender.upstream.pod_items import pod_items
 from tests.recommender.core.test_external import CPU, MEMORY, RULES, answer, value
 

@@ -1,4 +1,18 @@
-"""Decaying histograms of one resource, one row each, handled all at once.
+"""The grid of histogram buckets, one for cores and one for bytes.
+
+Strategy: bucket n starts at `first * (ratio**n - 1) / (ratio - 1)`. Samples are whole amounts
+(millicores, bytes), so a bucket is found by searching the smallest whole amount of each bucket:
+no logarithm decides, and every platform agrees. What a percentile answers is the end of its
+bucket. The powers follow the one way that published numbers have always been computed: mantissa
+and exponent apart, squared and multiplied; C's power differs in the last bit for many n.
+
+How samples age: weights halve with every half-life.
+
+Strategy: a sample weighs `2**((time - reference) / half_life)` times its own weight, so nothing
+stored has to change as time goes by. The power of two is computed here, with the polynomial that
+published totals have always been computed with, because libraries disagree in the last bit.
+
+Decaying histograms of one resource, one row each, handled all at once.
 
 Strategy: plain arrays. Every row has its own reference time, the whole half-life nearest to its
 first sample, so weights are the same numbers whatever else is in the bank. Additions happen in
@@ -8,21 +22,145 @@ epsilon counts as empty.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.recommender.core import decay
-from app.recommender.core.decay import Times, Weights
-from app.recommender.core.grid import BUCKETS, Buckets
-from app.recommender.core.moments import UNSET
+from app.recommender.core.moments import UNSET, YEAR_ONE
+
+Amounts = NDArray[np.int64]  # millicores or bytes
+Buckets = NDArray[np.intp]
+
+BUCKETS: Final = 176
+RATIO: Final = 1.05
+
+Times = NDArray[np.int64]  # nanoseconds
+Weights = NDArray[np.float64]
+
+LONGEST: Final = 100  # half-lives a sample may be ahead of the reference
+
+_LN2_HIGH: Final = 6.93147180369123816490e-01
+_LN2_LOW: Final = 1.90821492927058770002e-10
+_POLYNOMIAL: Final = (
+    4.13813679705723846039e-08,
+    -1.65339022054652515390e-06,
+    6.61375632143793436117e-05,
+    -2.77777777770155933842e-03,
+    1.66666666666666657415e-01,
+)
+_LEAST: Final = -1100.0  # the power is zero
+_MOST: Final = 1023.9999999999999
 
 Rows = NDArray[np.intp]
 
 EPSILON: Final = 0.001 * 0.1  # a thousandth of one CPU sample
 EMPTY: Final = -1  # the "bucket" of a percentile without samples
 _CHUNK: Final = 512  # rows whose running sums fit into the processor's cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The buckets of one resource; all arrays have one entry per bucket."""
+
+    starts: NDArray[np.float64]  # cores or bytes
+    smallest: Amounts  # the smallest whole amount that falls into the bucket
+    ends: Amounts  # what a percentile in this bucket answers, truncated
+    exact_starts: NDArray[np.float64]  # millicores or bytes
+    exact_ends: NDArray[np.float64]  # millicores or bytes; the last bucket ends where it starts
+
+    def bucket(self, amounts: Amounts) -> Buckets:
+        """Return the bucket of each amount."""
+        return np.searchsorted(self.smallest[1:], amounts, side="right")
+
+
+def power(base: float, exponent: int) -> float:
+    """Return base**exponent by squaring the mantissa, which is kept in [0.5, 1)."""
+    result, result_exponent = 1.0, 0
+    mantissa, binary_exponent = math.frexp(base)
+    while exponent:
+        if exponent & 1:
+            result *= mantissa
+            result_exponent += binary_exponent
+        mantissa *= mantissa
+        binary_exponent *= 2
+        if mantissa < 0.5:
+            mantissa += mantissa
+            binary_exponent -= 1
+        exponent >>= 1
+    return math.ldexp(result, result_exponent)
+
+
+def _grid(first: float, amounts_per_unit: float, measured: Mapping[int, int]) -> Grid:
+    """Build a grid; `measured` says which side whole amounts on the very edge of a bucket take."""
+    starts = np.array([first * (power(RATIO, n) - 1) / (RATIO - 1) for n in range(BUCKETS)])
+    ends = np.append(starts[1:], starts[-1])
+    smallest = np.ceil(starts * amounts_per_unit).astype(np.int64)
+    for bucket, amount in measured.items():
+        smallest[bucket] = amount
+    return Grid(
+        starts=starts,
+        smallest=smallest,
+        ends=(ends * amounts_per_unit).astype(np.int64),
+        exact_starts=starts * amounts_per_unit,
+        exact_ends=ends * amounts_per_unit,
+    )
+
+
+CPU_GRID: Final = _grid(first=0.01, amounts_per_unit=1000.0, measured={1: 10})
+MEMORY_GRID: Final = _grid(
+    first=1e7,
+    amounts_per_unit=1.0,
+    measured={1: 10_000_000, 2: 20_500_001, 3: 31_525_001, 4: 43_101_250},
+)
+
+
+def exp2(exponents: Weights) -> Weights:
+    """Return 2**x for each exponent."""
+    limited = np.clip(exponents, _LEAST, _MOST)
+    whole = np.trunc(limited + np.copysign(0.5, limited))
+    rest = limited - whole
+    high = rest * _LN2_HIGH
+    low = -rest * _LN2_LOW
+    reduced = high - low
+    square = reduced * reduced
+    series = np.zeros_like(square)
+    for coefficient in _POLYNOMIAL:
+        series = coefficient + square * series
+    bent = reduced - square * series
+    fraction = 1.0 - ((low - (reduced * bent) / (2.0 - bent)) - high)
+    powers: Weights = np.ldexp(fraction, whole.astype(np.int32))
+    return powers
+
+
+def decay_factor(times: Times, references: Times, half_life_ns: int) -> Weights:
+    """Return by how much samples at these times count, seen from their references."""
+    return exp2((times - references).astype(np.float64) / float(half_life_ns))
+
+
+def nearest_reference(times: Times, half_life_ns: int) -> Times:
+    """Round times to whole half-lives since year 1, halves up."""
+    offset = -YEAR_ONE % half_life_ns
+    past = np.mod(times + offset, half_life_ns)
+    return np.where(past < half_life_ns - past, times - past, times - past + half_life_ns)
+
+
+def shift_factor(before: Times, after: Times, half_life_ns: int) -> Weights:
+    """Return what weights must be multiplied with when their reference moves.
+
+    Weights that were never given a reference are forgotten.
+    """
+    known = before != UNSET
+    exponents = np.where(known, before, after) - after
+    return np.where(known, exp2(exponents.astype(np.float64) / float(half_life_ns)), 0.0)
+
+
+def latest_time(references: Times, half_life_ns: int) -> Times:
+    """Return up to which time samples may be added before the reference must move."""
+    return references + min(LONGEST * half_life_ns, 2**62)
 
 
 class Bank:
@@ -82,7 +220,7 @@ class Bank:
 
     def shift(self, rows: Rows, times: Times) -> None:
         """Move the reference of some rows, each given once, next to a time."""
-        references = decay.nearest_reference(times, self.half_life_ns)
+        references = nearest_reference(times, self.half_life_ns)
         self._rescale(rows, references)
 
     def absorb(self, row: int, weights: Weights, total: float, reference_ns: int) -> None:
@@ -92,9 +230,9 @@ class Bank:
         if self.references[row] < reference_ns:
             self._rescale(at, np.array([reference_ns]))
         elif reference_ns < self.references[row]:
-            factor = decay.shift_factor(
-                np.array([reference_ns]), self.references[at], self.half_life_ns
-            )[0]
+            factor = shift_factor(np.array([reference_ns]), self.references[at], self.half_life_ns)[
+                0
+            ]
             other *= factor
             total *= float(factor)
         self.weights[row] += other
@@ -140,12 +278,12 @@ class Bank:
 
     def _scaled(self, rows: Rows, times: Times, weight: float) -> Weights:
         self._keep_up(rows, times)
-        return weight * decay.factor(times, self.references[rows], self.half_life_ns)
+        return weight * decay_factor(times, self.references[rows], self.half_life_ns)
 
     def _keep_up(self, rows: Rows, times: Times) -> None:
         """Move references that some sample has left too far behind."""
         while True:
-            limits = decay.latest_time(self.references[rows], self.half_life_ns)
+            limits = latest_time(self.references[rows], self.half_life_ns)
             late = np.flatnonzero(times > limits)
             if not len(late):
                 return
@@ -153,7 +291,7 @@ class Bank:
             self.shift(overdue, times[late[first]])
 
     def _rescale(self, rows: Rows, references: Times) -> None:
-        factors = decay.shift_factor(self.references[rows], references, self.half_life_ns)
+        factors = shift_factor(self.references[rows], references, self.half_life_ns)
         self.weights[rows] *= factors[:, None]
         self.totals[rows] *= factors
         self.references[rows] = references

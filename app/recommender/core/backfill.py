@@ -18,18 +18,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.recommender.core.columns import Lines
-from app.recommender.core.grid import MEMORY_GRID
+from app.recommender.core.histograms import MEMORY_GRID
 from app.recommender.core.intake import Tally
-from app.recommender.core.killings import Killings
+from app.recommender.core.membership import Roster
 from app.recommender.core.moments import UNSET
-from app.recommender.core.observations import VpaKey
-from app.recommender.core.past import PastUsage
-from app.recommender.core.roster import Roster
-from app.recommender.core.rows import NOWHERE, PEAK_WEIGHT
+from app.recommender.core.oom import Killings
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.samples import Windows
+from app.recommender.core.tables import NOWHERE, PEAK_WEIGHT, Lines
+from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedPod
-from app.recommender.core.windows import Windows
+from app.recommender.core.usage import PastUsage
 
 Flags = NDArray[np.bool_]
 

@@ -1,7 +1,11 @@
-"""Rows: the history of each container of each VPA, and what was last published of it.
+"""Arrays that grow together: a table whose lines are taken, released and taken again.
+
+Rows: the history of each container of each VPA, and what was last published of it.
 
 Strategy: one line per (VPA, container) in every array, histograms included. A row belongs to a
 line of the table of VPAs, or to none while its VPA is away and may come back.
+
+The table of VPAs: what is known of each as numbers.
 """
 
 from __future__ import annotations
@@ -13,20 +17,30 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.recommender.core.bank import Bank, Rows
-from app.recommender.core.columns import Columns, Fill
-from app.recommender.core.decay import Times, Weights
-from app.recommender.core.grid import CPU_GRID, MEMORY_GRID, Amounts
+from app.recommender.core.histograms import (
+    CPU_GRID,
+    MEMORY_GRID,
+    Amounts,
+    Bank,
+    Rows,
+    Times,
+    Weights,
+)
 from app.recommender.core.moments import UNSET, span
-from app.recommender.core.policy import (
+from app.recommender.core.rules import (
     CPU,
     MEMORY,
     NO_MOST,
     NO_RULES,
+    AggregationRules,
     ContainerRules,
     aggregation_of,
 )
-from app.recommender.core.rules import AggregationRules
+
+Lines = NDArray[np.intp]
+Fill = tuple[type[np.generic], int | float | bool]
+
+_FEWEST: Final = 16
 
 Numbers = NDArray[np.int32]
 Flags = NDArray[np.bool_]
@@ -35,6 +49,48 @@ NOWHERE: Final = -1  # no VPA
 CPU_WEIGHT: Final = 0.1  # of a sample
 PEAK_WEIGHT: Final = 1.0
 _AMOUNTS: Final = 6  # target, lower, upper of cpu, then of memory
+
+
+class Columns:
+    """A table; `FILLS` names its columns, their types and what an unused line holds."""
+
+    FILLS: ClassVar[Mapping[str, Fill]]
+
+    def __init__(self) -> None:
+        self.capacity = 0
+        self.used = 0  # lines that were ever taken
+        self._free: list[int] = []
+        for name, (kind, _) in self.FILLS.items():
+            setattr(self, name, np.zeros(0, dtype=kind))
+
+    def take(self) -> int:
+        """Return a line nobody uses, as good as new."""
+        if self._free:
+            return self._free.pop()
+        if self.used == self.capacity:
+            self.grow(max(2 * self.capacity, _FEWEST))
+        self.used += 1
+        return self.used - 1
+
+    def release(self, line: int) -> None:
+        """Give a line back."""
+        for name, (_, fill) in self.FILLS.items():
+            getattr(self, name)[line] = fill
+        self._free.append(line)
+
+    def grow(self, capacity: int) -> None:
+        """Make room; fresh lines stay untouched, so they cost no memory until they are used."""
+        for name, (kind, fill) in self.FILLS.items():
+            grown = np.zeros(capacity, dtype=kind)
+            grown[: self.capacity] = getattr(self, name)
+            if fill:
+                grown[self.capacity :] = fill
+            setattr(self, name, grown)
+        self.capacity = capacity
+
+    def __len__(self) -> int:
+        """How many lines are in use."""
+        return self.used - len(self._free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +266,31 @@ class RowTable(Columns):
         np.add.at(self.moved_memory, rows, weights)
         np.maximum.at(self.last_any, rows, times)
         self.is_dirty[rows[weights > 0.0]] = True
+
+
+class VpaTable(Columns):
+    """One line per VPA."""
+
+    FILLS: ClassVar[Mapping[str, Fill]] = {
+        "published": (np.int64, UNSET),
+        "is_dirty": (np.bool_, False),
+        "is_urgent": (np.bool_, False),
+        "pods": (np.int32, 0),
+        "mode": (np.int32, 0),
+    }
+
+    published: Times  # when its status was last worth a write
+    is_dirty: NDArray[np.bool_]  # something beside its history has changed
+    is_urgent: NDArray[np.bool_]  # a kill was counted since the last estimate
+    pods: NDArray[np.int32]  # that it matches
+    mode: NDArray[np.int32]  # what its spec says, as an index of `modes`
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.modes = [""]
+
+    def set_mode(self, line: int, mode: str) -> None:
+        """Note the update mode of a VPA, empty if its spec says none."""
+        if mode not in self.modes:
+            self.modes.append(mode)
+        self.mode[line] = self.modes.index(mode)

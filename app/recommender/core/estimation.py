@@ -1,0 +1,296 @@
+"""From histograms to amounts: percentile, margin, confidence, floor.
+
+Strategy: every step is an array over all rows, and every step is kept, because what was done is
+also what is told when somebody asks why. Amounts are whole millicores or bytes after each step,
+cut off towards zero.
+
+What every row would be given now: which take part, how much they get, what they show.
+
+Strategy: arrays from end to end. A row takes part unless its policy says Off or its container
+has been gone for long while others of the VPA live; those that take part share what a pod gets
+at least. A resource of which nothing is known is not shown.
+
+On what the numbers that stand published rest, kept until others are published.
+
+Strategy: of each container only those numbers are kept from which all others follow by the very
+functions that made the publication: where the percentiles fell, confidence, floors, the policy.
+One small array a VPA, never changed once it is made, so whoever holds some of them holds one
+moment, and what is told of a number still adds up when newer samples have come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.recommender.core.histograms import (
+    CPU_GRID,
+    EMPTY,
+    MEMORY_GRID,
+    Amounts,
+    Bank,
+    Buckets,
+    Grid,
+    Rows,
+    Times,
+)
+from app.recommender.core.moments import MINUTE, UNSET, span
+from app.recommender.core.rules import (
+    CPU,
+    MEMORY,
+    ContainerRules,
+    EstimatorRules,
+    RecommenderRules,
+    ResourceRules,
+)
+from app.recommender.core.tables import NOWHERE, RowTable
+
+Factors = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+MOST: Final = 10**14  # millicores or bytes; nothing larger is ever recommended
+
+TARGET, LOWER, UPPER = range(3)  # the columns of everything below
+
+_LOWER_MULTIPLIER: Final = 0.001
+_UPPER_MULTIPLIER: Final = 1.0
+
+Flags = NDArray[np.bool_]
+
+SHOWS_ENTRY: Final = 1  # bits of what a row shows
+SHOWS_CPU: Final = 2
+SHOWS_MEMORY: Final = 4
+
+Basis = NDArray[np.void]
+
+_OF_RESOURCE: Final = np.dtype([
+    ("buckets", np.int16, 3),  # target, lower, upper
+    ("bases", np.int64, 3),
+    ("floor", np.int64),
+    ("confidence", np.float64),
+    ("weight", np.float64),
+    ("reference", np.int64),
+])  # fmt: skip
+BASIS: Final = np.dtype([
+    (CPU, _OF_RESOURCE),
+    (MEMORY, _OF_RESOURCE),
+    ("first", np.int64),
+    ("last", np.int64),
+    ("samples", np.int64),
+    ("living", np.int32),
+    ("shows", np.int8),
+])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """How the amounts of each row came about; columns are target, lower, upper."""
+
+    buckets: Buckets  # where the percentile fell, EMPTY without samples
+    bases: Amounts
+    with_margin: Amounts
+    multipliers: Factors  # 1 for the target
+    floors: Amounts  # one per row
+    amounts: Amounts
+
+
+def confidence(first: Times, last: Times, counts: Counts, interval: timedelta) -> Factors:
+    """Return how many intervals of history there are, by age and by number of samples."""
+    interval_ns = span(interval)
+    known = (first != UNSET) & (last != UNSET)
+    age_ns = np.where(known, last, 0) - np.where(known, first, 0)
+    age = age_ns.astype(np.float64) / float(interval_ns)
+    amount = counts.astype(np.float64) / (interval_ns / MINUTE)
+    return np.minimum(age, amount)
+
+
+def floors(pod_minimum: int, containers: Counts) -> Amounts:
+    """Return each container's share of what a pod gets at least."""
+    share = 1.0 / np.maximum(containers, 1)
+    return whole(float(pod_minimum) * share)
+
+
+def pod_minimum(rules: EstimatorRules) -> tuple[int, int]:
+    """Return millicores and bytes that every pod gets at least."""
+    cpu = int(rules.min_cpu_millicores * 0.001 * 1000.0)
+    return cpu, int(rules.min_memory_mib * 1024.0 * 1024.0)
+
+
+def whole(amounts: Factors) -> Amounts:
+    """Cut amounts off to whole ones between zero and the most; what is undefined is zero."""
+    known = np.nan_to_num(amounts, nan=0.0, posinf=float(MOST), neginf=0.0)
+    return np.clip(known, 0.0, float(MOST)).astype(np.int64)
+
+
+def multipliers(confidences: Factors) -> Factors:
+    """Return the factors of target, lower and upper: bounds close in as confidence grows."""
+    factors = np.ones((len(confidences), 3))
+    with np.errstate(divide="ignore"):
+        lower = 1.0 + _LOWER_MULTIPLIER / confidences
+        factors[:, UPPER] = 1.0 + _UPPER_MULTIPLIER / confidences
+        factors[:, LOWER] = 1.0 / (lower * lower)
+    return factors
+
+
+def percentile_bases(
+    bank: Bank, rows: Rows, grid: Grid, fractions: tuple[float, ...], *, interpolate: bool
+) -> tuple[Buckets, Amounts]:
+    """Return where the percentiles of each row fall, and the amounts they answer."""
+    buckets = bank.percentiles(rows, fractions)
+    bases = grid.ends[buckets]
+    if interpolate:
+        shares = bank.shares(rows, fractions, buckets)
+        starts, ends = grid.exact_starts[buckets], grid.exact_ends[buckets]
+        bases = whole(starts + shares * (ends - starts))
+    return buckets, np.where(buckets == EMPTY, 0, bases)
+
+
+def estimate(
+    buckets: Buckets, bases: Amounts, confidences: Factors, floor: Amounts, margin_fraction: float
+) -> Estimates:
+    """Take percentiles to amounts; all three columns end at or above the floor."""
+    with_margin = bases + whole(bases.astype(np.float64) * margin_fraction)
+    factors = multipliers(confidences)
+    with np.errstate(invalid="ignore"):
+        scaled = whole(with_margin.astype(np.float64) * factors)
+    scaled[:, TARGET] = with_margin[:, TARGET]
+    return Estimates(
+        buckets=buckets,
+        bases=bases,
+        with_margin=with_margin,
+        multipliers=factors,
+        floors=floor,
+        amounts=np.maximum(scaled, floor[:, None]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """The numbers of some rows; every array has one line for each."""
+
+    rows: Rows
+    shows: NDArray[np.int8]
+    cpu: Estimates
+    memory: Estimates
+    cpu_confidence: Factors
+    memory_confidence: Factors
+
+    @property
+    def amounts(self) -> Amounts:
+        """Target, lower and upper of cpu, then of memory; zero where they are not shown."""
+        both = np.concatenate([self.cpu.amounts, self.memory.amounts], axis=1)
+        shown = np.stack([self.shows & SHOWS_CPU, self.shows & SHOWS_MEMORY], axis=1) > 0
+        return np.where(np.repeat(shown, 3, axis=1), both, 0)
+
+
+def rows_in_use(rows: RowTable) -> Rows:
+    """Return all rows that belong to a VPA."""
+    return np.flatnonzero(rows.vpa != NOWHERE)
+
+
+def appraise(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Appraisal:
+    """Appraise some rows, among them all rows of every VPA concerned."""
+    taking_part = _taking_part(table, rows, now_ns, rules)
+    containers = _per_vpa(table.vpa[rows], taking_part)
+    first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
+    asked, interpolates = rules.estimator, rules.extras.interpolate
+
+    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> tuple[Estimates, Factors]:
+        buckets, bases = percentile_bases(bank, rows, grid, of.fractions, interpolate=interpolates)
+        confidences = confidence(first, last, counts, of.confidence_interval)
+        floor = floors(minimum, containers)
+        return estimate(buckets, bases, confidences, floor, asked.margin_fraction), confidences
+
+    cpu_minimum, memory_minimum = pod_minimum(asked)
+    cpu, cpu_confidence = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
+    memory, memory_confidence = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
+    shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
+    return Appraisal(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
+
+
+def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Flags:
+    stale_after = rules.estimator.stale_after
+    if stale_after is None:
+        return ~table.is_off[rows]
+    alive = table.live[rows] > 0
+    gone = ~alive & (now_ns - table.youth(rows) >= span(stale_after))
+    others_live = _per_vpa(table.vpa[rows], alive) > 0
+    return ~table.is_off[rows] & ~(gone & others_live)
+
+
+def _per_vpa(vpas: NDArray[np.int32], counted: Flags) -> Amounts:
+    """Return for each row how many rows of its VPA are counted."""
+    counts: Amounts = np.bincount(vpas[counted], minlength=int(vpas.max(initial=0)) + 1)
+    return counts[vpas]
+
+
+def _shown(table: RowTable, rows: Rows, taking_part: Flags, *, omits: bool) -> NDArray[np.int8]:
+    cpu, memory = table.cpu.totals[rows] > 0.0, table.memory.totals[rows] > 0.0
+    if not omits:
+        cpu = memory = np.ones(len(rows), dtype=np.bool_)
+    entry = taking_part & (cpu | memory)
+    shows = entry * SHOWS_ENTRY
+    shows = shows + (entry & cpu & table.sizes_cpu[rows]) * SHOWS_CPU
+    shows = shows + (entry & memory & table.sizes_memory[rows]) * SHOWS_MEMORY
+    return shows.astype(np.int8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derivation:
+    """How the recommendation of one VPA came about; all columns have one line per container."""
+
+    at: datetime
+    containers: tuple[str, ...]
+    rules: tuple[ContainerRules, ...]
+    basis: Basis
+
+
+class Derivations:
+    """Takes the derivations of VPAs out of an appraisal."""
+
+    def __init__(self, table: RowTable, appraisal: Appraisal, wanted: Flags, at: datetime) -> None:
+        lines = np.flatnonzero(wanted)
+        vpas = table.vpa[appraisal.rows[lines]]
+        order = np.argsort(vpas, kind="stable")
+        lines, vpas = lines[order], vpas[order]
+        self.at = at
+        self._table = table
+        self._rows = appraisal.rows[lines]
+        self._basis = _basis(table, appraisal, lines)
+        found, starts = np.unique(vpas, return_index=True)
+        bounds = pairwise([*starts.tolist(), len(vpas)])
+        self._places = dict(zip(found.tolist(), bounds, strict=True))
+
+    def of(self, vpa: int) -> Derivation:
+        """Return the derivation of the VPA on a line; one without rows has no containers."""
+        start, end = self._places.get(vpa, (0, 0))
+        rows = self._rows[start:end].tolist()
+        basis = self._basis[start:end].copy()  # a view would keep those of all others alive
+        basis.setflags(write=False)
+        names, rules = self._table.names, self._table.rules
+        return Derivation(
+            self.at, tuple(names[row] for row in rows), tuple(rules[row] for row in rows), basis
+        )
+
+
+def _basis(table: RowTable, appraisal: Appraisal, lines: Rows) -> Basis:
+    rows = appraisal.rows[lines]
+    basis = np.empty(len(lines), dtype=BASIS)
+
+    def take(resource: str, bank: Bank, found: Estimates, confidence: Factors) -> None:
+        of = basis[resource]
+        of["buckets"], of["bases"] = found.buckets[lines], found.bases[lines]
+        of["floor"], of["confidence"] = found.floors[lines], confidence[lines]
+        of["weight"], of["reference"] = bank.totals[rows], bank.references[rows]
+
+    take(CPU, table.cpu, appraisal.cpu, appraisal.cpu_confidence)
+    take(MEMORY, table.memory, appraisal.memory, appraisal.memory_confidence)
+    basis["first"], basis["last"] = table.first[rows], table.last[rows]
+    basis["samples"], basis["living"] = table.counts[rows], table.live[rows]
+    basis["shows"] = appraisal.shows[lines]
+    return basis

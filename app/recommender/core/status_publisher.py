@@ -1,0 +1,326 @@
+"""Which statuses are worth a write, and what they say.
+
+Strategy: arrays tell which VPAs may have something to say; only for those a status is made and
+compared with the one that stands. A target that changed is told at once. Bounds wait until they
+have moved far enough or the VPA's turn comes: every VPA has its own phase in the refresh cycle,
+so turns are spread evenly. What could not be learned yet never wipes out what stands published.
+
+Pods that several VPAs with selectors claim, and which of those VPAs comes second.
+
+Strategy: overlaps are refused at admission; what slips through is fed to all and told of here.
+
+What stays published although it cannot be computed again yet.
+
+Strategy: "nothing was learned" is not "nothing is needed". Until the history of a VPA has been
+read its recommendation stays whole; after that, a resource of which no sample was ever counted
+here keeps what stands; and a VPA for which there is no container at all keeps everything until
+its history would have expired. Where something stood already and what it rested on is not known,
+for it is still to be told or could not be read, amounts are not lowered for a day.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.model.quantity import Quantities, Quantity
+from app.model.vpa import ContainerRecommendation, Recommendation
+from app.recommender.core.estimation import (
+    LOWER,
+    TARGET,
+    UPPER,
+    Appraisal,
+    Derivation,
+    Derivations,
+    Flags,
+    appraise,
+    rows_in_use,
+)
+from app.recommender.core.histograms import Rows
+from app.recommender.core.membership import Roster
+from app.recommender.core.moments import DAY, MINUTE, UNSET, nanoseconds, span
+from app.recommender.core.quality import Quality
+from app.recommender.core.rules import CPU, MEMORY, Cap, ContainerRules, RecommenderRules
+from app.recommender.core.shaping import entries_of
+from app.recommender.core.status import (
+    Difference,
+    Publication,
+    Standing,
+    VpaStatus,
+    conditions_for,
+    difference,
+    problem_of,
+    publication,
+    status_of,
+)
+from app.recommender.core.tables import RowTable
+from app.recommender.core.targets import VpaKey
+from app.recommender.core.tracked import TrackedVpa
+
+Levels = NDArray[np.int8]
+
+_TARGETS: Final = (TARGET, TARGET + 3)  # columns of cpu, then of memory
+_BOUNDS: Final = (LOWER, UPPER, LOWER + 3, UPPER + 3)
+_GOLDEN: Final = 0.6180339887498949  # multiples of it spread evenly
+
+_NO_CAP: Final = Cap()
+_LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
+
+
+class Announcer:
+    """Compares what is known with what stands published."""
+
+    def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
+        self.overlaps = Overlaps(roster)
+        self.derivations: dict[VpaKey, Derivation] = {}  # of what stands published
+        self._quality = quality
+        self._roster = roster
+        self._rules = rules
+        self._refresh_ns = span(rules.publish.refresh)
+
+    def announce(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
+        """Return the statuses worth a write, of all VPAs or of some lines only."""
+        now_ns, roster = nanoseconds(now), self._roster
+        self.overlaps.look()
+        rows = rows_in_use(roster.rows) if only is None else _rows_of(roster, only)
+        appraisal = appraise(roster.rows, rows, now_ns, self._rules)
+        if only is None:
+            self._quality.move(appraisal.rows, appraisal.amounts)
+            for key in self.derivations.keys() - roster.vpas.keys():
+                del self.derivations[key]
+        levels = self._levels(appraisal)
+        turns = self._turns(now_ns)
+        due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)
+        due |= roster.table.is_dirty | roster.table.is_urgent
+        wanted = due[roster.rows.vpa[appraisal.rows]]
+        entries = self._entries(appraisal, wanted)
+        derivations = Derivations(roster.rows, appraisal, wanted, now)
+        lines = np.flatnonzero(due).tolist() if only is None else list(only)
+        found = list[Publication | None]()
+        for tracked in [roster.by_line[line] for line in lines if line in roster.by_line]:
+            with roster.mishaps.guard("VPA", *tracked.key):
+                shown = entries.get(tracked.line, [])
+                found.append(self._publication(tracked, shown, turns, derivations))
+        roster.table.is_dirty[lines] = False
+        roster.table.is_urgent[lines] = False
+        return [one for one in found if one is not None]
+
+    def _levels(self, appraisal: Appraisal) -> Levels:
+        """Return for each VPA how much its numbers have moved since they were last compared."""
+        rows, amounts = self._roster.rows, appraisal.amounts
+        before = rows.published[appraisal.rows]
+        moved = np.abs(amounts - before)
+        far = moved[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
+        level = np.where(moved.any(axis=1), Difference.SLIGHT, Difference.NONE)
+        level = np.where(far.any(axis=1), Difference.BOUNDS, level)
+        other = moved[:, _TARGETS].any(axis=1) | (rows.told[appraisal.rows] != appraisal.shows)
+        level = np.where(other, Difference.TARGET, level).astype(np.int8)
+        levels = np.zeros(self._roster.table.capacity, dtype=np.int8)
+        np.maximum.at(levels, rows.vpa[appraisal.rows], level)
+        return levels
+
+    def _turns(self, now_ns: int) -> Flags:
+        """Tell for which VPAs a new turn of the refresh cycle began since they were published."""
+        table = self._roster.table
+        if not self._refresh_ns:
+            return np.ones(table.capacity, dtype=np.bool_)
+        phases = (np.arange(table.capacity) * _GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
+        past = np.maximum(table.published, 0)
+        before, after = (past + phases) // self._refresh_ns, (now_ns + phases) // self._refresh_ns
+        return np.asarray(after != before)  # earlier: a clock was put right
+
+    def _entries(
+        self, appraisal: Appraisal, wanted: Flags
+    ) -> Mapping[int, list[ContainerRecommendation]]:
+        rows = self._roster.rows
+        chosen = appraisal.rows[wanted]
+        rows.published[chosen] = appraisal.amounts[wanted]
+        rows.told[chosen] = appraisal.shows[wanted]
+        return entries_of(rows, appraisal, wanted, self._rules.format).by_vpa()
+
+    def _publication(
+        self,
+        tracked: TrackedVpa,
+        entries: list[ContainerRecommendation],
+        turns: Flags,
+        derivations: Derivations,
+    ) -> Publication | None:
+        table, line, now = self._roster.table, tracked.line, derivations.at
+        stands = tracked.sent if tracked.sent_for is tracked.observed else None
+        stands = stands or status_of(tracked.vpa)
+        new = self._status(tracked, entries, stands, now)
+        found = difference(new, stands, self._rules.publish.bound_tolerance)
+        waits = found is Difference.SLIGHT and not turns[line]
+        if not waits or tracked.key not in self.derivations:
+            self.derivations[tracked.key] = derivations.of(line)
+        if waits or found is Difference.NONE:
+            return None
+        killed = bool(table.is_urgent[line])
+        told = publication(tracked.observed, new, stands, found, killed=killed)
+        tracked.sent, tracked.sent_for = new, tracked.observed
+        table.published[line] = nanoseconds(now)
+        return told
+
+    def _status(
+        self,
+        tracked: TrackedVpa,
+        entries: list[ContainerRecommendation],
+        stands: VpaStatus,
+        now: datetime,
+    ) -> VpaStatus:
+        recommendation = carried(tracked, self._roster.rows, entries, stands, now)
+        standing = Standing(
+            is_provided=bool(recommendation),
+            matches_pods=bool(tracked.pods),
+            problem=problem_of(tracked.observed),
+            stronger=self.overlaps.stronger(tracked.line),
+        )
+        conditions = conditions_for(stands.conditions, standing, now)
+        return VpaStatus(recommendation, conditions, tracked.vpa.generation or None)
+
+
+def _rows_of(roster: Roster, lines: Collection[int]) -> Rows:
+    rows = [row for line in lines for row in roster.by_line[line].rows.values()]
+    return np.array(rows, dtype=np.intp)
+
+
+class Overlaps:
+    """Which VPA comes first for pods that others select too."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._stronger: dict[int, str] = {}
+        self.pods: Counter[str] = Counter()  # by namespace, claimed more than once
+
+    def look(self) -> None:
+        """Look again; VPAs for which the answer changed become dirty."""
+        roster = self._roster
+        if not (roster.shared or self._stronger):
+            return
+        found: dict[int, str] = {}
+        self.pods = Counter(namespace for namespace, _ in roster.shared)
+        for key in sorted(roster.shared):
+            lines = roster.selecting(roster.pods[key])
+            first, *others = sorted(lines, key=lambda line: roster.by_line[line].vpa.strength)
+            for line in others:
+                found.setdefault(line, roster.by_line[first].vpa.name)
+        for line in (found.keys() | self._stronger.keys()) & roster.by_line.keys():
+            if found.get(line) != self._stronger.get(line):
+                roster.table.is_dirty[line] = True
+        self._stronger = found
+
+    def stronger(self, line: int) -> str:
+        """Return the name of the VPA that comes before this one, empty if none does."""
+        return self._stronger.get(line, "")
+
+
+def carried(
+    tracked: TrackedVpa,
+    rows: RowTable,
+    computed: list[ContainerRecommendation],
+    stands: VpaStatus,
+    now: datetime,
+) -> Recommendation:
+    """Return what was computed, completed by what stands."""
+    published = stands.recommendation or ()
+    if not published:
+        return tuple(computed)
+    if tracked.awaits_history or _is_fresh(tracked, rows, now):
+        return published
+    entries = {entry.container: entry for entry in computed}
+    for old in published:
+        row = tracked.rows.get(old.container)
+        missing = [] if row is None else _never_sampled(rows, row)
+        if any(resource in old.target for resource in missing):
+            base = entries.get(old.container) or ContainerRecommendation(
+                old.container, {}, {}, {}, {}
+            )
+            entries[old.container] = _completed(base, old, missing)
+    if nanoseconds(now) - tracked.entered_ns < DAY:
+        entries |= _not_less(tracked, rows, entries)
+    return tuple(entries[name] for name in sorted(entries))
+
+
+def _is_fresh(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
+    """Whether no container of a VPA was ever known here, and that is no wonder yet."""
+    return not tracked.had_rows and nanoseconds(now) - tracked.entered_ns < rows.usual_expiry_ns
+
+
+def _never_sampled(rows: RowTable, row: int) -> list[str]:
+    """Return the resources that should be published and of which nothing is known."""
+    rules = rows.rules[row]
+    if rules.is_off:
+        return []
+    return [
+        resource
+        for resource in rules.controlled
+        if not (rows.cpu if resource == CPU else rows.memory).totals[row]
+    ]
+
+
+def _not_less(
+    tracked: TrackedVpa, rows: RowTable, entries: Mapping[str, ContainerRecommendation]
+) -> dict[str, ContainerRecommendation]:
+    """Return what was inherited of containers not seen yet, and of others what is more."""
+    found: dict[str, ContainerRecommendation] = {}
+    for old in tracked.inherited:
+        row, policy = tracked.rows.get(old.container), tracked.vpa.policy(old.container)
+        if row is None:
+            if not (policy is not None and policy.is_off):
+                found[old.container] = old
+            continue
+        new, first_ns = entries.get(old.container), int(rows.first[row])
+        is_known = UNSET < first_ns < tracked.entered_ns - _LIVE_NS
+        if new is not None and not is_known:
+            kept = _capped(old, rows.rules[row])
+            higher = [
+                name
+                for name, amount in new.target.items()
+                if kept.target.get(name, amount) > amount
+            ]
+            found[old.container] = _completed(new, kept, higher)
+    return found
+
+
+def _capped(old: ContainerRecommendation, rules: ContainerRules) -> ContainerRecommendation:
+    """Return an entry within what the policy allows now."""
+    caps = {CPU: rules.cpu, MEMORY: rules.memory}
+
+    def held(amounts: Quantities) -> Quantities:
+        return {name: _within(amount, caps.get(name, _NO_CAP)) for name, amount in amounts.items()}
+
+    return replace(
+        old,
+        target=held(old.target),
+        lower_bound=held(old.lower_bound),
+        upper_bound=held(old.upper_bound),
+    )
+
+
+def _within(amount: Quantity, cap: Cap) -> Quantity:
+    raised = amount if cap.least is None else max(amount, cap.least)
+    return raised if cap.most is None else min(raised, cap.most)
+
+
+def _completed(
+    entry: ContainerRecommendation, old: ContainerRecommendation, kept: list[str]
+) -> ContainerRecommendation:
+    """Return an entry with some resources as they stand."""
+
+    def both(new: Quantities, before: Quantities) -> Quantities:
+        stays = {name: before[name] for name in kept if name in before}
+        return stays | {name: amount for name, amount in new.items() if name not in kept}
+
+    return replace(
+        entry,
+        target=both(entry.target, old.target),
+        lower_bound=both(entry.lower_bound, old.lower_bound),
+        upper_bound=both(entry.upper_bound, old.upper_bound),
+        uncapped_target=both(entry.uncapped_target, old.uncapped_target),
+    )
