@@ -16,7 +16,7 @@ from app.model.fields import Object
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Json
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import (
     ExternalQuestion,
@@ -46,7 +46,7 @@ class ExternalUsage:
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
         may_ask: Callable[[], bool],
-        mishaps: Mishaps,
+        skipped: SkippedObjects,
     ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
@@ -57,10 +57,10 @@ class ExternalUsage:
         def pods_of(namespace: str) -> Collection[Pod]:
             return unfinished(snapshot.of(namespace).pods.values())
 
-        questions = external_questions(vpas, pods_of, self._rules, mishaps)
+        questions = external_questions(vpas, pods_of, self._rules, skipped)
         items: list[Object] = []
         errors: list[PlumblineError] = []
-        for found in self._found(questions, may_ask, mishaps):
+        for found in self._found(questions, may_ask, skipped):
             if isinstance(found, PlumblineError):
                 errors.append(found)
             else:
@@ -74,7 +74,7 @@ class ExternalUsage:
         self,
         questions: Sequence[ExternalQuestion],
         may_ask: Callable[[], bool],
-        mishaps: Mishaps,
+        skipped: SkippedObjects,
     ) -> Iterator[Sequence[Object] | PlumblineError]:
         """Yield what each answer tells, or why there is none."""
         until = self._clock.monotonic() + self._seconds
@@ -90,7 +90,7 @@ class ExternalUsage:
                 return Unavailable(f"{path_of(question)}: {error}")
 
         def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            with mishaps.guard("external metric", question, name=path_of):
+            with skipped.guard("external metric", question, name=path_of):
                 return ask(question)
             return Unavailable(f"{path_of(question)}: it failed unexpectedly")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.metrics import RecommenderMetrics
 
 log = logging.getLogger("recommender.skipped")
@@ -21,9 +21,9 @@ class LeftOut:
         self._metrics = metrics
         self._told: dict[tuple[str, str], None] = {}
 
-    def tell(self, mishaps: Mishaps) -> None:
+    def tell(self, skipped: SkippedObjects) -> None:
         """Log and count what was left out since the last time."""
-        found = mishaps.taken()
+        found = skipped.taken()
         self._metrics.left_out(len(found))
         keys = {(one.kind, one.name): one for one in found}
         new = [one for key, one in keys.items() if key not in self._told]

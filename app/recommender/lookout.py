@@ -90,7 +90,7 @@ class Lookout:
         """Tell of some pods that changed."""
         self._begin()
         for namespace, name in keys:
-            with self._model.mishaps.guard("pod", namespace, name):
+            with self._model.skipped.guard("pod", namespace, name):
                 view, place = snapshot.of(namespace), self._places.get(namespace)
                 pod = view.pods.get(name)
                 if pod is not None and place is not None:
@@ -101,21 +101,21 @@ class Lookout:
         self._until = self._clock.monotonic() + self._seconds
 
     def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
-        seen, mishaps = set[VpaKey](), self._model.mishaps
+        seen, skipped = set[VpaKey](), self._model.skipped
         for namespace, view in snapshot.namespaces.items():
             if namespace in self._ignored:
                 continue
             mine = [vpa for vpa in view.vpas.values() if handles(vpa, self._model.rules.name)]
             seen.update((vpa.namespace, vpa.name) for vpa in mine)
             for vpa in mine:
-                with mishaps.guard("VPA", vpa.namespace, vpa.name):
+                with skipped.guard("VPA", vpa.namespace, vpa.name):
                     self._tell_vpa(vpa, view, now)
         for key in self._late.keys() - seen:
             del self._late[key]
         gone = self._vpas.keys() - seen
         for key in gone:
             del self._vpas[key]
-            with mishaps.guard("VPA", *key):
+            with skipped.guard("VPA", *key):
                 self._model.vpa_gone(key, now)
 
     def _tell_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
@@ -144,7 +144,7 @@ class Lookout:
             place.tops, place.since = {}, self._clock.monotonic()
         place.view = view
         for pod in view.pods.values():
-            with self._model.mishaps.guard("pod", namespace, pod.name):
+            with self._model.skipped.guard("pod", namespace, pod.name):
                 self._tell_pod(pod, place, view, now)
 
     def _tell_pod(self, pod: Pod, place: _Place, view: NamespaceView, now: datetime) -> None:

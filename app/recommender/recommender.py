@@ -149,7 +149,7 @@ class Recommender:
         elif self._heard and self._is_restored:
             self._writing.finish()
             self._around.show(self.model)
-            self._left_out.tell(self.model.mishaps)
+            self._left_out.tell(self.model.skipped)
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
@@ -209,7 +209,7 @@ class Recommender:
         pods = list(dict.fromkeys(_drained(self._heard.pods)))
         self._lookout.tell_some(self._around.snapshot(), pods, now)
         for event in list(_drained(self._heard.events)):
-            with self.model.mishaps.guard("event", event, name=_shown):
+            with self.model.skipped.guard("event", event, name=_shown):
                 self.model.killed(self._variant.evicted(event), now)
 
     def _restore(self, now: datetime) -> None:
@@ -239,7 +239,7 @@ class Recommender:
         """Return the checkpoints that can be read; note whose the others are."""
         found = list[Checkpoint]()
         for item in items:
-            with self.model.mishaps.guard("checkpoint", item, name=_shown):
+            with self.model.skipped.guard("checkpoint", item, name=_shown):
                 found += self._read(item, lost)
         return found
 
@@ -268,7 +268,7 @@ class Recommender:
 
     def _usage_pages(self) -> Iterator[Sequence[Object]]:
         vpas, snapshot = self._lookout.vpas.values(), self._around.snapshot()
-        found = self._around.usage.pages(vpas, snapshot, self._may_write, self.model.mishaps)
+        found = self._around.usage.pages(vpas, snapshot, self._may_write, self.model.skipped)
         return leavable(found, self._may_write)
 
     # --- writing
@@ -342,11 +342,11 @@ class Recommender:
         vpas = [one.vpa for one in self._lookout.vpas.values()]
         states = list[VpaState]()
         for vpa in vpas:
-            with self.model.mishaps.guard("VPA", vpa.namespace, vpa.name):
+            with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
                 states.append(state_of(vpa))
         self._around.metrics.vpas(states)
         self._missing.look(vpas)
-        self._left_out.tell(self.model.mishaps)
+        self._left_out.tell(self.model.skipped)
 
     @contextmanager
     def _timed(self, step: Step) -> Iterator[None]:

@@ -16,7 +16,7 @@ from typing import Final
 from app.model.errors import BadObject, ClusterError, Invalid, PlumblineError
 from app.ports import Clock, Json, Prometheus
 from app.recommender.core.promql import PastRules, cpu_query
-from app.recommender.core.reading import Question, Reading, Stage
+from app.recommender.core.reading import Question, Reading, ReadingStage
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.usage import PastUsage
 
@@ -149,7 +149,7 @@ class Remembering:
             answer = self._answer(question)
         except ClusterError as error:
             is_too_much = error.status in _TOO_MUCH
-            is_final = isinstance(error, Invalid) or wish.reading.stage is not Stage.LABELS
+            is_final = isinstance(error, Invalid) or wish.reading.stage is not ReadingStage.LABELS
             if not (is_final and wish.reading.was_refused(is_too_much=is_too_much)):
                 raise
             log.warning("history is asked for differently", extra={"error": str(error)})
@@ -168,7 +168,7 @@ class Remembering:
             log.error("history not read", extra={"error": str(error)})
             self._settle(wish, None)
             return
-        if wish.reading.stage is Stage.LABELS:
+        if wish.reading.stage is ReadingStage.LABELS:
             wish.without_labels += 1
             if wish.without_labels == _TRIES_FOR_LABELS:
                 wish.reading.was_refused(is_too_much=False)

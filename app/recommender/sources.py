@@ -58,16 +58,16 @@ class Sources:
         for found in self._past.taken():
             only = None if found.only is None else ready & found.only
             self._missing -= ready if only is None else only
-            with self._model.mishaps.guard("past", "of all pods"):
+            with self._model.skipped.guard("past", "of all pods"):
                 self._model.learn_past(found.usage, now, only=only)
 
     def read_usage(self, pages: Iterable[Sequence[Object]], now: datetime) -> int:
         """Take usage page by page; return how many containers were told of."""
         count, problems, error = 0, list[str](), ""
-        mishaps = self._model.mishaps
+        skipped = self._model.skipped
         try:
             for page in pages:
-                found = read_metrics({"items": page}, self._limits, mishaps=mishaps)
+                found = read_metrics({"items": page}, self._limits, skipped=skipped)
                 self._model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems

@@ -12,7 +12,7 @@ from typing import Protocol
 from app.model.fields import Object
 from app.model.snapshot import Snapshot
 from app.ports import POD_METRICS, Cluster
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.listing import listed
 
@@ -25,7 +25,7 @@ class UsageSource(Protocol):
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
         may_ask: Callable[[], bool],
-        mishaps: Mishaps,
+        skipped: SkippedObjects,
     ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them, at least for the pods of these VPAs.
 
@@ -47,12 +47,12 @@ class PodMetrics:
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
         may_ask: Callable[[], bool],
-        mishaps: Mishaps,
+        skipped: SkippedObjects,
     ) -> Iterator[Sequence[Object]]:
         """Yield the items of each page.
 
         Raises:
             ClusterError: not everything could be read; what could has been yielded.
         """
-        del vpas, snapshot, mishaps
+        del vpas, snapshot, skipped
         return listed(self._cluster, POD_METRICS, self._namespace, may_ask)

@@ -22,7 +22,7 @@ from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.oom import OomRecord, evicted
 from app.recommender.core.reading import Reading
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.targets import Target, resolve_target
+from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.external_usage import ExternalUsage
 from app.recommender.usage_source import UsageSource
@@ -42,7 +42,9 @@ class ExternalUsageFactory(Protocol):
 class Resolve(Protocol):
     """How the target of a VPA is resolved."""
 
-    def __call__(self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp) -> Target | LookupNeeded:
+    def __call__(
+        self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp
+    ) -> ResolvedTarget | LookupNeeded:
         """Return the target, or what to look up first."""
         ...
 

@@ -22,7 +22,7 @@ from app.model.quantity import Quantity
 from app.model.text import amount, size
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
-from app.recommender.core.oom import kills
+from app.recommender.core.oom import new_kills
 from app.recommender.core.usage import read_metrics
 from app.run.embedded_webhook import ReviewCounts
 from app.run.screen.picture import Activity, ActivityKind, Totals, View
@@ -155,7 +155,7 @@ class ActivityFeed:
                 case None, Pod() as after:
                     self._add_pod(after)
                 case Pod() as before, Pod() as after:
-                    for one in kills(before, after):
+                    for one in new_kills(before, after):
                         had = size(one.memory_bytes)
                         told = f"{one.container} ran out of {had}"
                         self.add(ActivityKind.KILL, after.name, told, after.namespace)

@@ -29,7 +29,7 @@ def learned(replica: Replica) -> dict[tuple[VpaKey, str], tuple[object, ...]]:
     """Return all that a model knows, as numbers."""
     model = replica.begun[-1].model
     assert isinstance(model, Model)
-    roster, rows = model.roster, model.roster.rows
+    members, rows = model.members, model.members.rows
     return {
         (key, container): (
             rows.cpu.weights[row].tolist(),
@@ -40,7 +40,7 @@ def learned(replica: Replica) -> dict[tuple[VpaKey, str], tuple[object, ...]]:
             int(rows.last[row]),
             int(rows.counts[row]),
         )
-        for key, tracked in roster.vpas.items()
+        for key, tracked in members.vpas.items()
         for container, row in tracked.rows.items()
     }
 

@@ -187,7 +187,7 @@ def test_the_past_does_not_count_twice() -> None:
         model = replica.begun[0].model
         assert isinstance(model, Model)
         assert model.tally.cpu == model.tally.memory == 193 + 2 * 21
-        assert model.roster.rows.counts.max() == 193 * 60 + 2 * 21
+        assert model.members.rows.counts.max() == 193 * 60 + 2 * 21
 
 
 def test_a_vpa_that_comes_late() -> None:

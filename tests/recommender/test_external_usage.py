@@ -12,7 +12,7 @@ from app.model.fields import Object
 from app.model.selectors import Selector
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Json
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ExternalRules
 from app.recommender.external_usage import ExternalUsage
@@ -71,7 +71,7 @@ def read(
     usage = kind(metrics, rules, metrics.clock, threads=2, seconds=60)
     found: list[Object] = []
     try:
-        for page in usage.pages([VPA], SNAPSHOT, always, Mishaps()):
+        for page in usage.pages([VPA], SNAPSHOT, always, SkippedObjects()):
             found += page
     except PlumblineError as error:
         return found, str(error)
@@ -110,15 +110,15 @@ def test_one_failure(failure: ClusterError | Json) -> None:
 
 def test_a_mistake_of_ours() -> None:
     """It costs one answer, and is told of by the path that was asked for."""
-    metrics, mishaps = Metrics(), Mishaps()
+    metrics, skipped = Metrics(), SkippedObjects()
     metrics.errors["cpu web-1"] = ZeroDivisionError("a mistake")
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
-    pages = usage.pages([VPA], SNAPSHOT, always, mishaps)
+    pages = usage.pages([VPA], SNAPSHOT, always, skipped)
 
     assert pods(next(pages)) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
     with pytest.raises(Unavailable, match=r"1 of 6 .*/cpu: it failed unexpectedly"):
         next(pages)
-    assert [(one.kind, one.name.endswith("/cpu")) for one in mishaps.taken()] == [
+    assert [(one.kind, one.name.endswith("/cpu")) for one in skipped.taken()] == [
         ("external metric", True)
     ]
 
@@ -127,7 +127,7 @@ def test_too_many_for_the_time() -> None:
     """What cannot be asked in time is not asked; the rest counts."""
     metrics = Metrics()
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=1, seconds=3)
-    pages = usage.pages([VPA], SNAPSHOT, always, Mishaps())
+    pages = usage.pages([VPA], SNAPSHOT, always, SkippedObjects())
     assert len(next(pages)) == 3
     with pytest.raises(Unavailable, match=r"3 of 6 .*: the time for it was over"):
         next(pages)
@@ -145,7 +145,7 @@ def test_nobody_to_ask_of() -> None:
     """Without pods nothing is asked."""
     metrics = Metrics()
     usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
-    assert list(usage.pages([VPA], Snapshot(), always, Mishaps())) == [[]]
+    assert list(usage.pages([VPA], Snapshot(), always, SkippedObjects())) == [[]]
     assert metrics.asked == []
 
 

@@ -12,7 +12,7 @@ from app.model.kinds import Condition
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import VPAS, Json
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.left_out import LeftOut
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import Recommender, RoundRules
@@ -132,13 +132,13 @@ def test_odd_objects(sound_rounds: int, caplog: pytest.LogCaptureFixture) -> Non
 
 def test_many(caplog: pytest.LogCaptureFixture) -> None:
     """Of a mistake that meets all, five are told, and how many there are."""
-    registry, mishaps = CollectorRegistry(), Mishaps()
+    registry, skipped = CollectorRegistry(), SkippedObjects()
     left_out = LeftOut(RecommenderMetrics(registry))
     for _ in range(2):
         for one in range(20):
-            with mishaps.guard("share", str(one)):
+            with skipped.guard("share", str(one)):
                 raise ZeroDivisionError
-        left_out.tell(mishaps)
+        left_out.tell(skipped)
 
     assert [one.__dict__["of"] for one in caplog.records] == [20] * 5
     assert registry.get_sample_value(COUNT) == 40

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.recommender.core.histograms import MEMORY_GRID
-from app.recommender.core.intake import Tally
-from app.recommender.core.membership import Roster
+from app.recommender.core.intake import SampleTally
+from app.recommender.core.membership import Membership
 from app.recommender.core.moments import UNSET
-from app.recommender.core.oom import Killings
+from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.samples import Windows
 from app.recommender.core.tables import NOWHERE, PEAK_WEIGHT, Lines
@@ -61,14 +61,14 @@ class _Feeds:
         return _Feeds(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3])
 
 
-class Recollection:
+class Backfill:
     """Learns of the past."""
 
     def __init__(
-        self, roster: Roster, killings: Killings, tally: Tally, rules: RecommenderRules
+        self, members: Membership, oom_kills: OomKills, tally: SampleTally, rules: RecommenderRules
     ) -> None:
-        self._roster = roster
-        self._killings = killings
+        self._members = members
+        self._oom_kills = oom_kills
         self._tally = tally
         self._drops_boosted = rules.cpu_startup_boost
 
@@ -94,21 +94,21 @@ class Recollection:
     ) -> Iterator[_Feed]:
         if not len(past.times):
             return
-        wanted = {NOWHERE, *self._roster.by_line}
+        wanted = {NOWHERE, *self._members.by_line}
         if only is not None:
-            known = (self._roster.vpas.get(key) for key in only)
+            known = (self._members.vpas.get(key) for key in only)
             wanted = {tracked.line for tracked in known if tracked is not None}
         is_initial = cache(self._is_initial)
         for line, (namespace, name, container) in enumerate(past.containers):
-            pod = self._roster.pods.get((namespace, name))
+            pod = self._members.pods.get((namespace, name))
             if pod is not None:
                 yield from self._of_living(line, pod, container, int(past.times[-1]), wanted)
                 continue
             labels = past.labels.get((namespace, name), {})
-            for vpa in sorted(self._roster.claiming(namespace, labels) & wanted):
+            for vpa in sorted(self._members.claiming(namespace, labels) & wanted):
                 if not is_initial(vpa, container):
-                    tracked = self._roster.by_line[vpa]
-                    yield _Feed(line, self._roster.row_of(tracked, container, now_ns))
+                    tracked = self._members.by_line[vpa]
+                    yield _Feed(line, self._members.row_of(tracked, container, now_ns))
 
     def _of_living(
         self, line: int, pod: TrackedPod, container: str, end_ns: int, wanted: set[int]
@@ -117,19 +117,19 @@ class Recollection:
         if instance is None:
             self._tally.unknown += 1
             return
-        streams = self._roster.streams
+        streams = self._members.streams
         if streams.instances.moved[instance] > end_ns:
-            found = self._roster.streams_at(pod, instance, end_ns)
+            found = self._members.streams_at(pod, instance, end_ns)
         else:
             found = list(streams.active_of(instance).values())
         for stream in found:
             row = int(streams.table.row[stream])
-            if int(self._roster.rows.vpa[row]) in wanted:
+            if int(self._members.rows.vpa[row]) in wanted:
                 yield _Feed(line, row, instance, stream)
 
     def _is_initial(self, vpa: int, container: str) -> bool:
         """Whether pods of a VPA have an init container of this name; those are not followed."""
-        pods = (self._roster.pods[key] for key in self._roster.by_line[vpa].pods)
+        pods = (self._members.pods[key] for key in self._members.by_line[vpa].pods)
         return any(
             one.name == container and container not in pod.instances
             for pod in pods
@@ -143,7 +143,7 @@ class Recollection:
         told = used >= 0
         if self._drops_boosted:
             free = feeds.instances == _GONE
-            until = self._roster.streams.instances.boosted_until[feeds.instances[~free]]
+            until = self._members.streams.instances.boosted_until[feeds.instances[~free]]
             free[~free] = time_ns - past.window_ns >= until
             self._tally.cpu_boosted += int((told & ~free).sum())
             told &= free
@@ -153,7 +153,7 @@ class Recollection:
         # Whole numbers that add up, also where an amount stands for less than a sample.
         count = floor((column + 1) * samples) - floor(column * samples)
         times = np.full(len(rows), time_ns)
-        self._roster.rows.learn_cpu(rows, used[told], times, samples, count)
+        self._members.rows.learn_cpu(rows, used[told], times, samples, count)
 
     def _learn_memory(self, feeds: _Feeds, past: PastUsage, column: int, windows: Windows) -> None:
         used = past.memory_bytes[feeds.lines, column]
@@ -165,15 +165,15 @@ class Recollection:
             told,
             times,
             amounts,
-            self._roster.rows.interval_ns[rows],
+            self._members.rows.interval_ns[rows],
             is_oom=False,
         )
-        self._roster.rows.learn_peaks(rows, peaks, amounts, times)
+        self._members.rows.learn_peaks(rows, peaks, amounts, times)
 
     def _note_newest(self, feeds: _Feeds, past: PastUsage) -> None:
         """Make sure that live usage from before the end of the past does not count again."""
         lives = feeds.instances != _GONE
-        table, lines = self._roster.streams.instances, feeds.lines[lives]
+        table, lines = self._members.streams.instances, feeds.lines[lives]
         for amounts, newest in (
             (past.cpu_millicores, table.last_cpu),
             (past.memory_bytes, table.last_memory),
@@ -185,7 +185,7 @@ class Recollection:
 
     def _go_on(self, feeds: _Feeds, windows: Windows, end_ns: int) -> None:
         """Let the streams go on with the intervals in which the past ended."""
-        live, rows = self._roster.streams.windows, self._roster.rows
+        live, rows = self._members.streams.windows, self._members.rows
         told = np.flatnonzero((feeds.streams != _GONE) & (windows.ends != UNSET))
         new = told[live.ends[feeds.streams[told]] == UNSET]
         live.ends[feeds.streams[new]] = windows.ends[new]
@@ -196,14 +196,14 @@ class Recollection:
         starts = live.ends[feeds.streams[others]] - intervals
         ends = windows.ends[others]
         ends = np.where(starts < ends, ends, ends + ((starts - ends) // intervals + 1) * intervals)
-        newest = self._roster.streams.instances.last_memory[feeds.instances[others]]
+        newest = self._members.streams.instances.last_memory[feeds.instances[others]]
         is_first = (starts > end_ns) & (starts < end_ns + intervals)
         one = is_first & (newest < ends)
         self._join(feeds, windows, others[one], ends[one])
 
     def _join(self, feeds: _Feeds, windows: Windows, at: Lines, ends: Lines) -> None:
         """Move what streams saw live into intervals that began in the past."""
-        live, memory = self._roster.streams.windows, self._roster.rows.memory
+        live, memory = self._members.streams.windows, self._members.rows.memory
         rows, streams = feeds.rows[at], feeds.streams[at]
         peaks, before = live.peak(streams), windows.usage[at]
         memory.subtract(rows, MEMORY_GRID.bucket(peaks), live.ends[streams], PEAK_WEIGHT)
@@ -215,5 +215,5 @@ class Recollection:
         live.ends[streams] = ends
         live.usage[streams] = np.maximum(live.usage[streams], np.where(same, before, 0))
         instances = feeds.instances[at]
-        killed = self._roster.streams.instances.killed[instances] != UNSET
-        self._killings.amend(instances[killed].tolist())
+        killed = self._members.streams.instances.killed[instances] != UNSET
+        self._oom_kills.amend(instances[killed].tolist())

@@ -3,13 +3,11 @@
 Strategy: the format is upstream's to the letter, so that either recommender goes on where the
 other stopped. A histogram is stored relative to its heaviest bucket, without the peaks of
 running intervals. Those, and the kills already counted, stand in annotations that upstream does
-not look at. Whatever cannot be read is refused with a sentence, never half used.
+not look at. What cannot be read is refused with a sentence, never half used.
 
-Names of checkpoint objects: `<vpa>-<container>`, or with a hash where that will not do.
-
-Strategy: whoever had a name first keeps it; names of objects that were read are taken from the
-start, so a restart renames nothing. Two containers whose plain names collide, and names that are
-too long, get a hash of what they stand for.
+Objects are named `<vpa>-<container>`. The first owner of a name keeps it, and names of objects that
+were read are taken from the start, so a restart renames nothing. Two containers whose plain names
+collide, and names that are too long, get a hash of what they stand for.
 """
 
 from __future__ import annotations
@@ -310,7 +308,7 @@ def _is_entry(entry: object, length: int) -> bool:
     )
 
 
-class Names:
+class CheckpointNames:
     """Who holds which name, by namespace."""
 
     def __init__(self) -> None:

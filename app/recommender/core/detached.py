@@ -15,7 +15,7 @@ import numpy as np
 from app.model.kinds import ObjectKey
 from app.recommender.core.moments import LATEST, UNSET
 from app.recommender.core.rules import AggregationRules, Cap, ContainerRules, aggregation_of
-from app.recommender.core.samples import Streams
+from app.recommender.core.samples import SampleRoutes
 from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.tracked import NO_OWNER, TrackedPod
@@ -38,7 +38,7 @@ class _Parked:
     is_former: bool  # of a VPA for all pods of its target, which was deleted
 
 
-class Parking:
+class DetachedRows:
     """Rows by VPA and target."""
 
     def __init__(self, rows: RowTable) -> None:
@@ -93,11 +93,11 @@ class Parking:
         return gone
 
 
-class Retention:
+class OrphanedRows:
     """Rows by controller."""
 
     def __init__(
-        self, rows: RowTable, streams: Streams, rules: AggregationRules, *, retains: bool
+        self, rows: RowTable, streams: SampleRoutes, rules: AggregationRules, *, retains: bool
     ) -> None:
         self._rows = rows
         self._streams = streams

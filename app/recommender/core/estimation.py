@@ -1,21 +1,15 @@
-"""From histograms to amounts: percentile, margin, confidence, floor.
+"""From histograms to amounts: percentile, margin, confidence, floor, for all rows at once.
 
-Strategy: every step is an array over all rows, and every step is kept, because what was done is
-also what is told when somebody asks why. Amounts are whole millicores or bytes after each step,
-cut off towards zero.
+Strategy: every step is an array over all rows, and every step is kept, because it is also shown
+when a recommendation is explained. Amounts are whole millicores or bytes after each step, cut off
+towards zero. A row takes part unless its policy says Off or its container has been gone for long
+while others of the VPA live; those that take part share what a pod gets at least. A resource of
+which nothing is known is not shown.
 
-What every row would be given now: which take part, how much they get, what they show.
-
-Strategy: arrays from end to end. A row takes part unless its policy says Off or its container
-has been gone for long while others of the VPA live; those that take part share what a pod gets
-at least. A resource of which nothing is known is not shown.
-
-On what the numbers that stand published rest, kept until others are published.
-
-Strategy: of each container only those numbers are kept from which all others follow by the very
-functions that made the publication: where the percentiles fell, confidence, floors, the policy.
-One small array a VPA, never changed once it is made, so whoever holds some of them holds one
-moment, and what is told of a number still adds up when newer samples have come.
+Of what is published only those numbers are kept from which all others follow by the very functions
+that made the publication: where the percentiles fell, confidence, floors, the policy. That is one
+small array a VPA, never changed once it is made, so an explanation still adds up when newer samples
+have come.
 """
 
 from __future__ import annotations
@@ -170,7 +164,7 @@ def estimate(
 
 
 @dataclass(frozen=True, slots=True)
-class Appraisal:
+class Estimation:
     """The numbers of some rows; every array has one line for each."""
 
     rows: Rows
@@ -193,7 +187,7 @@ def rows_in_use(rows: RowTable) -> Rows:
     return np.flatnonzero(rows.vpa != NOWHERE)
 
 
-def appraise(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Appraisal:
+def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Estimation:
     """Appraise some rows, among them all rows of every VPA concerned."""
     taking_part = _taking_part(table, rows, now_ns, rules)
     containers = _per_vpa(table.vpa[rows], taking_part)
@@ -210,7 +204,7 @@ def appraise(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) 
     cpu, cpu_confidence = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
     memory, memory_confidence = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
     shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
-    return Appraisal(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
+    return Estimation(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
 
 
 def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Flags:
@@ -251,17 +245,19 @@ class Derivation:
 
 
 class Derivations:
-    """Takes the derivations of VPAs out of an appraisal."""
+    """Takes the derivations of VPAs out of an estimation."""
 
-    def __init__(self, table: RowTable, appraisal: Appraisal, wanted: Flags, at: datetime) -> None:
+    def __init__(
+        self, table: RowTable, estimation: Estimation, wanted: Flags, at: datetime
+    ) -> None:
         lines = np.flatnonzero(wanted)
-        vpas = table.vpa[appraisal.rows[lines]]
+        vpas = table.vpa[estimation.rows[lines]]
         order = np.argsort(vpas, kind="stable")
         lines, vpas = lines[order], vpas[order]
         self.at = at
         self._table = table
-        self._rows = appraisal.rows[lines]
-        self._basis = _basis(table, appraisal, lines)
+        self._rows = estimation.rows[lines]
+        self._basis = _basis(table, estimation, lines)
         found, starts = np.unique(vpas, return_index=True)
         bounds = pairwise([*starts.tolist(), len(vpas)])
         self._places = dict(zip(found.tolist(), bounds, strict=True))
@@ -278,8 +274,8 @@ class Derivations:
         )
 
 
-def _basis(table: RowTable, appraisal: Appraisal, lines: Rows) -> Basis:
-    rows = appraisal.rows[lines]
+def _basis(table: RowTable, estimation: Estimation, lines: Rows) -> Basis:
+    rows = estimation.rows[lines]
     basis = np.empty(len(lines), dtype=BASIS)
 
     def take(resource: str, bank: Bank, found: Estimates, confidence: Factors) -> None:
@@ -288,9 +284,9 @@ def _basis(table: RowTable, appraisal: Appraisal, lines: Rows) -> Basis:
         of["floor"], of["confidence"] = found.floors[lines], confidence[lines]
         of["weight"], of["reference"] = bank.totals[rows], bank.references[rows]
 
-    take(CPU, table.cpu, appraisal.cpu, appraisal.cpu_confidence)
-    take(MEMORY, table.memory, appraisal.memory, appraisal.memory_confidence)
+    take(CPU, table.cpu, estimation.cpu, estimation.cpu_confidence)
+    take(MEMORY, table.memory, estimation.memory, estimation.memory_confidence)
     basis["first"], basis["last"] = table.first[rows], table.last[rows]
     basis["samples"], basis["living"] = table.counts[rows], table.live[rows]
-    basis["shows"] = appraisal.shows[lines]
+    basis["shows"] = estimation.shows[lines]
     return basis

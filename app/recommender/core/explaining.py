@@ -24,8 +24,8 @@ from app.recommender.core.estimation import (
     Basis,
     Derivation,
     Derivations,
-    appraise,
     estimate,
+    estimate_rows,
 )
 from app.recommender.core.histograms import CPU_GRID, EMPTY, MEMORY_GRID, Amounts, Grid
 from app.recommender.core.moments import moment_or_none, nanoseconds
@@ -133,9 +133,9 @@ def explain(
     rules: RecommenderRules,
 ) -> Explanation:
     """Explain what one of the rows of a VPA would be given now."""
-    appraisal = appraise(table, np.array(rows, dtype=np.intp), nanoseconds(now), rules)
+    estimation = estimate_rows(table, np.array(rows, dtype=np.intp), nanoseconds(now), rules)
     every = np.ones(len(rows), dtype=np.bool_)
-    derivation = Derivations(table, appraisal, every, now).of(int(table.vpa[rows[0]]))
+    derivation = Derivations(table, estimation, every, now).of(int(table.vpa[rows[0]]))
     return explanations([derivation], rules)[0][container]
 
 

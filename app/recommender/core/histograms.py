@@ -1,23 +1,16 @@
-"""The grid of histogram buckets, one for cores and one for bytes.
+"""Decaying histograms of one resource, a row each, all rows at once.
 
-Strategy: bucket n starts at `first * (ratio**n - 1) / (ratio - 1)`. Samples are whole amounts
-(millicores, bytes), so a bucket is found by searching the smallest whole amount of each bucket:
-no logarithm decides, and every platform agrees. What a percentile answers is the end of its
-bucket. The powers follow the one way that published numbers have always been computed: mantissa
-and exponent apart, squared and multiplied; C's power differs in the last bit for many n.
+Strategy: plain arrays. Bucket n starts at `first * (ratio**n - 1) / (ratio - 1)`. Samples are whole
+amounts (millicores, bytes), so a bucket is found by searching the smallest whole amount of each
+bucket: no logarithm decides, and every platform agrees. A percentile is the end of its bucket.
 
-How samples age: weights halve with every half-life.
+A sample weighs `2**((time - reference) / half_life)` times its own weight, so nothing stored
+changes as time goes by. Every row has its own reference, the whole half-life nearest to its first
+sample, so its weights are the same numbers whatever else is in the bank. Additions happen in the
+order given. A bucket below epsilon counts as empty.
 
-Strategy: a sample weighs `2**((time - reference) / half_life)` times its own weight, so nothing
-stored has to change as time goes by. The power of two is computed here, with the polynomial that
-published totals have always been computed with, because libraries disagree in the last bit.
-
-Decaying histograms of one resource, one row each, handled all at once.
-
-Strategy: plain arrays. Every row has its own reference time, the whole half-life nearest to its
-first sample, so weights are the same numbers whatever else is in the bank. Additions happen in
-the order given, one after the other, as a single histogram would see them. A bucket below
-epsilon counts as empty.
+Powers are computed here, the way published numbers have always been computed: C's power and the
+libraries' exp2 differ in the last bit.
 """
 
 from __future__ import annotations

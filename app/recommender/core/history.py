@@ -1,15 +1,12 @@
-"""History out of and into checkpoints.
+"""History out of and into checkpoints, and when it is forgotten.
 
 Strategy: a checkpoint is due when its row has changed enough, or slightly and long ago; the
 most urgent ones go first, as many as the budget allows. Rows are stored without the peaks of
 running intervals, which go along as open windows; what is restored gets them back, so a restart
 in the middle of a day loses nothing. Checkpoints are merged into what was learned meanwhile.
 
-What is forgotten, and when.
-
-Strategy: history lives as long as its container, and a while longer: whatever had no sample of
-any kind for a full expiry period goes, with its checkpoint. Nothing goes while somebody may
-still bring its stored history.
+History lives as long as its container, and a while longer: a row without a sample of any kind for
+a full expiry period goes, with its checkpoint, unless its stored history is still to be read.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from numpy.typing import NDArray
 
 from app.recommender.core.checkpoints import (
     Checkpoint,
-    Names,
+    CheckpointNames,
     OpenWindow,
     StoredHistogram,
     decode,
@@ -38,9 +35,9 @@ from app.recommender.core.histograms import (
     Weights,
     nearest_reference,
 )
-from app.recommender.core.membership import Roster, seed
+from app.recommender.core.membership import Membership, seed
 from app.recommender.core.moments import AHEAD, DAY, UNSET, span
-from app.recommender.core.oom import Killings
+from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tables import PEAK_WEIGHT
 from app.recommender.core.targets import VpaKey
@@ -54,13 +51,13 @@ _FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference furt
 _LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
 
 
-class History:
+class StoredHistory:
     """Stores rows as checkpoints and takes them back."""
 
-    def __init__(self, roster: Roster, killings: Killings, rules: RecommenderRules) -> None:
-        self.names = Names()
-        self._roster = roster
-        self._killings = killings
+    def __init__(self, members: Membership, oom_kills: OomKills, rules: RecommenderRules) -> None:
+        self.names = CheckpointNames()
+        self._members = members
+        self._oom_kills = oom_kills
         self._rules = rules
         self._gone: list[tuple[str, str]] = []  # checkpoints nobody needs any more
 
@@ -84,11 +81,11 @@ class History:
 
     def store(self, rows: Rows, now_ns: int) -> list[Checkpoint]:
         """Return the checkpoints of some rows, which count as written from now on."""
-        table, kills = self._roster.rows, self._kills()
+        table, kills = self._members.rows, self._kills()
         memory, windows = self._without_windows(rows, now_ns)
         found = list[Checkpoint]()
         for line, row in enumerate(rows.tolist()):
-            with self._roster.mishaps.guard("history", row, name=self._named):
+            with self._members.skipped.guard("history", row, name=self._named):
                 found.append(
                     Checkpoint(
                         *self._identity(row),
@@ -109,10 +106,10 @@ class History:
 
     def failed(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written."""
-        tracked = self._roster.vpas.get((checkpoint.namespace, checkpoint.vpa))
+        tracked = self._members.vpas.get((checkpoint.namespace, checkpoint.vpa))
         row = tracked.rows.get(checkpoint.container) if tracked is not None else None
         if row is not None:
-            table = self._roster.rows
+            table = self._members.rows
             table.is_dirty[row] = True
             table.written[row] = UNSET
             table.moved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
@@ -136,20 +133,20 @@ class History:
 
     def _changed(self) -> Rows:
         """Return the rows that differ from their checkpoints, which may be overwritten."""
-        rows, by_line = self._roster.rows, self._roster.by_line
+        rows, by_line = self._members.rows, self._members.by_line
         dirty = np.flatnonzero(rows.is_dirty & (rows.vpa >= 0))
         lines = rows.vpa[dirty].tolist()
         return dirty[np.array([by_line[line].may_be_stored for line in lines], dtype=np.bool_)]
 
     def _never_written(self, rows: Rows, now_ns: int) -> Flags:
         """Tell what was never written, or at a time that has yet to come: a clock was put right."""
-        written = self._roster.rows.written[rows]
+        written = self._members.rows.written[rows]
         return np.asarray((written == UNSET) | (written > now_ns))
 
     def _ages(self, rows: Rows, now_ns: int) -> Times:
         """Return how old checkpoints are."""
         longest = span(self._rules.publish.checkpoint_age)
-        ages = now_ns - self._roster.rows.written[rows]
+        ages = now_ns - self._members.rows.written[rows]
         return np.where(self._never_written(rows, now_ns), longest, ages)
 
     def _by_urgency(self, rows: Rows, now_ns: int) -> Rows:
@@ -157,7 +154,7 @@ class History:
         return rows[np.argsort(-self._ages(rows, now_ns) * shares, kind="stable")]
 
     def _moved(self, rows: Rows) -> Weights:
-        table = self._roster.rows
+        table = self._members.rows
         with np.errstate(divide="ignore", invalid="ignore"):
             cpu = np.nan_to_num(table.moved_cpu[rows] / table.cpu.totals[rows])
             memory = np.nan_to_num(table.moved_memory[rows] / table.memory.totals[rows])
@@ -165,8 +162,8 @@ class History:
 
     def _identity(self, row: int) -> tuple[str, str, str, str]:
         """Return namespace, name, VPA and container of a row's checkpoint."""
-        table = self._roster.rows
-        namespace, vpa = self._roster.by_line[int(table.vpa[row])].key
+        table = self._members.rows
+        namespace, vpa = self._members.by_line[int(table.vpa[row])].key
         container = table.names[row]
         return namespace, self.names.of(namespace, (vpa, container)), vpa, container
 
@@ -177,7 +174,7 @@ class History:
         self, rows: Rows, now_ns: int
     ) -> tuple[Bank, defaultdict[int, list[OpenWindow]]]:
         """Return the memory histograms without running peaks, and those by row."""
-        memory = self._roster.rows.memory.copy(rows)
+        memory = self._members.rows.memory.copy(rows)
         told = self._open(rows, now_ns)
         place = {row: line for line, row in enumerate(rows.tolist())}
         pairs = [(place[row], window) for row, windows in told.items() for window in windows]
@@ -193,26 +190,26 @@ class History:
 
         What exceeds the limit stays in the histogram, as if it had ended.
         """
-        streams, waiting = self._roster.streams, self._roster.waiting
+        streams, waiting = self._members.streams, self._members.waiting
         found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
         for row in rows.tolist():
             if row in waiting:
                 found[row] += [one for one in waiting[row].values() if one.end_ns > now_ns]
-        lines = streams.of_rows(rows, self._roster.rows.capacity)
+        lines = streams.of_rows(rows, self._members.rows.capacity)
         lines = lines[streams.windows.ends[lines] > now_ns]
         for line in lines[np.argsort(-streams.windows.peak(lines), kind="stable")].tolist():
             of_row = found[int(streams.table.row[line])]
             if len(of_row) < self._rules.publish.open_windows:
-                pod = self._roster.owners[int(streams.table.instance[line])].pod.name
+                pod = self._members.owners[int(streams.table.instance[line])].pod.name
                 of_row.append(streams.windows.told(line, pod))
         return found
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
         """Return counted kills by row, the newest first."""
         found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
-        for (namespace, pod, container), second in self._killings.newest():
-            instance = self._roster.instances.get((namespace, pod, container))
-            streams = {} if instance is None else self._roster.streams.all_of(instance)
+        for (namespace, pod, container), second in self._oom_kills.newest():
+            instance = self._members.instances.get((namespace, pod, container))
+            streams = {} if instance is None else self._members.streams.all_of(instance)
             for row in streams:
                 found[row].append((pod, second))
         return found
@@ -221,7 +218,7 @@ class History:
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs whose checkpoints have not been read yet."""
-        return [key for key, tracked in self._roster.vpas.items() if tracked.awaits_history]
+        return [key for key, tracked in self._members.vpas.items() if tracked.awaits_history]
 
     def restore(
         self, checkpoints: Iterable[Checkpoint], now_ns: int, only: Collection[VpaKey] | None
@@ -235,27 +232,27 @@ class History:
             key = (found.namespace, found.vpa, found.container)
             if key not in best or best[key].count < found.count:
                 best[key] = found
-        problems, mishaps = list[str](), self._roster.mishaps
+        problems, skipped = list[str](), self._members.skipped
         for found in best.values():
-            with mishaps.guard("checkpoint", found.namespace, found.name):
+            with skipped.guard("checkpoint", found.namespace, found.name):
                 try:
                     problems.append(self._take_in(found, now_ns, only))
                 except Exception:
                     self.lose([(found.namespace, found.vpa)])
                     raise
         for vpa in self.awaited() if only is None else only:
-            with mishaps.guard("VPA", *vpa):
-                if (waiting := self._roster.vpas.get(vpa)) is not None:
+            with skipped.guard("VPA", *vpa):
+                if (waiting := self._members.vpas.get(vpa)) is not None:
                     waiting.awaits_history = False
-                    self._roster.table.is_dirty[waiting.line] = True
-                    seed(waiting, self._roster, now_ns)
+                    self._members.table.is_dirty[waiting.line] = True
+                    seed(waiting, self._members, now_ns)
         return [problem for problem in problems if problem]
 
     def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
         """Take in one checkpoint if it is wanted; return what is wrong with it."""
         key = (found.namespace, found.vpa)
         self.names.take(found.namespace, found.name, (found.vpa, found.container))
-        tracked = self._roster.vpas.get(key)
+        tracked = self._members.vpas.get(key)
         if tracked is None or not tracked.awaits_history or not (only is None or key in only):
             return ""
         if _is_from_the_future(found, now_ns):
@@ -267,12 +264,12 @@ class History:
     def lose(self, vpas: Iterable[VpaKey]) -> None:
         """Note that history of some VPAs is lost."""
         for key in vpas:
-            if (tracked := self._roster.vpas.get(key)) is not None:
+            if (tracked := self._members.vpas.get(key)) is not None:
                 tracked.inherited = tracked.vpa.recommendation or ()
 
     def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
-        table = self._roster.rows
-        row = self._roster.row_of(tracked, found.container, now_ns)
+        table = self._members.rows
+        row = self._members.row_of(tracked, found.container, now_ns)
         peaks_ns = now_ns + int(table.interval_ns[row])  # they are dated up to an interval ahead
         for bank, stored, newest_ns in (
             (table.cpu, found.cpu, now_ns),
@@ -293,22 +290,22 @@ class History:
             end_ns = window.end_ns if window.end_ns <= peaks_ns + AHEAD else peaks_ns
             self._reopen(tracked, row, replace(window, end_ns=end_ns), now_ns)
         for pod, second in found.kills:
-            self._killings.remember((found.namespace, pod, found.container), second)
+            self._oom_kills.remember((found.namespace, pod, found.container), second)
 
     def _reopen(self, tracked: TrackedVpa, row: int, window: OpenWindow, now_ns: int) -> None:
         """Add a running peak again; its stream goes on with it, now or when its pod is seen."""
         peak = np.array([max(window.usage_bytes, window.oom_bytes)])
-        table, streams = self._roster.rows, self._roster.streams
+        table, streams = self._members.rows, self._members.streams
         table.memory.add(
             np.array([row]), MEMORY_GRID.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
         )
         if window.end_ns <= now_ns:
             return
         key = (tracked.key[0], window.pod, table.names[row])
-        instance = self._roster.instances.get(key)
+        instance = self._members.instances.get(key)
         stream = None if instance is None else streams.active_of(instance).get(row)
         if stream is None:
-            self._roster.waiting.setdefault(row, {})[window.pod] = window
+            self._members.waiting.setdefault(row, {})[window.pod] = window
         elif streams.windows.ends[stream] == UNSET:
             streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
@@ -333,48 +330,48 @@ def _encoded(bank: Bank, line: int) -> StoredHistogram:
     return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))
 
 
-class Upkeep:
+class Expiry:
     """Forgets what is over."""
 
-    def __init__(self, roster: Roster, history: History, killings: Killings) -> None:
-        self._roster = roster
+    def __init__(self, members: Membership, history: StoredHistory, oom_kills: OomKills) -> None:
+        self._members = members
         self._history = history
-        self._killings = killings
+        self._oom_kills = oom_kills
 
     def tidy(self, now_ns: int) -> None:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
         self._drop_parked(now_ns)
-        self._roster.drop_rows(self._roster.retention.over(now_ns))
-        self._roster.streams.tidy(now_ns)
-        for row, windows in list(self._roster.waiting.items()):
+        self._members.drop_rows(self._members.orphaned.over(now_ns))
+        self._members.streams.tidy(now_ns)
+        for row, windows in list(self._members.waiting.items()):
             open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
             if open_ones:
-                self._roster.waiting[row] = open_ones
+                self._members.waiting[row] = open_ones
             else:
-                del self._roster.waiting[row]
-        self._killings.forget_missing()
+                del self._members.waiting[row]
+        self._oom_kills.forget_missing()
 
     def _drop_expired(self, now_ns: int) -> None:
-        table = self._roster.rows
+        table = self._members.rows
         rows = np.flatnonzero((table.vpa >= 0) & (table.live == 0))
         unknown = (table.cpu.totals[rows] == 0.0) & (table.memory.totals[rows] == 0.0)
         for row in rows[unknown | table.expired(rows, now_ns)].tolist():
-            tracked = self._roster.by_line[int(table.vpa[row])]
+            tracked = self._members.by_line[int(table.vpa[row])]
             if tracked.awaits_history:
                 continue
             container = table.names[row]
             self._history.abandon(tracked, container)
             del tracked.rows[container]
-            self._roster.table.is_dirty[tracked.line] = True
-            self._roster.drop_rows([row])
+            self._members.table.is_dirty[tracked.line] = True
+            self._members.drop_rows([row])
 
     def _drop_parked(self, now_ns: int) -> None:
-        gone = self._roster.parking.over(now_ns)
+        gone = self._members.detached.over(now_ns)
         for (namespace, vpa), row in gone:
-            if (namespace, vpa) not in self._roster.vpas:  # else the name is that of another row
-                self._history.names.release(namespace, (vpa, self._roster.rows.names[row]))
-        self._roster.drop_rows(row for _, row in gone)
+            if (namespace, vpa) not in self._members.vpas:  # else the name is that of another row
+                self._history.names.release(namespace, (vpa, self._members.rows.names[row]))
+        self._members.drop_rows(row for _, row in gone)
 
 
 def orphans(

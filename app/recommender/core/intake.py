@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.recommender.core.histograms import Amounts, Times
-from app.recommender.core.membership import Roster
+from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, DAY, UNSET, span
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
@@ -31,7 +31,7 @@ _OLDEST_NS: Final = 400 * DAY  # samples may be so old
 
 
 @dataclass(slots=True)
-class Tally:
+class SampleTally:
     """What became of samples and kills; numbers only grow."""
 
     unreadable: int = 0  # pods and containers in lists of usage
@@ -73,10 +73,10 @@ class _Round:
 class Intake:
     """Feeds samples to rows."""
 
-    def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
-        self.tally = Tally()
+    def __init__(self, members: Membership, quality: Quality, rules: RecommenderRules) -> None:
+        self.tally = SampleTally()
         self._quality = quality
-        self._roster = roster
+        self._members = members
         self._rules = rules
         self._grace_ns = span(rules.extras.selector_move_memory_grace)
         self._drops_boosted = rules.cpu_startup_boost
@@ -93,7 +93,7 @@ class Intake:
         kill was counted before a sample that is older come to `amend`.
         """
         self.tally.unreadable += batch.unreadable
-        known = self._roster.instances
+        known = self._members.instances
         instances = np.array([known.get(key, _UNKNOWN) for key in batch.containers], dtype=np.intp)
         kept = np.flatnonzero(instances != _UNKNOWN)
         self.tally.unknown += len(instances) - len(kept)
@@ -115,7 +115,7 @@ class Intake:
             amend(self._take_memory(found))
 
     def _take_cpu(self, samples: _Round) -> None:
-        table, tally = self._roster.streams.instances, self.tally
+        table, tally = self._members.streams.instances, self.tally
         told = samples.cpu >= 0
         fresh = told & (samples.times > table.last_cpu[samples.instances])
         tally.cpu_refused += int((samples.cpu == REFUSED).sum())
@@ -132,13 +132,13 @@ class Intake:
         settled = starts >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, starts)
         tally.cpu += len(lines)
-        rows, used = self._roster.streams.table.row[streams], samples.cpu[counted[lines]]
+        rows, used = self._members.streams.table.row[streams], samples.cpu[counted[lines]]
         self._quality.compare(CPU, rows, used)
-        self._roster.rows.learn_cpu(rows, used, times[lines])
+        self._members.rows.learn_cpu(rows, used, times[lines])
 
     def _take_memory(self, samples: _Round) -> list[int]:
         """Count memory; return the instances that were killed later than that."""
-        table, tally = self._roster.streams.instances, self.tally
+        table, tally = self._members.streams.instances, self.tally
         told = samples.memory >= 0
         fresh = told & (samples.times >= table.last_memory[samples.instances])
         tally.memory_refused += int((samples.memory == REFUSED).sum())
@@ -157,19 +157,19 @@ class Intake:
 
     def learn_memory(self, streams: Lines, amounts: Amounts, times: Times, *, is_oom: bool) -> None:
         """Add memory observations of streams, each given once."""
-        rows = self._roster.streams.table.row[streams]
+        rows = self._members.streams.table.row[streams]
         self._quality.compare(MEMORY, rows, amounts, is_oom=is_oom)
-        peaks = self._roster.streams.windows.observe(
+        peaks = self._members.streams.windows.observe(
             streams,
             times,
             amounts,
-            self._roster.rows.interval_ns[rows],
+            self._members.rows.interval_ns[rows],
             is_oom=is_oom,
         )
-        self._roster.rows.learn_peaks(rows, peaks, amounts, times)
+        self._members.rows.learn_peaks(rows, peaks, amounts, times)
 
     def _past_grace(self, samples: _Round, counted: Lines) -> Flags:
-        moved = self._roster.streams.instances.moved[samples.instances[counted]]
+        moved = self._members.streams.instances.moved[samples.instances[counted]]
         times = samples.times[counted]
         past: Flags = (moved == UNSET) | (times < moved) | (times >= moved + self._grace_ns)
         self.tally.memory_grace += len(past) - int(past.sum())
@@ -179,7 +179,7 @@ class Intake:
         self, instances: Lines, times: Times, settled: Flags, starts: Times | None
     ) -> tuple[Lines, Lines]:
         """Return (sample, stream) pairs: where each sample goes, in the order of the samples."""
-        direct = self._roster.streams.instances.stream[instances]
+        direct = self._members.streams.instances.stream[instances]
         straight = settled & (direct != MANY)
         lines = np.flatnonzero(straight & (direct != NO_STREAM))
         streams = direct[lines]
@@ -202,11 +202,11 @@ class Intake:
 
     def _streams_at(self, instance: int, time_ns: int, start_ns: int | None) -> list[int]:
         """Return the streams of one instance at a time; none if it moved while measured."""
-        pod = self._roster.owners[instance]
+        pod = self._members.owners[instance]
         if start_ns is not None and pod.moved_within(start_ns, time_ns):
             self.tally.cpu_moved += 1
             return []
-        return self._roster.streams_at(pod, instance, time_ns)
+        return self._members.streams_at(pod, instance, time_ns)
 
 
 def _rounds(instances: Lines, times: Times) -> list[Lines]:

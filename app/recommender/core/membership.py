@@ -1,9 +1,11 @@
-"""Who is there: VPAs, pods, and which pod's containers feed which rows.
+"""Which containers of which pods feed which rows of which VPAs.
 
 Strategy: everything is brought up to date when something is seen, not when a tick comes, so a
 pod that changes its labels changes its rows at that moment. Pods that went stay until the next
 tick, for kills that are told late. A target that cannot be resolved keeps its last pods for a
-grace period.
+grace period. When one VPA for all pods gives way to several with selectors, each of them may begin
+with the history of the old one, made so light that a few hours of its own usage outweigh it, and
+so short that its bounds stay wide.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from typing import Final
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.detached import Parking, Retention, target_of
+from app.recommender.core.detached import DetachedRows, OrphanedRows, target_of
 from app.recommender.core.moments import HOUR, LATEST, MINUTE, UNSET, span
 from app.recommender.core.rules import RecommenderRules, container_rules
-from app.recommender.core.samples import Streams
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.samples import SampleRoutes
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import fetches_history
 from app.recommender.core.tables import RowTable, VpaTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
@@ -40,14 +42,14 @@ _SHARE: Final = 0.01  # of the weights
 _CONFIDENCE: Final = 0.1  # at most
 
 
-class Roster:
+class Membership:
     """VPAs and pods, and the streams between them."""
 
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
-        self.mishaps = Mishaps()
+        self.skipped = SkippedObjects()
         self.rows = RowTable(rules.aggregation)
-        self.streams = Streams()
+        self.streams = SampleRoutes()
         self.table = VpaTable()
         self.vpas: dict[VpaKey, TrackedVpa] = {}
         self.by_line: dict[int, TrackedVpa] = {}
@@ -56,9 +58,9 @@ class Roster:
         self.owners: dict[int, TrackedPod] = {}  # by instance
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
-        self.parking = Parking(self.rows)
+        self.detached = DetachedRows(self.rows)
         retains = rules.extras.retain_unmatched
-        self.retention = Retention(self.rows, self.streams, rules.aggregation, retains=retains)
+        self.orphaned = OrphanedRows(self.rows, self.streams, rules.aggregation, retains=retains)
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -99,7 +101,7 @@ class Roster:
             pod.forget(tracked.line)
         target, is_former = target_of(tracked.observed), tracked.vpa.selector is None
         until_ns = now_ns + _PARKING_NS
-        self.parking.park(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
+        self.detached.park(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
         self._broken.discard(key)
         del self.by_line[tracked.line]
         self.table.release(tracked.line)
@@ -107,7 +109,7 @@ class Roster:
     def give_up_broken(self, now_ns: int) -> None:
         """Let the pods go of targets that could not be resolved for too long."""
         for key in list(self._broken):
-            with self.mishaps.guard("VPA", *key):
+            with self.skipped.guard("VPA", *key):
                 tracked = self.vpas[key]
                 self._claim(tracked, claim_of(tracked, now_ns), now_ns)
 
@@ -137,10 +139,10 @@ class Roster:
         self._claims.put(tracked.line, tracked.claim)
         self.table.published[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
-        rows = self.parking.fetch(tracked.key, target_of(observed))
+        rows = self.detached.fetch(tracked.key, target_of(observed))
         vpa = observed.vpa
         if rows is None and vpa.target is not None and vpa.selector is None:
-            tracked.rows = self.retention.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
+            tracked.rows = self.orphaned.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
             tracked.had_rows = bool(tracked.rows)
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
@@ -150,8 +152,8 @@ class Roster:
     def _change_target(self, tracked: TrackedVpa, observed: ObservedVpa, now_ns: int) -> None:
         """Begin anew for another target, or go on where it was left."""
         self._empty(tracked, now_ns)
-        self.parking.park(tracked.key, target_of(tracked.observed), tracked.rows)
-        tracked.rows = self.parking.fetch(tracked.key, target_of(observed)) or {}
+        self.detached.park(tracked.key, target_of(tracked.observed), tracked.rows)
+        tracked.rows = self.detached.fetch(tracked.key, target_of(observed)) or {}
         tracked.awaits_history = False
 
     def _empty(self, tracked: TrackedVpa, now_ns: int) -> None:
@@ -200,7 +202,7 @@ class Roster:
             self._settle(tracked, vpas, now_ns)
         else:
             self._see_again(tracked, pod, top, now_ns)
-        self.retention.join(tracked, now_ns)
+        self.orphaned.join(tracked, now_ns)
         self._note_boosts(tracked, now_ns)
         return tracked
 
@@ -227,7 +229,7 @@ class Roster:
         """Forget the pods that went."""
         leaving, self._leaving = self._leaving, set()
         for key in leaving:
-            with self.mishaps.guard("pod", *key):
+            with self.skipped.guard("pod", *key):
                 self._forget_pod(self.pods[key], now_ns)
 
     def _see_again(self, tracked: TrackedPod, pod: Pod, top: ObjectKey | None, now_ns: int) -> None:
@@ -264,7 +266,7 @@ class Roster:
 
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)
-        self.retention.leave(tracked, now_ns)
+        self.orphaned.leave(tracked, now_ns)
         for name, instance in tracked.instances.items():
             self.streams.drop(instance)
             del self.instances[*tracked.key, name], self.owners[instance]
@@ -296,7 +298,7 @@ class Roster:
         if not (left or joined):
             return
         if not pod.vpas:
-            self.retention.leave(pod, now_ns)
+            self.orphaned.leave(pod, now_ns)
         for line in left:
             self._leave(pod, line, now_ns)
         if is_move:
@@ -311,7 +313,7 @@ class Roster:
             self.table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
-        self.retention.join(pod, now_ns)
+        self.orphaned.join(pod, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
 
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:
@@ -342,19 +344,19 @@ class Roster:
                 self.rows.last_live[row] = now_ns
 
 
-def seed(tracked: TrackedVpa, roster: Roster, now_ns: int) -> None:
+def seed(tracked: TrackedVpa, members: Membership, now_ns: int) -> None:
     """Give a VPA with a selector, where it knows nothing itself, what a former one knew."""
-    if not roster.rules.extras.seed_selectors or tracked.vpa.selector is None:
+    if not members.rules.extras.seed_selectors or tracked.vpa.selector is None:
         return
-    former = roster.parking.former(tracked.key[0], target_of(tracked.observed))
+    former = members.detached.former(tracked.key[0], target_of(tracked.observed))
     for container, source in former.items():
-        row = roster.row_of(tracked, container, now_ns)
-        if not (roster.rows.cpu.totals[row] or roster.rows.memory.totals[row]):
-            _copy(roster, source, row)
+        row = members.row_of(tracked, container, now_ns)
+        if not (members.rows.cpu.totals[row] or members.rows.memory.totals[row]):
+            _copy(members, source, row)
 
 
-def _copy(roster: Roster, source: int, row: int) -> None:
-    table, asked = roster.rows, roster.rules.estimator
+def _copy(members: Membership, source: int, row: int) -> None:
+    table, asked = members.rows, members.rules.estimator
     for bank in (table.cpu, table.memory):
         bank.put(
             row,

@@ -1,6 +1,4 @@
-"""The face of every model.
-
-The recommender's model: told what happens, asked what to publish and what to store.
+"""The recommender's model: told what happens, asked what to publish and what to store.
 
     model = Model(rules)
     model.vpa_seen(ObservedVpa(vpa, selector_of_target, problem), now)
@@ -14,8 +12,8 @@ The recommender's model: told what happens, asked what to publish and what to st
 
 Strategy: it may be told things in any order and at any time; only `tick`, `urgent` and
 `checkpoints` answer. What they answer counts as done unless `not_published`, `not_stored` or
-`not_dropped` says otherwise. It keeps no clock, no lock and no file: whoever owns it calls it
-from one thread at a time. `models` names the face that it shares with another model.
+`not_dropped` says otherwise. It keeps no clock, no lock and no file: its owner calls it from one
+thread at a time. Upstream's model has the same face, `RecommenderModel`.
 """
 
 from __future__ import annotations
@@ -28,20 +26,20 @@ import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.recommender.core.backfill import Recollection
+from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import Derivation
 from app.recommender.core.explaining import Explanation, explain
-from app.recommender.core.history import History, Upkeep
-from app.recommender.core.intake import Intake, Tally
-from app.recommender.core.membership import Roster
+from app.recommender.core.history import Expiry, StoredHistory
+from app.recommender.core.intake import Intake, SampleTally
+from app.recommender.core.membership import Membership
 from app.recommender.core.moments import HOUR, UNSET, nanoseconds
-from app.recommender.core.oom import Killings, OomRecord, kills
-from app.recommender.core.quality import Change, Comparison, Quality
+from app.recommender.core.oom import OomKills, OomRecord, new_kills
+from app.recommender.core.quality import Quality, TargetChange, UsageComparison
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import Publication
-from app.recommender.core.status_publisher import Announcer
+from app.recommender.core.status_publisher import StatusPublisher
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import PastUsage, UsageBatch
 
@@ -50,7 +48,7 @@ class RecommenderModel(Protocol):
     """What a model can be told and asked; `app.recommender.core.model` says how."""
 
     rules: RecommenderRules
-    mishaps: Mishaps  # what was left out; who tells the model something may add to it
+    skipped: SkippedObjects  # what was left out; who tells the model something may add to it
 
     def vpa_seen(self, observed: ObservedVpa, now: datetime) -> None:
         """Take a VPA as it is now, or as its target has turned out to be."""
@@ -142,12 +140,12 @@ class RecommenderModel(Protocol):
         """Return, by namespace, how many pods several VPAs claim by selectors."""
         ...
 
-    def quality(self) -> tuple[list[Comparison], list[Change]]:
+    def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood."""
         ...
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> SampleTally:
         """What became of all samples and kills so far."""
         ...
 
@@ -162,16 +160,16 @@ class Model:
 
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
-        self.roster = Roster(rules)
-        self.mishaps = self.roster.mishaps
+        self.members = Membership(rules)
+        self.skipped = self.members.skipped
         gathers = rules.gathers_quality
-        self._quality = Quality(self.roster.rows, self.roster.table, gathers=gathers)
-        self._intake = Intake(self.roster, self._quality, rules)
-        self._killings = Killings(self.roster, self._intake, rules)
-        self._recollection = Recollection(self.roster, self._killings, self._intake.tally, rules)
-        self._history = History(self.roster, self._killings, rules)
-        self._upkeep = Upkeep(self.roster, self._history, self._killings)
-        self._announcer = Announcer(self.roster, self._quality, rules)
+        self._quality = Quality(self.members.rows, self.members.table, gathers=gathers)
+        self._intake = Intake(self.members, self._quality, rules)
+        self._oom_kills = OomKills(self.members, self._intake, rules)
+        self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
+        self._history = StoredHistory(self.members, self._oom_kills, rules)
+        self._expiry = Expiry(self.members, self._history, self._oom_kills)
+        self._publisher = StatusPublisher(self.members, self._quality, rules)
         self._tidied_ns = UNSET
 
     # --- telling
@@ -181,43 +179,43 @@ class Model:
 
         What pods that it did not have tell of kills counts for it too.
         """
-        known = self.roster.vpas.get(observed.key)
+        known = self.members.vpas.get(observed.key)
         before = set() if known is None else set(known.pods)
-        self.roster.see_vpa(observed, nanoseconds(now))
-        for key in self.roster.vpas[observed.key].pods - before:
-            self.killed(kills(None, self.roster.pods[key].pod), now)
+        self.members.see_vpa(observed, nanoseconds(now))
+        for key in self.members.vpas[observed.key].pods - before:
+            self.killed(new_kills(None, self.members.pods[key].pod), now)
 
     def vpa_gone(self, key: VpaKey, now: datetime) -> None:
         """Let a VPA go."""
-        self.roster.lose_vpa(key, nanoseconds(now))
+        self.members.lose_vpa(key, nanoseconds(now))
 
     def pod_seen(self, pod: Pod, now: datetime, *, top: ObjectKey | None = None) -> None:
         """Take a pod as it is now; `top` is its topmost controller, None if not known."""
-        before = self.roster.pods.get((pod.namespace, pod.name))
+        before = self.members.pods.get((pod.namespace, pod.name))
         old = before.pod if before is not None and before.pod.uid == pod.uid else None
-        if self.roster.see_pod(pod, top, nanoseconds(now)) is None or old is pod:
+        if self.members.see_pod(pod, top, nanoseconds(now)) is None or old is pod:
             return
-        if found := kills(old, pod):
+        if found := new_kills(old, pod):
             self.killed(found, now)
 
     def pod_gone(self, namespace: str, name: str) -> None:
         """Let a pod go at the next tick; until then kills are still counted for it."""
-        self.roster.lose_pod((namespace, name))
+        self.members.lose_pod((namespace, name))
 
     def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
         """Count usage samples; with `now`, those are refused that are dated far from it."""
         now_ns = UNSET if now is None else nanoseconds(now)
-        self._intake.take(batch, now_ns, self._killings.amend)
+        self._intake.take(batch, now_ns, self._oom_kills.amend)
 
     def killed(self, records: Iterable[OomRecord], now: datetime) -> None:
         """Count OOM kills."""
-        self._killings.count(records, nanoseconds(now))
+        self._oom_kills.count(records, nanoseconds(now))
 
     def learn_past(
         self, past: PastUsage, now: datetime, *, only: Collection[VpaKey] | None = None
     ) -> None:
         """Take usage of the past, once for each VPA, for all that there are or for some."""
-        self._recollection.learn(past, nanoseconds(now), only)
+        self._backfill.learn(past, nanoseconds(now), only)
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""
@@ -238,15 +236,15 @@ class Model:
         """
         problems = self._history.restore(checkpoints, nanoseconds(now), only)
         self._history.lose(lost)
-        self._killings.count_held(nanoseconds(now))
+        self._oom_kills.count_held(nanoseconds(now))
         return problems
 
     def not_published(self, namespace: str, name: str) -> None:
         """Note that a publication failed; it will come again."""
-        tracked = self.roster.vpas.get((namespace, name))
+        tracked = self.members.vpas.get((namespace, name))
         if tracked is not None:
             tracked.sent = tracked.sent_for = None
-            self.roster.table.is_dirty[tracked.line] = True
+            self.members.table.is_dirty[tracked.line] = True
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""
@@ -261,19 +259,19 @@ class Model:
     def tick(self, now: datetime) -> list[Publication]:
         """Return the statuses that are worth a write."""
         now_ns = nanoseconds(now)
-        self._killings.count_held(now_ns)
-        self.roster.give_up_broken(now_ns)
-        self.roster.forget_lost_pods(now_ns)
+        self._oom_kills.count_held(now_ns)
+        self.members.give_up_broken(now_ns)
+        self.members.forget_lost_pods(now_ns)
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
-            with self.mishaps.guard("upkeep", "of every hour"):
-                self._upkeep.tidy(now_ns)
-        return self._announcer.announce(now)
+            with self.skipped.guard("upkeep", "of every hour"):
+                self._expiry.tidy(now_ns)
+        return self._publisher.announce(now)
 
     def urgent(self, now: datetime) -> list[Publication]:
         """Return the statuses that kills since the last tick have made worth a write."""
-        lines = np.flatnonzero(self.roster.table.is_urgent).tolist()
-        return self._announcer.announce(now, lines) if lines else []
+        lines = np.flatnonzero(self.members.table.is_urgent).tolist()
+        return self._publisher.announce(now, lines) if lines else []
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
@@ -289,30 +287,30 @@ class Model:
         self, namespace: str, vpa: str, container: str, now: datetime
     ) -> Explanation | None:
         """Derive a recommendation step by step, None for a container without history."""
-        tracked = self.roster.vpas.get((namespace, vpa))
+        tracked = self.members.vpas.get((namespace, vpa))
         if tracked is None or container not in tracked.rows:
             return None
         rows = list(tracked.rows.values())
-        return explain(self.roster.rows, rows, container, now, self.rules)
+        return explain(self.members.rows, rows, container, now, self.rules)
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how what stands published came about; later ticks change nothing in it."""
-        return dict(self._announcer.derivations)
+        return dict(self._publisher.derivations)
 
-    def quality(self) -> tuple[list[Comparison], list[Change]]:
+    def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood; see the rules."""
         return self._quality.take()
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> SampleTally:
         """What became of all samples and kills so far."""
         return self._intake.tally
 
     @property
     def row_count(self) -> int:
         """How many histories are kept."""
-        return len(self.roster.rows)
+        return len(self.members.rows)
 
     def overlapping_pods(self) -> dict[str, int]:
         """Return, by namespace, how many pods several VPAs claim by selectors."""
-        return dict(self._announcer.overlaps.pods)
+        return dict(self._publisher.overlaps.pods)

@@ -1,13 +1,10 @@
-"""OOM kills: seen in pods and evictions, turned into the memory that would have been enough.
+"""OOM kills: seen in pods and evictions, each counted once, turned into memory that is enough.
 
-Strategy: a kill is a termination with reason OOMKilled that the newer pod tells of and the older
-one did not, or that is told at first sight; whoever records kills counts each (pod, container,
-end) once.
-
-Counts OOM kills: each once, for the rows its pod belonged to at the time.
-
-Strategy: a kill counts when it is heard of, usage when it is read, so usage from before a kill
-may come after it. The peak that the kill asked for is then raised, as if it had come in order.
+Strategy: a kill is a termination with reason OOMKilled that the newer pod reports and the older
+one did not, or that is reported at first sight; each (pod, container, end) counts once, for the
+rows its pod belonged to at the time. A kill counts when it is heard of, usage when it is read, so
+usage from before a kill may come after it. The peak that the kill asked for is then raised, as if
+it had come in order.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from app.model.pods import ContainerStatus, Pod, Termination
 from app.model.quantity import Quantity
 from app.recommender.core.estimation import MOST
 from app.recommender.core.intake import Intake
-from app.recommender.core.membership import Roster
+from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, EARLIEST, SECOND, UNSET, nanoseconds
 from app.recommender.core.rules import MEMORY, RecommenderRules
 from app.recommender.core.tracked import TrackedPod
@@ -57,7 +54,7 @@ def needed_memory(record_bytes: int, peak_bytes: int, *, ratio: float, bump_byte
     return max(used + int(min(bump_bytes, MOST)), int(min(max(used * ratio, 0.0), MOST)))
 
 
-def kills(before: Pod | None, after: Pod) -> list[OomRecord]:
+def new_kills(before: Pod | None, after: Pod) -> list[OomRecord]:
     """Return the kills that a pod tells of and did not tell of before."""
     return [
         kill_record(after, status.name, end, _requesting(before, after, status, end))
@@ -163,11 +160,11 @@ def kill_record(pod: Pod, container: str, end: Termination | None, requesting: P
     )
 
 
-class Killings:
+class OomKills:
     """The kills that were counted, and counting more."""
 
-    def __init__(self, roster: Roster, intake: Intake, rules: RecommenderRules) -> None:
-        self._roster = roster
+    def __init__(self, members: Membership, intake: Intake, rules: RecommenderRules) -> None:
+        self._members = members
         self._intake = intake
         self._rules = rules
         self._counted: dict[_Container, set[int]] = {}  # seconds
@@ -188,9 +185,9 @@ class Killings:
 
     def forget_missing(self) -> None:
         """Forget the kills of containers that are gone."""
-        for container in [one for one in self._counted if one not in self._roster.instances]:
+        for container in [one for one in self._counted if one not in self._members.instances]:
             del self._counted[container]
-        for instance in [one for one in self._newest if one not in self._roster.owners]:
+        for instance in [one for one in self._newest if one not in self._members.owners]:
             del self._newest[instance]
 
     def count(self, records: Iterable[OomRecord], now_ns: int) -> None:
@@ -204,14 +201,14 @@ class Killings:
 
     def _count_each(self, records: Iterable[OomRecord], now_ns: int, *, holds: bool = True) -> None:
         for record in records:
-            with self._roster.mishaps.guard("kill", record, name=_name):
+            with self._members.skipped.guard("kill", record, name=_name):
                 self._count(record, now_ns, holds=holds)
 
     def _count(self, record: OomRecord, now_ns: int, *, holds: bool) -> None:
         tally = self._intake.tally
         container = (record.namespace, record.pod, record.container)
-        instance = self._roster.instances.get(container)
-        pod = self._roster.pods.get(container[:2])
+        instance = self._members.instances.get(container)
+        pod = self._members.pods.get(container[:2])
         if instance is None or pod is None or record.uid not in {"", pod.pod.uid}:
             tally.kills_unknown += 1
         elif record.time_ns // SECOND in self._counted.get(container, ()):
@@ -225,32 +222,32 @@ class Killings:
             tally.kills += 1
 
     def _awaits_history(self, pod: TrackedPod) -> bool:
-        return any(self._roster.by_line[line].awaits_history for line in pod.vpas)
+        return any(self._members.by_line[line].awaits_history for line in pod.vpas)
 
     def amend(self, instances: Iterable[int]) -> None:
         """Judge the newest kill of some instances again, as usage from before it has come."""
         found = [(self._newest[instance], instance) for instance in instances]
         for record, instance in found:
-            with self._roster.mishaps.guard("kill", record, name=_name):
+            with self._members.skipped.guard("kill", record, name=_name):
                 self._amend(record, instance)
 
     def _amend(self, record: OomRecord, instance: int) -> None:
-        windows = self._roster.streams.windows
-        pod = self._roster.owners[instance]
-        for stream in self._roster.streams_at(pod, instance, record.time_ns):
+        windows = self._members.streams.windows
+        pod = self._members.owners[instance]
+        for stream in self._members.streams_at(pod, instance, record.time_ns):
             needed = self._needed(record, stream, int(windows.usage[stream]))
             if needed > windows.oom[stream]:
                 self._ask(record, instance, stream, needed)
 
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
-        table, windows = self._roster.streams.instances, self._roster.streams.windows
-        repeats, intervals = self._rules.extras.repeat_oom_bump, self._roster.rows.interval_ns
+        table, windows = self._members.streams.instances, self._members.streams.windows
+        repeats, intervals = self._rules.extras.repeat_oom_bump, self._members.rows.interval_ns
         last = int(table.last_memory[instance])
         youngest = now_ns if last == UNSET else last
         counted = False
-        for stream in self._roster.streams_at(pod, instance, record.time_ns):
-            row = int(self._roster.streams.table.row[stream])
+        for stream in self._members.streams_at(pod, instance, record.time_ns):
+            row = int(self._members.streams.table.row[stream])
             if record.time_ns < youngest - int(intervals[row]):
                 self._intake.tally.kills_late += 1
                 continue
@@ -265,17 +262,17 @@ class Killings:
 
     def _ask(self, record: OomRecord, instance: int, stream: int, needed: int) -> bool:
         """Add the peak that a kill asks for; tell whether it is no mere repetition."""
-        row = int(self._roster.streams.table.row[stream])
+        row = int(self._members.streams.table.row[stream])
         if self._is_repetition(instance, row, needed):
             return False
-        self._roster.streams.instances.synthetic[instance] = needed
+        self._members.streams.instances.synthetic[instance] = needed
         at, times = np.array([stream]), np.array([record.time_ns])
         self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
-        self._roster.table.is_urgent[self._roster.rows.vpa[row]] = True
+        self._members.table.is_urgent[self._members.rows.vpa[row]] = True
         return True
 
     def _needed(self, record: OomRecord, stream: int, peak: int) -> int:
-        row, rows = int(self._roster.streams.table.row[stream]), self._roster.rows
+        row, rows = int(self._members.streams.table.row[stream]), self._members.rows
         return needed_memory(
             record.memory_bytes,
             peak,
@@ -288,8 +285,8 @@ class Killings:
 
         A container that is held at its maxAllowed is killed again and again for the same reason.
         """
-        made = int(self._roster.streams.instances.synthetic[instance])
-        return needed <= min(made, int(self._roster.rows.published[row, _MEMORY_TARGET]))
+        made = int(self._members.streams.instances.synthetic[instance])
+        return needed <= min(made, int(self._members.rows.published[row, _MEMORY_TARGET]))
 
 
 def _name(record: OomRecord) -> str:

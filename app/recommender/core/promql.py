@@ -1,6 +1,4 @@
-"""What Prometheus is asked for the usage of the past.
-
-Reads what Prometheus answers: series of points, and labels.
+"""What Prometheus is asked for the usage of the past, and how its answers are read.
 
 Strategy: what cannot be read costs itself alone, one series or one point, and is counted. Amounts
 that cannot be - not a number, infinite, below zero - are no points.

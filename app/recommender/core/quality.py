@@ -26,7 +26,7 @@ _PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class UsageComparison:
     """Samples beside the target that stood before caps when they came; cores or bytes."""
 
     mode: str
@@ -37,7 +37,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class TargetChange:
     """Targets before caps, of containers of VPAs with so many pods; cores or bytes."""
 
     mode: str
@@ -54,8 +54,8 @@ class Quality:
         self._rows = rows
         self._vpas = vpas
         self._gathers = gathers
-        self._comparisons: list[Comparison] = []
-        self._changes: list[Change] = []
+        self._comparisons: list[UsageComparison] = []
+        self._changes: list[TargetChange] = []
 
     def compare(self, resource: str, rows: Rows, used: Amounts, *, is_oom: bool = False) -> None:
         """Note samples that were counted for some rows."""
@@ -70,7 +70,7 @@ class Quality:
             mode, lines = self._vpas.modes[number], modes == number
             if mode != UpdateMode.OFF:
                 self._comparisons.append(
-                    Comparison(
+                    UsageComparison(
                         mode, resource, is_oom, used[lines] / unit, recommended[lines] / unit
                     )
                 )
@@ -87,10 +87,12 @@ class Quality:
             for number, pods in np.unique(keys[known], axis=0).tolist():
                 lines = known & (keys == (number, pods)).all(axis=1)
                 mode = self._vpas.modes[number]
-                change = Change(mode, resource, pods, before[lines] / unit, after[lines] / unit)
+                change = TargetChange(
+                    mode, resource, pods, before[lines] / unit, after[lines] / unit
+                )
                 self._changes.append(change)
 
-    def take(self) -> tuple[list[Comparison], list[Change]]:
+    def take(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return everything since the last time."""
         found = self._comparisons, self._changes
         self._comparisons, self._changes = [], []

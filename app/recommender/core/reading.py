@@ -50,7 +50,7 @@ _LARGEST_ANSWER: Final = 250_000  # points of all series
 _MILLICORES: Final = 1000.0
 
 
-class Stage(StrEnum):
+class ReadingStage(StrEnum):
     """What is asked for."""
 
     CPU = "cpu"
@@ -59,7 +59,7 @@ class Stage(StrEnum):
     DONE = "done"
 
 
-_USAGE: Final = (Stage.CPU, Stage.MEMORY)
+_USAGE: Final = (ReadingStage.CPU, ReadingStage.MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Reading:
         self._step = rules.resolution.time
         self._start = _to_milliseconds(end) - rules.length.time
         self._columns = rules.length.time // self._step + 1
-        self._stage = Stage.CPU
+        self._stage = ReadingStage.CPU
         self._done = 0  # columns of this stage
         self._piece, self._most = _FIRST_POINTS, _MOST_POINTS
         self._labels: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
@@ -93,17 +93,17 @@ class Reading:
         self._used = {stage: np.zeros((0, self._columns), np.int64) for stage in _USAGE}
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> ReadingStage:
         """What is asked for."""
         return self._stage
 
     def question(self) -> Question | None:
         """Return what to ask next, None if everything is known."""
-        if self._stage is Stage.DONE:
+        if self._stage is ReadingStage.DONE:
             return None
-        if self._stage is Stage.LABELS:
+        if self._stage is ReadingStage.LABELS:
             return Question(self._labels_query(), self._at(self._columns - 1))
-        query = cpu_query if self._stage is Stage.CPU else memory_query
+        query = cpu_query if self._stage is ReadingStage.CPU else memory_query
         return Question(
             query(self._rules, self._namespace),
             self._at(self._until - 1),
@@ -118,27 +118,29 @@ class Reading:
             BadObject: it is none.
         """
         found = self._series(body)
-        if self._stage is Stage.LABELS:
+        if self._stage is ReadingStage.LABELS:
             for series in found:
                 with self._doubt():
                     self._note_labels(series)
-            self._stage = Stage.DONE
+            self._stage = ReadingStage.DONE
             return
         count = self._note_usage(found)
         self._done = self._until
         self._piece = min(self._points(count), self._most)
         if self._done == self._columns:
             self._done = 0
-            self._stage = Stage.MEMORY if self._stage is Stage.CPU else Stage.LABELS
+            self._stage = (
+                ReadingStage.MEMORY if self._stage is ReadingStage.CPU else ReadingStage.LABELS
+            )
 
     def was_refused(self, *, is_too_much: bool) -> bool:
         """Ask differently from now on; tell whether there is another way.
 
         Without the labels of pods that are gone the past of the others is still worth having.
         """
-        if self._stage is Stage.LABELS:
+        if self._stage is ReadingStage.LABELS:
             self.flaws.tell("labels: pods that are gone stay without")
-            self._stage = Stage.DONE
+            self._stage = ReadingStage.DONE
             return True
         points = self._until - self._done
         if not is_too_much or points == 1:
@@ -154,8 +156,8 @@ class Reading:
             {key: labels for key, (_, labels) in self._labels.items()},
             list(self._lines),
             start_ns + window_ns * np.arange(self._columns, dtype=np.int64),
-            self._table(Stage.CPU)[: len(self._lines)],
-            self._table(Stage.MEMORY)[: len(self._lines)],
+            self._table(ReadingStage.CPU)[: len(self._lines)],
+            self._table(ReadingStage.MEMORY)[: len(self._lines)],
             window_ns,
             self._step / self._rules.sampling,
             self.flaws.series,
@@ -237,7 +239,7 @@ class Reading:
 
     def _put(self, lines: Lines, times: Numbers, values: Numbers) -> None:
         """Put amounts in their places; where several series have one, the highest counts."""
-        found = self._amounts(values, _MILLICORES if self._stage is Stage.CPU else 1.0)
+        found = self._amounts(values, _MILLICORES if self._stage is ReadingStage.CPU else 1.0)
         columns = np.rint((times - self._start.timestamp()) / self._step.total_seconds())
         good = (found != ABSENT) & (columns >= self._done) & (columns < self._until)
         bad = np.flatnonzero(~good)
@@ -248,7 +250,7 @@ class Reading:
         places = lines[good], columns[good].astype(np.intp)
         np.maximum.at(self._table(self._stage), places, found[good])
 
-    def _table(self, stage: Stage) -> Amounts:
+    def _table(self, stage: ReadingStage) -> Amounts:
         """Return the amounts of a stage, with room for every container."""
         table, needed = self._used[stage], len(self._lines)
         if len(table) < needed:

@@ -1,11 +1,8 @@
-"""What may be tuned: estimation, aggregation, rounding, caps, publishing, extras.
+"""What may be tuned, and what a VPA's policy says of one container.
 
-Strategy: one frozen value per concern, with the defaults of the flags.
-
-What a VPA's policy says of one container, read once.
-
-Strategy: caps are held as whole thousandths on the side where comparing them with whole
-thousandths is exact, beside the quantities themselves, which are published as they were written.
+Strategy: one frozen value per concern, with the defaults of the flags. Caps are held as whole
+thousandths on the side where comparing them with whole thousandths is exact, beside the quantities
+themselves, which are published as they were written.
 """
 
 from __future__ import annotations
@@ -156,7 +153,7 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregation:
+class ContainerAggregation:
     """How one container's memory is aggregated."""
 
     interval_ns: int
@@ -179,10 +176,12 @@ class ContainerRules:
     cpu: Cap
     memory: Cap
     whole_cores: bool
-    aggregation: Aggregation
+    aggregation: ContainerAggregation
 
 
-NO_RULES: Final = ContainerRules(True, (), Cap(), Cap(), False, Aggregation(1, 0, 0.0, 0.0))
+NO_RULES: Final = ContainerRules(
+    True, (), Cap(), Cap(), False, ContainerAggregation(1, 0, 0.0, 0.0)
+)
 
 
 def container_rules(vpa: Vpa, container: str, rules: RecommenderRules) -> ContainerRules:
@@ -205,12 +204,12 @@ def wants_whole_cores(vpa: Vpa, container: str) -> bool:
     return vpa.annotations.get(key) == "true"
 
 
-def aggregation_of(policy: ContainerPolicy | None, rules: AggregationRules) -> Aggregation:
+def aggregation_of(policy: ContainerPolicy | None, rules: AggregationRules) -> ContainerAggregation:
     """Return the policy's settings, each completed by the default."""
     found = policy or ContainerPolicy()
     ratio, bump = found.oom_bump_up_ratio, found.oom_min_bump_up
     seconds = _positive(found.memory_interval_seconds)
-    return Aggregation(
+    return ContainerAggregation(
         interval_ns=seconds * SECOND if seconds else span(rules.memory_interval),
         interval_count=_positive(found.memory_interval_count) or rules.memory_interval_count,
         bump_up_ratio=rules.oom_bump_up_ratio if ratio is None else _number(ratio.milli) / 1000.0,

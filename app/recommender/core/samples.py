@@ -1,4 +1,4 @@
-"""Instances and streams: containers of pods, and the rows they feed.
+"""Routes of samples: containers of pods, the rows they feed, and the memory peak of each route.
 
 Strategy: an instance is one container of one pod. It remembers which samples were counted, so
 that none counts twice whatever it feeds. For each row it feeds, or fed, it has a stream with a
@@ -6,11 +6,9 @@ memory interval of its own: what one row received is never taken back from anoth
 the past stay until their interval ends, so that a pod that comes back goes on with it. Nearly
 every instance has one stream in its life, and only the others cost a dictionary.
 
-Memory peaks: one per stream and interval, replaced while the interval runs.
-
-Strategy: arrays, one entry per stream. A peak is stamped with the end of its interval, so it has
-its final weight from the start and can be taken back exactly. Peaks of usage and of OOM kills
-are kept apart, because only usage counts when the next kill is judged.
+A peak is stamped with the end of its interval, so it has its final weight from the start and can
+be taken back exactly. Peaks of usage and of OOM kills are kept apart, because only usage counts
+when the next kill is judged.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ from numpy.typing import NDArray
 from app.recommender.core.checkpoints import OpenWindow
 from app.recommender.core.histograms import Amounts, Times
 from app.recommender.core.moments import UNSET
-from app.recommender.core.tables import Columns, Fill, Lines, Peaks
+from app.recommender.core.tables import Fill, Lines, Peaks, Table
 
 NO_STREAM: Final = -1
 MANY: Final = -2  # streams
 
 
-class InstanceTable(Columns):
+class InstanceTable(Table):
     """Containers of pods."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {
@@ -52,7 +50,7 @@ class InstanceTable(Columns):
     stream: NDArray[np.int64]  # the one it feeds, NO_STREAM, or MANY
 
 
-class StreamTable(Columns):
+class StreamTable(Table):
     """From instances to rows."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {
@@ -66,7 +64,7 @@ class StreamTable(Columns):
     is_active: NDArray[np.bool_]  # the instance feeds the row now
 
 
-class Streams:
+class SampleRoutes:
     """All instances and streams."""
 
     def __init__(self) -> None:

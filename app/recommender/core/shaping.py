@@ -1,10 +1,8 @@
-"""From estimates to what is published: rounding, whole cores, caps, quantities.
+"""From estimates to recommendations: rounding, whole cores, caps, quantities.
 
 Strategy: arrays over all rows, in thousandths (millicores, thousandths of a byte), the finest
 unit that any step produces. Beside every amount stands what bound it, so that a cap is published
 exactly as its author wrote it.
-
-Recommendations for publishing, made of the numbers of an appraisal.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from app.recommender.core.estimation import (
     SHOWS_CPU,
     SHOWS_ENTRY,
     SHOWS_MEMORY,
-    Appraisal,
+    Estimation,
     Flags,
 )
 from app.recommender.core.histograms import Amounts
@@ -142,7 +140,7 @@ def _cap(amounts: Amounts, caps: Caps) -> Shaped:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class ShapedRows:
     """The shaped amounts of some rows; every list has one line for each."""
 
     table: RowTable
@@ -185,19 +183,21 @@ class Entries:
             yield ContainerRecommendation(self.table.names[row], *lists)
 
 
-def entries_of(table: RowTable, appraisal: Appraisal, wanted: Flags, rules: FormatRules) -> Entries:
-    """Round and cap the lines of an appraisal that are wanted."""
-    rows = appraisal.rows[wanted]
+def shape_rows(
+    table: RowTable, estimation: Estimation, wanted: Flags, rules: FormatRules
+) -> ShapedRows:
+    """Round and cap the lines of an estimation that are wanted."""
+    rows = estimation.rows[wanted]
     cpu = shape_cpu(
-        appraisal.cpu.amounts[wanted],
+        estimation.cpu.amounts[wanted],
         rules.round_cpu_millicores,
         table.whole_cores[rows],
         Caps(table.cpu_least[rows], table.cpu_most[rows], table.cpu_crossed[rows]),
     )
     memory = shape_memory(
-        appraisal.memory.amounts[wanted],
+        estimation.memory.amounts[wanted],
         rules.round_memory_bytes,
         Caps(table.memory_least[rows], table.memory_most[rows], table.memory_crossed[rows]),
         humanize=rules.humanize_memory,
     )
-    return Entries(table, rows.tolist(), appraisal.shows[wanted].tolist(), cpu, memory)
+    return ShapedRows(table, rows.tolist(), estimation.shows[wanted].tolist(), cpu, memory)

@@ -1,11 +1,11 @@
-"""Objects at which our own code failed, so that each of them costs only itself.
+"""Objects skipped because our own code failed at them, so that each of them costs only itself.
 
     for pod in pods:
-        with mishaps.guard("pod", pod.namespace, pod.name):
-            tell(pod)
+        with skipped.guard("pod", pod.namespace, pod.name):
+            see(pod)
 
-Strategy: what failed is kept with its name, for whoever may log. It is no place for what users
-and servers do wrong: that has errors of its own. A name is put together only where it is needed.
+Strategy: what failed is kept with its name, to be logged later. Mistakes of users and servers do
+not belong here: they have errors of their own. A name is put together only where it is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _joined(*parts: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mishap:
+class SkippedObject:
     """An object that was left out, by a defect of ours."""
 
     kind: str
@@ -32,28 +32,32 @@ class Mishap:
     error: Exception
 
 
-class Mishaps:
+class SkippedObjects:
     """What was left out since it was last asked."""
 
     def __init__(self) -> None:
-        self._met: deque[Mishap] = deque(maxlen=_MOST_KEPT)
+        self._met: deque[SkippedObject] = deque(maxlen=_MOST_KEPT)
 
-    def guard(self, kind: str, *parts: object, name: Callable[..., str] = _joined) -> Guard:
+    def guard(self, kind: str, *parts: object, name: Callable[..., str] = _joined) -> _Guard:
         """Return a context in which a failure is kept; `name` names the object by these parts."""
-        return Guard(self._met, kind, parts, name)
+        return _Guard(self._met, kind, parts, name)
 
-    def taken(self) -> list[Mishap]:
+    def taken(self) -> list[SkippedObject]:
         """Return, once, what was left out."""
         return [self._met.popleft() for _ in range(len(self._met))]
 
 
-class Guard:
+class _Guard:
     """A block of code about one object, whose failure ends nothing but the block."""
 
     __slots__ = ("_kind", "_met", "_name", "_parts")
 
     def __init__(
-        self, met: deque[Mishap], kind: str, parts: tuple[object, ...], name: Callable[..., str]
+        self,
+        met: deque[SkippedObject],
+        kind: str,
+        parts: tuple[object, ...],
+        name: Callable[..., str],
     ) -> None:
         self._met = met
         self._kind = kind
@@ -69,5 +73,5 @@ class Guard:
         named = "?"
         with suppress(Exception):  # whatever is wrong with it
             named = self._name(*self._parts)
-        self._met.append(Mishap(self._kind, named, error))
+        self._met.append(SkippedObject(self._kind, named, error))
         return True

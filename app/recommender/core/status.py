@@ -1,9 +1,7 @@
-"""The status of a VPA: conditions, recommendation, and when it differs.
+"""The status of a VPA: conditions, recommendation, when it differs, and why it is written.
 
 Strategy: a status is a value; conditions keep their transition time while their status stays.
-Types that nobody here sets are left as they were found.
-
-Statuses that shall be written, and why.
+Types that are not set here are left as they were found.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class VpaStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ConditionInputs:
     """What conditions depend on."""
 
     is_provided: bool  # there is a recommendation for at least one container
@@ -80,7 +78,7 @@ def fetches_history(vpa: Vpa) -> bool:
 
 
 def conditions_for(
-    found: tuple[Condition, ...], standing: Standing, now: datetime
+    found: tuple[Condition, ...], standing: ConditionInputs, now: datetime
 ) -> tuple[Condition, ...]:
     """Return the conditions of a VPA, sorted by type."""
     conditions = {condition.type: condition for condition in found}
@@ -93,7 +91,7 @@ def conditions_for(
     return tuple(sorted(conditions.values(), key=lambda condition: condition.type))
 
 
-def _wanted(standing: Standing) -> dict[ConditionType, Condition | None]:
+def _wanted(standing: ConditionInputs) -> dict[ConditionType, Condition | None]:
     """Return the conditions that must be; None is one that must not be."""
     kinds = ConditionType
     missing = ("", "") if standing.matches_pods else (NO_PODS_MATCHED, _NO_PODS_TEXT)

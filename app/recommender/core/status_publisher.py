@@ -3,19 +3,14 @@
 Strategy: arrays tell which VPAs may have something to say; only for those a status is made and
 compared with the one that stands. A target that changed is told at once. Bounds wait until they
 have moved far enough or the VPA's turn comes: every VPA has its own phase in the refresh cycle,
-so turns are spread evenly. What could not be learned yet never wipes out what stands published.
+so turns are spread evenly. Overlapping selectors are refused at admission; pods that slip through
+feed all VPAs that claim them, and a condition says which VPA comes first.
 
-Pods that several VPAs with selectors claim, and which of those VPAs comes second.
-
-Strategy: overlaps are refused at admission; what slips through is fed to all and told of here.
-
-What stays published although it cannot be computed again yet.
-
-Strategy: "nothing was learned" is not "nothing is needed". Until the history of a VPA has been
-read its recommendation stays whole; after that, a resource of which no sample was ever counted
-here keeps what stands; and a VPA for which there is no container at all keeps everything until
-its history would have expired. Where something stood already and what it rested on is not known,
-for it is still to be told or could not be read, amounts are not lowered for a day.
+"Nothing was learned" is not "nothing is needed". Until the history of a VPA has been read its
+recommendation stays whole; after that, a resource of which no sample was ever counted here keeps
+what stands; and a VPA for which there is no container at all keeps everything until its history
+would have expired. Where something stood already and what it rested on is not known, because it is
+still to come or could not be read, amounts are not lowered for a day.
 """
 
 from __future__ import annotations
@@ -35,23 +30,23 @@ from app.recommender.core.estimation import (
     LOWER,
     TARGET,
     UPPER,
-    Appraisal,
     Derivation,
     Derivations,
+    Estimation,
     Flags,
-    appraise,
+    estimate_rows,
     rows_in_use,
 )
 from app.recommender.core.histograms import Rows
-from app.recommender.core.membership import Roster
+from app.recommender.core.membership import Membership
 from app.recommender.core.moments import DAY, MINUTE, UNSET, nanoseconds, span
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, Cap, ContainerRules, RecommenderRules
-from app.recommender.core.shaping import entries_of
+from app.recommender.core.shaping import shape_rows
 from app.recommender.core.status import (
+    ConditionInputs,
     Difference,
     Publication,
-    Standing,
     VpaStatus,
     conditions_for,
     difference,
@@ -73,61 +68,61 @@ _NO_CAP: Final = Cap()
 _LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
 
 
-class Announcer:
+class StatusPublisher:
     """Compares what is known with what stands published."""
 
-    def __init__(self, roster: Roster, quality: Quality, rules: RecommenderRules) -> None:
-        self.overlaps = Overlaps(roster)
+    def __init__(self, members: Membership, quality: Quality, rules: RecommenderRules) -> None:
+        self.overlaps = Overlaps(members)
         self.derivations: dict[VpaKey, Derivation] = {}  # of what stands published
         self._quality = quality
-        self._roster = roster
+        self._members = members
         self._rules = rules
         self._refresh_ns = span(rules.publish.refresh)
 
     def announce(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
         """Return the statuses worth a write, of all VPAs or of some lines only."""
-        now_ns, roster = nanoseconds(now), self._roster
+        now_ns, members = nanoseconds(now), self._members
         self.overlaps.look()
-        rows = rows_in_use(roster.rows) if only is None else _rows_of(roster, only)
-        appraisal = appraise(roster.rows, rows, now_ns, self._rules)
+        rows = rows_in_use(members.rows) if only is None else _rows_of(members, only)
+        estimation = estimate_rows(members.rows, rows, now_ns, self._rules)
         if only is None:
-            self._quality.move(appraisal.rows, appraisal.amounts)
-            for key in self.derivations.keys() - roster.vpas.keys():
+            self._quality.move(estimation.rows, estimation.amounts)
+            for key in self.derivations.keys() - members.vpas.keys():
                 del self.derivations[key]
-        levels = self._levels(appraisal)
+        levels = self._levels(estimation)
         turns = self._turns(now_ns)
         due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)
-        due |= roster.table.is_dirty | roster.table.is_urgent
-        wanted = due[roster.rows.vpa[appraisal.rows]]
-        entries = self._entries(appraisal, wanted)
-        derivations = Derivations(roster.rows, appraisal, wanted, now)
+        due |= members.table.is_dirty | members.table.is_urgent
+        wanted = due[members.rows.vpa[estimation.rows]]
+        entries = self._entries(estimation, wanted)
+        derivations = Derivations(members.rows, estimation, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
         found = list[Publication | None]()
-        for tracked in [roster.by_line[line] for line in lines if line in roster.by_line]:
-            with roster.mishaps.guard("VPA", *tracked.key):
+        for tracked in [members.by_line[line] for line in lines if line in members.by_line]:
+            with members.skipped.guard("VPA", *tracked.key):
                 shown = entries.get(tracked.line, [])
                 found.append(self._publication(tracked, shown, turns, derivations))
-        roster.table.is_dirty[lines] = False
-        roster.table.is_urgent[lines] = False
+        members.table.is_dirty[lines] = False
+        members.table.is_urgent[lines] = False
         return [one for one in found if one is not None]
 
-    def _levels(self, appraisal: Appraisal) -> Levels:
+    def _levels(self, estimation: Estimation) -> Levels:
         """Return for each VPA how much its numbers have moved since they were last compared."""
-        rows, amounts = self._roster.rows, appraisal.amounts
-        before = rows.published[appraisal.rows]
+        rows, amounts = self._members.rows, estimation.amounts
+        before = rows.published[estimation.rows]
         moved = np.abs(amounts - before)
         far = moved[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
         level = np.where(moved.any(axis=1), Difference.SLIGHT, Difference.NONE)
         level = np.where(far.any(axis=1), Difference.BOUNDS, level)
-        other = moved[:, _TARGETS].any(axis=1) | (rows.told[appraisal.rows] != appraisal.shows)
+        other = moved[:, _TARGETS].any(axis=1) | (rows.told[estimation.rows] != estimation.shows)
         level = np.where(other, Difference.TARGET, level).astype(np.int8)
-        levels = np.zeros(self._roster.table.capacity, dtype=np.int8)
-        np.maximum.at(levels, rows.vpa[appraisal.rows], level)
+        levels = np.zeros(self._members.table.capacity, dtype=np.int8)
+        np.maximum.at(levels, rows.vpa[estimation.rows], level)
         return levels
 
     def _turns(self, now_ns: int) -> Flags:
         """Tell for which VPAs a new turn of the refresh cycle began since they were published."""
-        table = self._roster.table
+        table = self._members.table
         if not self._refresh_ns:
             return np.ones(table.capacity, dtype=np.bool_)
         phases = (np.arange(table.capacity) * _GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
@@ -136,13 +131,13 @@ class Announcer:
         return np.asarray(after != before)  # earlier: a clock was put right
 
     def _entries(
-        self, appraisal: Appraisal, wanted: Flags
+        self, estimation: Estimation, wanted: Flags
     ) -> Mapping[int, list[ContainerRecommendation]]:
-        rows = self._roster.rows
-        chosen = appraisal.rows[wanted]
-        rows.published[chosen] = appraisal.amounts[wanted]
-        rows.told[chosen] = appraisal.shows[wanted]
-        return entries_of(rows, appraisal, wanted, self._rules.format).by_vpa()
+        rows = self._members.rows
+        chosen = estimation.rows[wanted]
+        rows.published[chosen] = estimation.amounts[wanted]
+        rows.told[chosen] = estimation.shows[wanted]
+        return shape_rows(rows, estimation, wanted, self._rules.format).by_vpa()
 
     def _publication(
         self,
@@ -151,7 +146,7 @@ class Announcer:
         turns: Flags,
         derivations: Derivations,
     ) -> Publication | None:
-        table, line, now = self._roster.table, tracked.line, derivations.at
+        table, line, now = self._members.table, tracked.line, derivations.at
         stands = tracked.sent if tracked.sent_for is tracked.observed else None
         stands = stands or status_of(tracked.vpa)
         new = self._status(tracked, entries, stands, now)
@@ -174,8 +169,8 @@ class Announcer:
         stands: VpaStatus,
         now: datetime,
     ) -> VpaStatus:
-        recommendation = carried(tracked, self._roster.rows, entries, stands, now)
-        standing = Standing(
+        recommendation = retained(tracked, self._members.rows, entries, stands, now)
+        standing = ConditionInputs(
             is_provided=bool(recommendation),
             matches_pods=bool(tracked.pods),
             problem=problem_of(tracked.observed),
@@ -185,34 +180,34 @@ class Announcer:
         return VpaStatus(recommendation, conditions, tracked.vpa.generation or None)
 
 
-def _rows_of(roster: Roster, lines: Collection[int]) -> Rows:
-    rows = [row for line in lines for row in roster.by_line[line].rows.values()]
+def _rows_of(members: Membership, lines: Collection[int]) -> Rows:
+    rows = [row for line in lines for row in members.by_line[line].rows.values()]
     return np.array(rows, dtype=np.intp)
 
 
 class Overlaps:
     """Which VPA comes first for pods that others select too."""
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
+    def __init__(self, members: Membership) -> None:
+        self._members = members
         self._stronger: dict[int, str] = {}
         self.pods: Counter[str] = Counter()  # by namespace, claimed more than once
 
     def look(self) -> None:
         """Look again; VPAs for which the answer changed become dirty."""
-        roster = self._roster
-        if not (roster.shared or self._stronger):
+        members = self._members
+        if not (members.shared or self._stronger):
             return
         found: dict[int, str] = {}
-        self.pods = Counter(namespace for namespace, _ in roster.shared)
-        for key in sorted(roster.shared):
-            lines = roster.selecting(roster.pods[key])
-            first, *others = sorted(lines, key=lambda line: roster.by_line[line].vpa.strength)
+        self.pods = Counter(namespace for namespace, _ in members.shared)
+        for key in sorted(members.shared):
+            lines = members.selecting(members.pods[key])
+            first, *others = sorted(lines, key=lambda line: members.by_line[line].vpa.strength)
             for line in others:
-                found.setdefault(line, roster.by_line[first].vpa.name)
-        for line in (found.keys() | self._stronger.keys()) & roster.by_line.keys():
+                found.setdefault(line, members.by_line[first].vpa.name)
+        for line in (found.keys() | self._stronger.keys()) & members.by_line.keys():
             if found.get(line) != self._stronger.get(line):
-                roster.table.is_dirty[line] = True
+                members.table.is_dirty[line] = True
         self._stronger = found
 
     def stronger(self, line: int) -> str:
@@ -220,7 +215,7 @@ class Overlaps:
         return self._stronger.get(line, "")
 
 
-def carried(
+def retained(
     tracked: TrackedVpa,
     rows: RowTable,
     computed: list[ContainerRecommendation],

@@ -1,11 +1,8 @@
-"""Arrays that grow together: a table whose lines are taken, released and taken again.
-
-Rows: the history of each container of each VPA, and what was last published of it.
+"""Tables of arrays: the history of each container of each VPA, and what is known of each VPA.
 
 Strategy: one line per (VPA, container) in every array, histograms included. A row belongs to a
-line of the table of VPAs, or to none while its VPA is away and may come back.
-
-The table of VPAs: what is known of each as numbers.
+line of the table of VPAs, or to none while its VPA is away and may come back. Lines are taken,
+released and taken again.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ PEAK_WEIGHT: Final = 1.0
 _AMOUNTS: Final = 6  # target, lower, upper of cpu, then of memory
 
 
-class Columns:
+class Table:
     """A table; `FILLS` names its columns, their types and what an unused line holds."""
 
     FILLS: ClassVar[Mapping[str, Fill]]
@@ -117,7 +114,7 @@ def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> Weight
     return moved
 
 
-class RowTable(Columns):
+class RowTable(Table):
     """All rows."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {
@@ -268,7 +265,7 @@ class RowTable(Columns):
         self.is_dirty[rows[weights > 0.0]] = True
 
 
-class VpaTable(Columns):
+class VpaTable(Table):
     """One line per VPA."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {

@@ -1,4 +1,4 @@
-"""Which pods a VPA's target has, or why the target cannot be used.
+"""VPAs with their targets: which pods a target has, or why it cannot be used.
 
 Strategy: the target must exist, know its pods, and be the topmost controller that is built in
 or can be scaled. What the view does not hold is not guessed: the answer is `LookupNeeded` with what
@@ -46,7 +46,7 @@ class ObservedVpa:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ResolvedTarget:
     """What the target of a VPA turned out to be."""
 
     selector: Selector | None  # of its pods; None if it cannot be used
@@ -82,7 +82,7 @@ class _Surroundings:
 
 def resolve_target(
     vpa: Vpa, view: NamespaceView, looked_up: LookedUp, *, by_kind: bool = False
-) -> Target | LookupNeeded:
+) -> ResolvedTarget | LookupNeeded:
     """Return the selector of a VPA's target, or a sentence about what is wrong with it."""
     target = vpa.target
     if target is None:
@@ -102,14 +102,14 @@ def resolve_target(
     if isinstance(above, LookupNeeded):
         return above
     if isinstance(above, str):
-        return Target(None, _CHECK_FAILED.format(shown, above))
+        return ResolvedTarget(None, _CHECK_FAILED.format(shown, above))
     if above:
-        return Target(None, _HAS_PARENT.format(shown))
-    return Target(found.selector)
+        return ResolvedTarget(None, _HAS_PARENT.format(shown))
+    return ResolvedTarget(found.selector)
 
 
-def _unread(why: str) -> Target:
-    return Target(None, f"Cannot read targetRef. Reason: {why}")
+def _unread(why: str) -> ResolvedTarget:
+    return ResolvedTarget(None, f"Cannot read targetRef. Reason: {why}")
 
 
 def _why_not(

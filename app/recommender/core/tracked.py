@@ -1,6 +1,4 @@
-"""VPAs and pods as they are followed, and where a pod belonged when.
-
-Which VPAs a pod feeds.
+"""VPAs and pods as they are followed, which pods each VPA claims, and where a pod belonged when.
 
 Strategy: labels decide for VPAs without a selector of their own, as they always did; a VPA with
 a selector also asks that the pod is owned by the target. What is not known is not "no": while

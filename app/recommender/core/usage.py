@@ -1,19 +1,9 @@
-"""What the recommender is told: VPAs with their targets, and usage.
+"""Usage of containers in columns: read from `metrics.k8s.io` and external metrics, or of the past.
 
-Strategy: usage comes as columns, for there may be a million containers. Pods come as
-`app.model.pods.Pod`, kills as `OomRecord`, history as `Checkpoint`.
-
-Usage of the past as it is told at once: a grid of amounts, a line for each container.
-
-Reads a list of pod metrics into columns.
-
-Strategy: the only code that runs once per container and tick, so it is plain loops over parsed
-JSON. What cannot be read costs itself alone: one amount, one container, one pod.
-
-Usage from external metrics: what is asked for, and what the answers tell of containers.
-
-Strategy: answers become items as `metrics.k8s.io` lists them, so from there on everything is the
-same. Each value is an item of its own, with its own time; what is not told is not there.
+Strategy: reading is the only code that runs once per container and tick, so it is plain loops over
+parsed JSON. What cannot be read costs itself alone: one amount, one container, one pod. Values of
+external metrics become items as `metrics.k8s.io` lists them, so from there on everything is the
+same; each value is an item of its own, with its own time.
 """
 
 from __future__ import annotations
@@ -34,7 +24,7 @@ from app.recommender.core.estimation import MOST
 from app.recommender.core.histograms import Amounts, Times
 from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.rules import CPU, MEMORY
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 
 ABSENT: Final = -1  # this resource was not told
@@ -123,13 +113,13 @@ class _Columns:
 
 
 def read_metrics(
-    body: Object, limits: UsageLimits | None = None, *, mishaps: Mishaps | None = None
+    body: Object, limits: UsageLimits | None = None, *, skipped: SkippedObjects | None = None
 ) -> Metrics:
     """Read `items` of a PodMetricsList."""
     columns = _Columns(limits=limits or UsageLimits())
-    mishaps = mishaps or Mishaps()
+    skipped = skipped or SkippedObjects()
     for item in objects_at(body, "items", ""):
-        with mishaps.guard("usage", item, name=_name):
+        with skipped.guard("usage", item, name=_name):
             try:
                 _read_pod(item, columns)
             except BadObject as error:
@@ -263,12 +253,12 @@ def external_questions(
     vpas: Iterable[ObservedVpa],
     pods_of: Callable[[str], Collection[Pod]],
     rules: ExternalRules,
-    mishaps: Mishaps,
+    skipped: SkippedObjects,
 ) -> list[ExternalQuestion]:
     """Return what to ask of the pods that VPAs select; `pods_of` knows those of a namespace."""
     found: dict[tuple[str, str, str], ExternalQuestion] = {}
     for vpa in vpas:
-        with mishaps.guard("VPA", *vpa.key):
+        with skipped.guard("VPA", *vpa.key):
             for one in _questions(vpa, pods_of, rules):
                 found.setdefault((one.namespace, one.pod, one.resource), one)
     return list(found.values())

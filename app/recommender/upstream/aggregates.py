@@ -7,8 +7,8 @@ from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.histograms import CPU_GRID, MEMORY_GRID
 from app.recommender.core.moments import UNSET, span
 from app.recommender.core.rules import (
-    Aggregation,
     AggregationRules,
+    ContainerAggregation,
     RecommenderRules,
     aggregation_of,
 )
@@ -63,7 +63,7 @@ class Aggregate:
             return
         had = self.settings
         made = aggregation_of(policy, rules.aggregation)
-        self.settings = Aggregation(
+        self.settings = ContainerAggregation(
             had.interval_ns if policy.memory_interval_seconds is None else made.interval_ns,
             had.interval_count if policy.memory_interval_count is None else made.interval_count,
             had.bump_up_ratio if policy.oom_bump_up_ratio is None else made.bump_up_ratio,

@@ -11,7 +11,7 @@ from app.model.fields import Object
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ExternalRules, external_questions
 from app.recommender.external_usage import asked
@@ -33,7 +33,7 @@ class ExternalUsageWhole:
         vpas: Iterable[ObservedVpa],
         snapshot: Snapshot,
         may_ask: Callable[[], bool],
-        mishaps: Mishaps,
+        skipped: SkippedObjects,
     ) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
@@ -45,6 +45,6 @@ class ExternalUsageWhole:
         def pods_of(namespace: str) -> Collection[Pod]:
             return snapshot.of(namespace).pods.values()
 
-        questions = external_questions(vpas, pods_of, self._rules, mishaps)
+        questions = external_questions(vpas, pods_of, self._rules, skipped)
         answers = [(one, asked(self._cluster, one)) for one in questions]
         yield pod_items(answers, self._rules)

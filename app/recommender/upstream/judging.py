@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from app.model.vpa import UpdateMode
-from app.recommender.core.quality import Change, Comparison, Numbers
+from app.recommender.core.quality import Numbers, TargetChange, UsageComparison
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.targets import VpaKey
 from app.recommender.upstream.cluster import AggregateKey, UpstreamVpa
@@ -67,14 +67,14 @@ class Judge:
                 self._changes[found.mode, resource, found.pods].append((old, new))
         self._standing[key] = found._replace(targets=targets)
 
-    def take(self) -> tuple[list[Comparison], list[Change]]:
+    def take(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return everything since the last time."""
         comparisons = [
-            Comparison(mode, resource, is_oom, *_columns(pairs, resource))
+            UsageComparison(mode, resource, is_oom, *_columns(pairs, resource))
             for (mode, resource, is_oom), pairs in self._samples.items()
         ]
         changes = [
-            Change(mode, resource, pods, *_columns(pairs, resource))
+            TargetChange(mode, resource, pods, *_columns(pairs, resource))
             for (mode, resource, pods), pairs in self._changes.items()
         ]
         self._samples.clear()

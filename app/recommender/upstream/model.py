@@ -20,24 +20,24 @@ from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import (
     TARGET,
-    Appraisal,
     Derivation,
     Derivations,
-    appraise,
+    Estimation,
+    estimate_rows,
     rows_in_use,
 )
 from app.recommender.core.explaining import Explanation, explain
-from app.recommender.core.intake import Tally
+from app.recommender.core.intake import SampleTally
 from app.recommender.core.moments import moment, nanoseconds
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.quality import Change, Comparison
+from app.recommender.core.quality import TargetChange, UsageComparison
 from app.recommender.core.rules import CPU, MEMORY, RecommenderRules, container_rules
-from app.recommender.core.shaping import entries_of
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.shaping import shape_rows
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import (
+    ConditionInputs,
     Difference,
     Publication,
-    Standing,
     VpaStatus,
     conditions_for,
     difference,
@@ -62,8 +62,8 @@ class UpstreamModel:
 
     def __init__(self, rules: RecommenderRules) -> None:
         self.rules = rules
-        self.mishaps = Mishaps()
-        self._tally = Tally()
+        self.skipped = SkippedObjects()
+        self._tally = SampleTally()
         self._cluster = UpstreamCluster(rules)
         self._observed: dict[VpaKey, ObservedVpa] = {}
         self._pods: dict[PodKey, Pod] = {}
@@ -73,7 +73,7 @@ class UpstreamModel:
         self._has_looped = False
         self._table = RowTable(rules.aggregation)
         self._rows: dict[VpaKey, dict[str, int]] = {}  # of the last loop
-        self._appraisal: Appraisal | None = None  # of these rows
+        self._estimation: Estimation | None = None  # of these rows
         self._looped_at = moment(0)
         self._judge = Judge() if rules.gathers_quality else None
 
@@ -236,18 +236,18 @@ class UpstreamModel:
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how the recommendations of the last loop came about."""
-        if self._appraisal is None:
+        if self._estimation is None:
             return {}
-        every = np.ones(len(self._appraisal.rows), dtype=np.bool_)
-        found = Derivations(self._table, self._appraisal, every, self._looped_at)
+        every = np.ones(len(self._estimation.rows), dtype=np.bool_)
+        found = Derivations(self._table, self._estimation, every, self._looped_at)
         return {key: found.of(line) for line, key in enumerate(self._rows)}
 
-    def quality(self) -> tuple[list[Comparison], list[Change]]:
+    def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood; see the rules."""
         return self._judge.take() if self._judge is not None else ([], [])
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> SampleTally:
         """What became of all samples and kills so far."""
         return self._tally
 
@@ -310,11 +310,11 @@ class UpstreamModel:
     def _publications(self, now: datetime) -> list[Publication]:
         lines = self._lay_rows()
         table = self._table
-        appraisal = appraise(table, rows_in_use(table), nanoseconds(now), self.rules)
-        self._appraisal, self._looped_at = appraisal, now
-        self._note_targets(appraisal)
-        every = np.ones(len(appraisal.rows), dtype=np.bool_)
-        entries = entries_of(table, appraisal, every, self.rules.format).by_vpa()
+        estimation = estimate_rows(table, rows_in_use(table), nanoseconds(now), self.rules)
+        self._estimation, self._looped_at = estimation, now
+        self._note_targets(estimation)
+        every = np.ones(len(estimation.rows), dtype=np.bool_)
+        entries = shape_rows(table, estimation, every, self.rules.format).by_vpa()
         pods = self._cluster.matching_pods()
         found = []
         for line, (key, vpa) in enumerate(lines):
@@ -325,11 +325,11 @@ class UpstreamModel:
                 found.append(publication(vpa.observed, new, stands, moved, killed=False))
         return found
 
-    def _note_targets(self, appraisal: Appraisal) -> None:
+    def _note_targets(self, estimation: Estimation) -> None:
         if self._judge is None:
             return
-        amounts = appraisal.amounts[:, (TARGET, TARGET + 3)].tolist()
-        targets = dict(zip(appraisal.rows.tolist(), amounts, strict=True))
+        amounts = estimation.amounts[:, (TARGET, TARGET + 3)].tolist()
+        targets = dict(zip(estimation.rows.tolist(), amounts, strict=True))
         for key, vpa in self._cluster.vpas.items():
             for link in vpa.links:
                 self._judge.recommend(link, tuple(targets[self._rows[key][link[2]]]))
@@ -358,7 +358,7 @@ def _status(
     vpa: UpstreamVpa, entries: list[ContainerRecommendation], now: datetime, *, matches_pods: bool
 ) -> VpaStatus:
     found = vpa.observed.vpa
-    standing = Standing(
+    standing = ConditionInputs(
         is_provided=bool(entries), matches_pods=matches_pods, problem=problem_of(vpa.observed)
     )
     conditions = conditions_for(found.conditions, standing, now)

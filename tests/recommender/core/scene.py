@@ -191,7 +191,7 @@ class Scene:
     def check(self) -> None:
         """Make sure that totals are the sums of their buckets and no bucket is negative."""
         if isinstance(self.model, Model):
-            for bank in (self.model.roster.rows.cpu, self.model.roster.rows.memory):
+            for bank in (self.model.members.rows.cpu, self.model.members.rows.memory):
                 sums = bank.weights.sum(axis=1)
                 assert (np.abs(sums - bank.totals) <= 1e-9 * bank.totals).all()
                 assert (bank.weights >= 0.0).all()

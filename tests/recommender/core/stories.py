@@ -115,10 +115,10 @@ class Story:
 
 def living(model: Model) -> Counter[int]:
     """Return how many containers live, by row, counted one by one."""
-    roster = model.roster
+    members = model.members
     return Counter(
-        roster.by_line[line].rows[container]
-        for pod in roster.pods.values()
+        members.by_line[line].rows[container]
+        for pod in members.pods.values()
         if pod.is_alive
         for line in pod.vpas
         for container in pod.instances

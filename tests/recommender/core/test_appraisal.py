@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from app.recommender.core.estimation import appraise, rows_in_use
+from app.recommender.core.estimation import estimate_rows, rows_in_use
 from app.recommender.core.moments import DAY, nanoseconds
 from app.recommender.core.rules import (
     EstimatorRules,
@@ -115,13 +115,13 @@ def test_amounts_that_are_not_shown_are_zero() -> None:
     table.follow(row, 0, container_rules(make.vpa(), "app", rules))
     table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]))
 
-    found = appraise(table, rows_in_use(table), nanoseconds(START), rules)
+    found = estimate_rows(table, rows_in_use(table), nanoseconds(START), rules)
 
     assert found.amounts[0].tolist() == [1168, 25, 10**14, 0, 0, 0]
 
 
 def test_no_rows() -> None:
-    """Nothing to appraise is no trouble."""
+    """Nothing to estimate_rows is no trouble."""
     table = RowTable(EAGER.aggregation)
 
-    assert appraise(table, rows_in_use(table), 0, EAGER).amounts.shape == (0, 6)
+    assert estimate_rows(table, rows_in_use(table), 0, EAGER).amounts.shape == (0, 6)

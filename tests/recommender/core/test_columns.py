@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.recommender.core.tables import Columns, Fill
+from app.recommender.core.tables import Fill, Table
 
 
-class Table(Columns):
+class Places(Table):
     """Two columns."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {"count": (np.int64, 0), "place": (np.int32, -1)}
@@ -21,7 +21,7 @@ class Table(Columns):
 
 def test_lines_are_taken_released_and_taken_again() -> None:
     """A released line comes back as good as new."""
-    table = Table()
+    table = Places()
     lines = [table.take() for _ in range(3)]
     table.count[1], table.place[1] = 7, 5
     table.release(1)
@@ -34,7 +34,7 @@ def test_lines_are_taken_released_and_taken_again() -> None:
 
 def test_growing_keeps_what_there_is() -> None:
     """More lines than there is room for make more room."""
-    table = Table()
+    table = Places()
     for number in range(40):
         line = table.take()
         table.count[line] = number

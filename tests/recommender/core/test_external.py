@@ -9,7 +9,7 @@ from hypothesis import given
 
 from app.model.errors import BadObject
 from app.model.selectors import EVERYTHING, Selector
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import (
     ExternalQuestion,
@@ -55,7 +55,9 @@ def test_questions() -> None:
         ObservedVpa(make.vpa("lost"), None, "no such target"),
         ObservedVpa(make.vpa("all"), EVERYTHING),
     ]
-    found = external_questions(vpas, lambda name: unfinished(pods.get(name, [])), RULES, Mishaps())
+    found = external_questions(
+        vpas, lambda name: unfinished(pods.get(name, [])), RULES, SkippedObjects()
+    )
 
     assert [(one.pod, one.resource, one.selector) for one in found] == [
         ("web-0", "cpu", "app=web,pod=web-0"),
@@ -64,7 +66,9 @@ def test_questions() -> None:
         ("db-0", "memory", "pod=db-0"),
     ]
     rules = ExternalRules("", "memory")
-    alone = external_questions(vpas, lambda name: unfinished(pods.get(name, [])), rules, Mishaps())
+    alone = external_questions(
+        vpas, lambda name: unfinished(pods.get(name, [])), rules, SkippedObjects()
+    )
     assert {one.metric for one in alone} == {"memory"}
 
 

@@ -558,7 +558,7 @@ def test_a_mistake_of_ours_about_one_checkpoint() -> None:
         scene.use(100, GI, pod=f"{name}-0")
     scene.tick()
 
-    assert [(one.kind, one.name) for one in scene.model.mishaps.taken()] == [
+    assert [(one.kind, one.name) for one in scene.model.skipped.taken()] == [
         ("checkpoint", "default/web-app")
     ]
     assert scene.shown("web")["app"]["target"] == "3 3Gi"

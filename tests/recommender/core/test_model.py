@@ -312,7 +312,7 @@ def test_any_story(seed: int) -> None:
         story.scene.model.quality()
         model = story.scene.model
         assert isinstance(model, Model)
-        rows, streams = model.roster.rows, model.roster.streams
+        rows, streams = model.members.rows, model.members.streams
         found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
         assert {row: live for row, live in found.items() if live} == living(model)
-        assert len(streams.instances) == len(model.roster.instances) == len(model.roster.owners)
+        assert len(streams.instances) == len(model.members.instances) == len(model.members.owners)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from app.recommender.core.checkpoints import Names
+from app.recommender.core.checkpoints import CheckpointNames
 
 
 def test_plain_name() -> None:
     """W94: the VPA's name and the container's."""
-    assert Names().of("default", ("web", "app")) == "web-app"
+    assert CheckpointNames().of("default", ("web", "app")) == "web-app"
 
 
 def test_collision() -> None:
     """W94: the second of two containers with one plain name gets a hash, in its namespace only."""
-    names = Names()
+    names = CheckpointNames()
 
     found = [
         names.of("default", ("web-app", "x")),
@@ -28,7 +28,7 @@ def test_collision() -> None:
 
 def test_long_names() -> None:
     """Names beyond what an API server takes are cut and told apart by a hash."""
-    names = Names()
+    names = CheckpointNames()
 
     one = names.of("default", ("a" * 241 + "-b", "c" * 63))
     other = names.of("default", ("a" * 241 + "-b", "d" * 63))
@@ -39,7 +39,7 @@ def test_long_names() -> None:
 
 def test_taken_names() -> None:
     """An object that exists keeps its name, whatever came first this time."""
-    names = Names()
+    names = CheckpointNames()
     names.take("default", "web-app-x", ("web", "app-x"))
     names.take("default", "web-app-x-old", ("web", "app-x"))
     names.take("default", "web-app-x", ("web-app", "x"))
@@ -50,7 +50,7 @@ def test_taken_names() -> None:
 
 def test_release() -> None:
     """A released name is free for others."""
-    names = Names()
+    names = CheckpointNames()
     names.of("default", ("web", "app-x"))
 
     assert names.release("default", ("web", "app-x")) == "web-app-x"

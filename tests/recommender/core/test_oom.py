@@ -12,9 +12,9 @@ from app.recommender.core.moments import EARLIEST, nanoseconds
 from app.recommender.core.oom import (
     OomRecord,
     evicted,
-    kills,
     memory_request,
     needed_memory,
+    new_kills,
 )
 from tests import make
 
@@ -124,7 +124,7 @@ def test_kills(
     """A transition tells of kills."""
     old, new = transition(before, after, other, expected)
 
-    assert [record.memory_bytes for record in kills(old, new)] == expected
+    assert [record.memory_bytes for record in new_kills(old, new)] == expected
 
 
 def transition(
@@ -144,14 +144,14 @@ def test_record() -> None:
     after = pod(status("terminated"))
     expected = OomRecord("default", "web-0", "app", nanoseconds(KILLED_AT), 1024, "uid-web-0")
 
-    assert kills(None, after) == [expected]
+    assert new_kills(None, after) == [expected]
 
 
 def test_first_sight() -> None:
     """A pod that tells of kills when it is first seen counts."""
     after = pod(status("terminated", restarts=1, last="OOMKilled", finished=None))
 
-    assert [record.time_ns for record in kills(None, after)] == [EARLIEST, EARLIEST]
+    assert [record.time_ns for record in new_kills(None, after)] == [EARLIEST, EARLIEST]
 
 
 def test_kills_without_time_are_told_apart_by_restarts() -> None:
@@ -160,7 +160,7 @@ def test_kills_without_time_are_told_apart_by_restarts() -> None:
     same = pod(status("running", restarts=1, last="OOMKilled", finished=None))
     again = pod(status("running", restarts=2, last="OOMKilled", finished=None))
 
-    assert (len(kills(before, same)), len(kills(before, again))) == (0, 1)
+    assert (len(new_kills(before, same)), len(new_kills(before, again))) == (0, 1)
 
 
 def test_containers_that_were_not_there_before() -> None:
@@ -168,7 +168,7 @@ def test_containers_that_were_not_there_before() -> None:
     before = make.pod(status={"phase": "Running"})
     after = pod(status("terminated"))
 
-    assert len(kills(before, after)) == 1
+    assert len(new_kills(before, after)) == 1
 
 
 @pytest.mark.parametrize(

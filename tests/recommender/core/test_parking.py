@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.recommender.core.detached import Parking
+from app.recommender.core.detached import DetachedRows
 from app.recommender.core.moments import DAY, HOUR
 from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.tables import NOWHERE, RowTable
@@ -24,7 +24,7 @@ def rows_of(table: RowTable, *containers: str) -> dict[str, int]:
 def test_rows_come_back_to_their_target() -> None:
     """What a VPA left for another target it gets back for the same one, once."""
     table = RowTable(RULES.aggregation)
-    parking, rows = Parking(table), rows_of(table, "app")
+    parking, rows = DetachedRows(table), rows_of(table, "app")
     parking.park(KEY, ("Deployment", "web"), rows)
 
     assert table.vpa[rows["app"]] == NOWHERE
@@ -36,7 +36,7 @@ def test_rows_come_back_to_their_target() -> None:
 def test_nobody_came_back() -> None:
     """Rows go when their time is over, or when their history has expired."""
     table = RowTable(RULES.aggregation)
-    parking = Parking(table)
+    parking = DetachedRows(table)
     parking.park(KEY, None, rows_of(table, "app"), until_ns=HOUR)
     parking.park(KEY, ("Deployment", "web"), rows_of(table, "app", "log"))
     table.last_any[1] = DAY

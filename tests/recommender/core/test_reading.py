@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from app.recommender.core.promql import PastRules, Span
-from app.recommender.core.reading import Question, Reading, Stage
+from app.recommender.core.reading import Question, Reading, ReadingStage
 from app.recommender.core.usage import ABSENT
 
 END = datetime(2026, 1, 13, 12, 0, 0, 123_456, tzinfo=UTC)
@@ -70,7 +70,7 @@ def test_questions() -> None:
     assert asked(reading).query.startswith("container_memory_working_set_bytes{")
     reading.take(answer())
     labels = asked(reading)
-    assert reading.stage is Stage.LABELS
+    assert reading.stage is ReadingStage.LABELS
     assert (labels.query, labels.end, labels.start) == ('up{job="kubernetes-pods"}[3h]', CUT, None)
     reading.take(answer())
     assert reading.question() is None
@@ -143,7 +143,7 @@ def test_refused_questions() -> None:
     assert asked(reading).start == asked(reading).end == CUT - 3 * HOUR
     reading.take(answer())
     assert asked(reading).start == CUT - 2 * HOUR
-    while reading.stage is not Stage.LABELS:
+    while reading.stage is not ReadingStage.LABELS:
         reading.take(answer())
     assert reading.was_refused(is_too_much=False)
     assert reading.question() is None

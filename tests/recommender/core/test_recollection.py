@@ -40,7 +40,7 @@ def scene_of(rules: RecommenderRules | None = None, *pods: str) -> Scene:
 def rows(scene: Scene) -> RowTable:
     """Return the rows of our model."""
     assert isinstance(scene.model, Model)
-    return scene.model.roster.rows
+    return scene.model.members.rows
 
 
 def peaks(scene: Scene, row: int = 0) -> dict[str, float]:
@@ -55,9 +55,9 @@ def peaks(scene: Scene, row: int = 0) -> dict[str, float]:
 def window(scene: Scene, pod: str = "web-0") -> tuple[float, int, int]:
     """Return when the interval of a container ends, in hours, and its peaks in MiB."""
     assert isinstance(scene.model, Model)
-    roster = scene.model.roster
-    (stream,) = roster.streams.active_of(roster.instances["default", pod, "app"]).values()
-    windows = roster.streams.windows
+    members = scene.model.members
+    (stream,) = members.streams.active_of(members.instances["default", pod, "app"]).values()
+    windows = members.streams.windows
     hours = (int(windows.ends[stream]) - nanoseconds(START)) / HOUR
     return hours, int(windows.usage[stream]) // MI, int(windows.oom[stream]) // MI
 
@@ -99,7 +99,7 @@ def two_pods(start: datetime) -> Scene:
 def state(scene: Scene) -> list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]:
     """Return everything that depends on usage."""
     assert isinstance(scene.model, Model)
-    table, streams = scene.model.roster.rows, scene.model.roster.streams
+    table, streams = scene.model.members.rows, scene.model.members.streams
     found: list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]
     found = [table.first, table.last, table.counts, table.last_any, streams.instances.last_cpu]
     found += [streams.windows.ends, streams.windows.usage, streams.instances.last_memory]
@@ -305,7 +305,7 @@ def test_pods_that_are_gone() -> None:
     assert scene.model.tally.cpu == 2
     assert list(scene.shown()) == ["app", "log"]
     assert isinstance(scene.model, Model)
-    assert list(scene.model.roster.pods) == [("default", "web-0")]
+    assert list(scene.model.members.pods) == [("default", "web-0")]
 
 
 def test_init_containers() -> None:

@@ -10,8 +10,8 @@ import pytest
 from app.model.kinds import Condition
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.status import (
+    ConditionInputs,
     Difference,
-    Standing,
     VpaStatus,
     conditions_for,
     difference,
@@ -36,13 +36,13 @@ def found(kind: str, status: str = "True") -> Condition:
     [
         pytest.param(
             [],
-            Standing(is_provided=True, matches_pods=True),
+            ConditionInputs(is_provided=True, matches_pods=True),
             [Condition("RecommendationProvided", "True", "", "", NOW)],
             id="provided",
         ),
         pytest.param(
             [],
-            Standing(is_provided=False, matches_pods=False),
+            ConditionInputs(is_provided=False, matches_pods=False),
             [
                 Condition("NoPodsMatched", "True", *NO_PODS, NOW),
                 Condition("RecommendationProvided", "False", *NO_PODS, NOW),
@@ -51,7 +51,7 @@ def found(kind: str, status: str = "True") -> Condition:
         ),
         pytest.param(
             [],
-            Standing(is_provided=True, matches_pods=False),
+            ConditionInputs(is_provided=True, matches_pods=False),
             [
                 Condition("NoPodsMatched", "True", *NO_PODS, NOW),
                 Condition("RecommendationProvided", "True", "", "", NOW),
@@ -60,13 +60,13 @@ def found(kind: str, status: str = "True") -> Condition:
         ),
         pytest.param(
             [found("NoPodsMatched"), found("RecommendationProvided")],
-            Standing(is_provided=False, matches_pods=True),
+            ConditionInputs(is_provided=False, matches_pods=True),
             [Condition("RecommendationProvided", "False", "", "", NOW)],
             id="W92: pods, but nothing to recommend",
         ),
         pytest.param(
             [found("RecommendationProvided")],
-            Standing(is_provided=True, matches_pods=True),
+            ConditionInputs(is_provided=True, matches_pods=True),
             [Condition("RecommendationProvided", "True", "", "", THEN)],
             id="the time stays while the status does",
         ),
@@ -76,13 +76,13 @@ def found(kind: str, status: str = "True") -> Condition:
                 found("ConfigDeprecated"),
                 found("RecommendationProvided"),
             ],
-            Standing(is_provided=True, matches_pods=True),
+            ConditionInputs(is_provided=True, matches_pods=True),
             [Condition("RecommendationProvided", "True", "", "", THEN)],
             id="what is over goes",
         ),
         pytest.param(
             [found("RecommendationProvided")],
-            Standing(is_provided=True, matches_pods=True, problem="cannot be read"),
+            ConditionInputs(is_provided=True, matches_pods=True, problem="cannot be read"),
             [
                 Condition("ConfigUnsupported", "True", "", "cannot be read", NOW),
                 Condition("RecommendationProvided", "True", "", "", THEN),
@@ -91,7 +91,7 @@ def found(kind: str, status: str = "True") -> Condition:
         ),
         pytest.param(
             [found("SelectorOverlap"), found("Custom"), found("RecommendationProvided")],
-            Standing(is_provided=True, matches_pods=True),
+            ConditionInputs(is_provided=True, matches_pods=True),
             [
                 found("Custom"),
                 Condition("RecommendationProvided", "True", "", "", THEN),
@@ -101,13 +101,13 @@ def found(kind: str, status: str = "True") -> Condition:
         ),
         pytest.param(
             [found("SelectorOverlap"), found("RecommendationProvided")],
-            Standing(is_provided=True, matches_pods=True, stronger=""),
+            ConditionInputs(is_provided=True, matches_pods=True, stronger=""),
             [Condition("RecommendationProvided", "True", "", "", THEN)],
             id="no overlap any more",
         ),
         pytest.param(
             [found("RecommendationProvided")],
-            Standing(is_provided=True, matches_pods=True, stronger="web"),
+            ConditionInputs(is_provided=True, matches_pods=True, stronger="web"),
             [
                 Condition("RecommendationProvided", "True", "", "", THEN),
                 Condition(
@@ -122,7 +122,9 @@ def found(kind: str, status: str = "True") -> Condition:
         ),
     ],
 )
-def test_conditions(before: list[Condition], standing: Standing, expected: list[Condition]) -> None:
+def test_conditions(
+    before: list[Condition], standing: ConditionInputs, expected: list[Condition]
+) -> None:
     """Conditions follow from where a VPA stands, sorted by type."""
     assert list(conditions_for(tuple(before), standing, NOW)) == expected
 

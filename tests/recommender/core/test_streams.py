@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from app.recommender.core.moments import DAY, UNSET
-from app.recommender.core.samples import MANY, NO_STREAM, Streams
+from app.recommender.core.samples import MANY, NO_STREAM, SampleRoutes
 
 
-def pointed(streams: Streams, instance: int) -> int:
+def pointed(streams: SampleRoutes, instance: int) -> int:
     """Return what the table of instances says of an instance."""
     return int(streams.instances.stream[instance])
 
 
 def test_one_stream_in_a_life() -> None:
     """An instance that feeds one row has one stream, and goes without a trace."""
-    streams = Streams()
+    streams = SampleRoutes()
     instance = streams.instances.take()
     stream = streams.join(instance, 7, 0)
 
@@ -27,7 +27,7 @@ def test_one_stream_in_a_life() -> None:
 
 def test_several_rows_at_once() -> None:
     """An instance may feed several rows, each by a stream of its own."""
-    streams = Streams()
+    streams = SampleRoutes()
     instance = streams.instances.take()
     one, other = streams.join(instance, 7, 0), streams.join(instance, 9, 0)
 
@@ -43,7 +43,7 @@ def test_several_rows_at_once() -> None:
 
 def test_coming_back_goes_on_with_the_old_stream() -> None:
     """While its interval runs, a stream of the past waits for its instance."""
-    streams = Streams()
+    streams = SampleRoutes()
     instance = streams.instances.take()
     first = streams.join(instance, 7, 0)
     streams.windows.resume(first, DAY, 100, 0)
@@ -66,7 +66,7 @@ def test_coming_back_goes_on_with_the_old_stream() -> None:
 
 def test_rows_that_go_cut_their_streams() -> None:
     """Streams to a row that is gone are gone, also active ones."""
-    streams = Streams()
+    streams = SampleRoutes()
     instances = [streams.instances.take() for _ in range(2)]
     for instance in instances:
         streams.join(instance, 7, 0)
@@ -79,7 +79,7 @@ def test_rows_that_go_cut_their_streams() -> None:
 
 def test_a_stream_of_the_past_can_be_made() -> None:
     """A late observation may need a stream that is not active."""
-    streams = Streams()
+    streams = SampleRoutes()
     instance = streams.instances.take()
     active = streams.join(instance, 7, 0)
     past = streams.between(instance, 9)

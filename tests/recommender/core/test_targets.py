@@ -9,7 +9,7 @@ import pytest
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
-from app.recommender.core.targets import Target, resolve_target
+from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.sizing.matching import LookupNeeded
 from tests import make
 
@@ -35,7 +35,7 @@ def resolved(
     *objects: make.Json,
     found: Sequence[tuple[ObjectKey, LookupResult]] = (),
     by_kind: bool = False,
-) -> Target | LookupNeeded:
+) -> ResolvedTarget | LookupNeeded:
     """Resolve the target of a VPA among some controllers and look-ups."""
     view = make.snapshot(*objects).of("default")
     return resolve_target(make.vpa(target=target), view, dict(found), by_kind=by_kind)
@@ -67,7 +67,7 @@ def resolved(
 )
 def test_selector_of_target(target: str, objects: list[make.Json], selector: Selector) -> None:
     """A built-in target that nobody owns says which pods are meant."""
-    assert resolved(target, *objects) == Target(selector)
+    assert resolved(target, *objects) == ResolvedTarget(selector)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_custom_controllers(
 ) -> None:
     """A custom kind counts by its scale, and not at all without one."""
     deployment = make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")
-    assert resolved(target, deployment, found=found) == Target(selector)
+    assert resolved(target, deployment, found=found) == ResolvedTarget(selector)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_problems(
     problem: str,
 ) -> None:
     """A target that cannot be used selects nothing, and a sentence names what is wrong."""
-    assert resolved(target, *objects, found=found) == Target(None, problem)
+    assert resolved(target, *objects, found=found) == ResolvedTarget(None, problem)
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_kinds_of_foreign_groups() -> None:
     """A foreign kind with a built-in name is its own kind, but not for upstream."""
     target, deployment = "example.com/v1/Deployment/web", make.workload_json("Deployment/web")
     assert isinstance(resolved(target, deployment), LookupNeeded)
-    assert resolved(target, deployment, by_kind=True) == Target(WEB)
+    assert resolved(target, deployment, by_kind=True) == ResolvedTarget(WEB)

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 import pytest
 
 from app.recommender.core.moments import SECOND, nanoseconds
-from app.recommender.core.skipped import Mishaps
+from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.usage import ABSENT, REFUSED, Metrics, UsageLimits, read_metrics
 
 NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
@@ -48,15 +48,15 @@ class OddText(str):
 
 def test_a_mistake_of_ours_about_one_item() -> None:
     """It costs the rest of that item, and is kept with its name; no amount moves elsewhere."""
-    mishaps = Mishaps()
+    skipped = SkippedObjects()
     odd = item(used(cpu="1", memory="1"), used("odd", cpu="2", memory=OddText("2")))
     sound = item(used(cpu="3", memory="3"), metadata={"namespace": "default", "name": "web-1"})
-    batch = read_metrics({"items": [odd, sound]}, mishaps=mishaps).batch
+    batch = read_metrics({"items": [odd, sound]}, skipped=skipped).batch
 
     assert [key[1:] for key in batch.containers] == [("web-0", "app"), ("web-1", "app")]
     assert batch.cpu_millicores.tolist() == [1000, 3000]
     assert batch.memory_bytes.tolist() == [1, 3]
-    assert [(one.kind, one.name) for one in mishaps.taken()] == [("usage", "default/web-0")]
+    assert [(one.kind, one.name) for one in skipped.taken()] == [("usage", "default/web-0")]
 
 
 def test_columns() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.model.errors import BadObject
 from app.recommender.core.promql import Span
-from app.recommender.core.reading import Stage
+from app.recommender.core.reading import ReadingStage
 from app.recommender.upstream.reading_once import ReadingOnce
 from tests.recommender.core.test_reading import CUT, END, RULES, answer, asked, series
 
@@ -24,7 +24,7 @@ def test_one_piece() -> None:
     question = asked(reading)
     assert (question.start, question.end) == (CUT - timedelta(days=8), CUT)
     reading.take(answer())
-    assert reading.stage is Stage.MEMORY
+    assert reading.stage is ReadingStage.MEMORY
 
 
 def test_labels_are_asked_for_as_they_are_named() -> None:
