@@ -28,9 +28,9 @@ from app.model.vpa import Vpa
 from app.ports import PODS, VPAS, Json
 from app.recommender.api_shapes import Page, PodAnswer, Recommendation
 from app.recommender.core.estimation import Derivation
+from app.recommender.core.explanation import explained
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
-from app.recommender.core.telling import Teller
 from app.recommender.recommendation_metrics import exposition
 from app.runtime.access import Guard
 from app.runtime.exposition import CONTENT_TYPE
@@ -183,7 +183,7 @@ class Recommendations:
         if derivations is None and explains:
             message = f"only the leader can explain; {sources.leader() or 'nobody'} leads"
             raise Refusal(503, message, field="query.explain", headers=_LATER)
-        return _Seen(sources.snapshot(), derivations or {}, Teller(sources.rules, explains))
+        return _Seen(sources.snapshot(), derivations or {}, sources.rules, explains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,8 @@ class _Seen:
 
     snapshot: Snapshot
     derivations: Derivations
-    teller: Teller
+    rules: RecommenderRules
+    explains: bool  # every step
 
     def vpas(self, namespace: str, after: str) -> Iterator[Vpa]:
         """Yield VPAs by namespace and name, those after a place."""
@@ -205,7 +206,8 @@ class _Seen:
     def told(self, vpas: Sequence[Vpa]) -> list[Json]:
         """Return what is told of VPAs."""
         known = self.derivations
-        return self.teller.vpas([(vpa, known.get((vpa.namespace, vpa.name))) for vpa in vpas])
+        found = [(vpa, known.get((vpa.namespace, vpa.name))) for vpa in vpas]
+        return explained(found, self.rules, with_steps=self.explains)
 
 
 class _Desk:

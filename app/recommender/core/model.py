@@ -8,7 +8,7 @@
     model.killed(evicted(event, share_resource=True), now)
     for publication in model.tick(now): ...  # and `urgent(now)` in between, after kills
     for checkpoint in model.checkpoints(now, budget=300): ...
-    model.explain("default", "web", "app", now)
+    explained([(vpa, model.derivations()[key])], rules)
 
 Strategy: it may be told things in any order and at any time; only `tick`, `urgent` and
 `checkpoints` answer. What they answer counts as done unless `not_published`, `not_stored` or
@@ -29,7 +29,6 @@ from app.model.pods import Pod
 from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import Derivation
-from app.recommender.core.explaining import Explanation, explain
 from app.recommender.core.history import Expiry, StoredHistory
 from app.recommender.core.intake import Intake, SampleTally
 from app.recommender.core.membership import Membership
@@ -124,12 +123,6 @@ class RecommenderModel(Protocol):
 
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, namespace and name of checkpoints to delete."""
-        ...
-
-    def explain(
-        self, namespace: str, vpa: str, container: str, now: datetime
-    ) -> Explanation | None:
-        """Derive a recommendation step by step, None for a container without history."""
         ...
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
@@ -282,16 +275,6 @@ class Model:
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, namespace and name of checkpoints to delete."""
         return self._history.abandoned()
-
-    def explain(
-        self, namespace: str, vpa: str, container: str, now: datetime
-    ) -> Explanation | None:
-        """Derive a recommendation step by step, None for a container without history."""
-        tracked = self.members.vpas.get((namespace, vpa))
-        if tracked is None or container not in tracked.rows:
-            return None
-        rows = list(tracked.rows.values())
-        return explain(self.members.rows, rows, container, now, self.rules)
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how what stands published came about; later ticks change nothing in it."""

@@ -26,7 +26,6 @@ from app.recommender.core.estimation import (
     estimate_rows,
     rows_in_use,
 )
-from app.recommender.core.explaining import Explanation, explain
 from app.recommender.core.intake import SampleTally
 from app.recommender.core.moments import moment, nanoseconds
 from app.recommender.core.oom import OomRecord
@@ -223,16 +222,6 @@ class UpstreamModel:
     def abandoned(self) -> list[tuple[str, str]]:
         """Return nothing: checkpoints live as long as their VPA."""
         return []
-
-    def explain(
-        self, namespace: str, vpa: str, container: str, now: datetime
-    ) -> Explanation | None:
-        """Derive a recommendation of the last loop step by step."""
-        rows = self._rows.get((namespace, vpa), {})
-        if container not in rows:
-            return None
-        every = list(rows.values())
-        return explain(self._table, every, container, now, self.rules)
 
     def derivations(self) -> Mapping[VpaKey, Derivation]:
         """Return how the recommendations of the last loop came about."""

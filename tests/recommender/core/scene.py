@@ -18,6 +18,7 @@ from app.model.pods import Pod, read_pod
 from app.model.selectors import Selector
 from app.model.vpa import Vpa
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint, to_json
+from app.recommender.core.explanation import explained
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.oom import OomRecord
@@ -51,6 +52,13 @@ class Scene:
         self.pods: dict[str, tuple[Pod, ObjectKey | None]] = {}
         self.stored: dict[str, Checkpoint] = {}
         self.writes = 0
+
+    def explained(self, container: str = "app") -> make.Json:
+        """Return how what stands published of a container came about, every step."""
+        derivation = self.model.derivations()["default", "web"]
+        (found,) = explained([(self.vpas["web"].vpa, derivation)], self.rules, with_steps=True)
+        known: dict[str, make.Json] = {one["container"]: one for one in found["containers"]}
+        return known[container]
 
     def at(self, minute: float) -> datetime:
         """Return a time so many minutes after the start."""

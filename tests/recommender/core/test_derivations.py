@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from app.model.quantity import Quantity
-from app.recommender.core.explaining import explanations
+from app.recommender.core.estimation import Derivation
+from app.recommender.core.explanation import explained
 from app.recommender.core.rules import (
     PublishRules,
     RecommenderRules,
@@ -26,18 +27,23 @@ WEB = ("default", "web")
 
 def derived(scene: Scene, container: str = "app") -> dict[str, str]:
     """Return what the derivation of a container ends in, as `Scene.shown` does."""
-    found = explanations([scene.model.derivations()[WEB]], scene.rules)[0][container]
-    cpu, memory = found.resources
-    both = zip(cpu.steps, memory.steps, strict=True)
-    told = {of_cpu.word: f"{of_cpu.quantity} {of_memory.quantity}" for of_cpu, of_memory in both}
-    return told | {"uncappedTarget": f"{cpu.uncapped} {memory.uncapped}"}
+    found = scene.explained(container)
+    cpu, memory = found["derivation"]["cpu"], found["derivation"]["memory"]
+    words = ("target", "lowerBound", "upperBound")
+    return {word: f"{cpu[word]['quantity']} {memory[word]['quantity']}" for word in words}
+
+
+def steps(scene: Scene, derivation: Derivation) -> make.Json:
+    """Return all that a derivation explains."""
+    vpa = scene.vpas["web"].vpa
+    return explained([(vpa, derivation)], scene.rules, with_steps=True)[0]
 
 
 def published(scene: Scene, container: str = "app") -> dict[str, str]:
     """Return what is published of a container, in the same words."""
     shown = scene.shown()[container]
     words = {"target": "target", "lowerBound": "lower", "upperBound": "upper"}
-    return {word: shown[name] for word, name in (words | {"uncappedTarget": "uncapped"}).items()}
+    return {word: shown[name] for word, name in words.items()}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +67,7 @@ def test_they_end_in_what_stands(begin: Callable[[], Scene]) -> None:
 
         assert derived(scene) == published(scene)
         assert derived(scene, "log") == published(scene, "log")
+        assert set(scene.explained()["origin"].values()) == {"computed"}  # the uncapped target too
 
 
 def test_slight_moves_leave_them_alone() -> None:
@@ -74,13 +81,10 @@ def test_slight_moves_leave_them_alone() -> None:
         scene.tick()
     found = scene.model.derivations()[WEB]
 
-    told = explanations([found], scene.rules)[0]["app"]
-    now = scene.model.explain("default", "web", "app", scene.now)
-    assert now is not None
-    assert told.at == found.at < scene.now
-    assert told.samples < now.samples == 600
-    assert told.resources[0].steps[0] == now.resources[0].steps[0]
-    assert told.resources[0].steps[1] != now.resources[0].steps[1]
+    told = scene.explained()
+    assert found.at < scene.now
+    assert told["evidence"]["samples"] < 600
+    assert told["origin"] == {"cpu": "computed", "memory": "computed"}
 
 
 def test_they_are_there_after_a_restart() -> None:
@@ -124,13 +128,13 @@ def test_what_is_held_stays() -> None:
     scene.use(100, GI)
     scene.tick()
     held = scene.model.derivations()
-    before = explanations([held[WEB]], scene.rules)[0]
+    before = steps(scene, held[WEB])["containers"][0]["derivation"]
     scene.go(1)
     scene.use(9000, 8 * GI)
     scene.tick()
 
-    assert explanations([held[WEB]], scene.rules)[0] == before
-    assert explanations([scene.model.derivations()[WEB]], scene.rules)[0] != before
+    assert steps(scene, held[WEB])["containers"][0]["derivation"] == before
+    assert scene.explained()["derivation"] != before
     with pytest.raises(ValueError, match="read-only"):
         held[WEB].basis["samples"] = 0
 
@@ -157,5 +161,5 @@ def test_without_containers() -> None:
     scene.tick()
     found = scene.model.derivations()[WEB]
 
-    assert (found.containers, explanations([found], scene.rules)[0]) == ((), {})
+    assert (found.containers, steps(scene, found)["containers"]) == ((), [])
     assert Scene(AS_UPSTREAM, model=UpstreamModel).model.derivations() == {}

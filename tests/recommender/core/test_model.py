@@ -156,22 +156,6 @@ def test_roles() -> None:
         assert counts[name] == samples
 
 
-def test_explanation_matches_the_publication() -> None:
-    """What is explained is what was published."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
-    sawtooth(scene, 0, 61)
-    scene.tick()
-
-    found = scene.model.explain("default", "web", "app", scene.now)
-
-    assert found is not None
-    assert found.recommendation == (scene.vpas["web"].vpa.recommendation or ())[0]
-    assert scene.model.explain("default", "web", "ghost", scene.now) is None
-    assert scene.model.explain("default", "ghost", "app", scene.now) is None
-
-
 def test_failed_writes_come_again() -> None:
     """What could not be written is asked for again."""
     scene = Scene(EAGER)

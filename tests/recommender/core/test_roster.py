@@ -316,15 +316,13 @@ def test_pods_that_are_over_do_not_keep_containers_alive() -> None:
     scene.pod("web-0", "app", uid="same")
     scene.use(100, GI)
     scene.pod("web-0", "app", uid="same", phase="Succeeded")
-    found = scene.model.explain("default", "web", "app", scene.now)
-    assert found is not None
-    assert found.living == 0
+    scene.tick()
+    assert scene.explained()["evidence"]["livingContainers"] == 0
 
     scene.pod("web-0", "app", uid="same", phase="Running")
-    found = scene.model.explain("default", "web", "app", scene.now)
+    scene.tick()
 
-    assert found is not None
-    assert found.living == 1
+    assert scene.explained()["evidence"]["livingContainers"] == 1
 
 
 def test_pods_that_were_always_over() -> None:
@@ -335,10 +333,8 @@ def test_pods_that_were_always_over() -> None:
     scene.use(100, GI)
     scene.drop("web-0")
     scene.tick()
-    found = scene.model.explain("default", "web", "app", scene.now)
 
-    assert found is not None
-    assert found.living == 0
+    assert scene.explained()["evidence"]["livingContainers"] == 0
 
 
 def test_rows_that_expired_under_a_pod_that_is_over() -> None:

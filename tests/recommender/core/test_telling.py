@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.quantity import Quantity
+from app.recommender.core.explanation import explained
 from app.recommender.core.rules import (
     CapRules,
     EstimatorRules,
@@ -22,7 +23,6 @@ from app.recommender.core.rules import (
     PublishRules,
     RecommenderRules,
 )
-from app.recommender.core.telling import Teller
 from tests import make
 from tests.recommender.core.scene import GI, Scene
 
@@ -35,7 +35,7 @@ WORDS = ("target", "lowerBound", "upperBound")
 def told(scene: Scene, *, explains: bool = True) -> Json:
     """Return what is told of the VPA, as it comes out of JSON."""
     derivation = scene.model.derivations().get(("default", "web"))
-    found = Teller(scene.rules, explains).vpas([(scene.vpas["web"].vpa, derivation)])[0]
+    found = explained([(scene.vpas["web"].vpa, derivation)], scene.rules, with_steps=explains)[0]
     read: Json = orjson.loads(orjson.dumps(found))
     return read
 
@@ -159,7 +159,7 @@ def test_what_was_kept() -> None:
 def test_without_a_derivation() -> None:
     """Whoever only has the status tells that."""
     scene = used()
-    found = Teller(scene.rules, explains=True).vpas([(scene.vpas["web"].vpa, None)])[0]
+    (found,) = explained([(scene.vpas["web"].vpa, None)], scene.rules, with_steps=True)
 
     assert found["computedAt"] is None
     assert found["containers"][0]["target"]["cpu"] == "1168m"

@@ -638,10 +638,7 @@ def test_explanation() -> None:
     scene.go(1)
     scene.tick()
 
-    found = scene.model.explain("default", "web", "app", scene.now)
-    assert found is not None
-    assert found.resources[0].steps[0].bucket == 36
-    assert scene.model.explain("default", "web", "ghost", scene.now) is None
+    assert scene.explained()["derivation"]["cpu"]["target"]["bucket"] == 36
 
 
 def test_checkpoints_of_others_are_left_alone() -> None:

@@ -1,0 +1,350 @@
+"""Why a recommendation is what it is, as JSON: from the histogram to the published amount.
+
+Strategy: nothing is derived a second way. The steps are what the functions answer that made the
+publication, asked again with the numbers that it was made from. The amounts are always those of
+the status, because everything acts on them; beside them stands on what they rest, where that is
+known here. An amount that is not what was computed last, because it was written elsewhere or
+because nothing was learned yet that could take its place, is `kept`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from itertools import count
+from math import isfinite
+from typing import Final
+
+import numpy as np
+
+from app.model.fields import Json
+from app.model.kinds import Condition
+from app.model.quantity import Quantities, Quantity
+from app.model.times import rfc3339
+from app.model.vpa import ContainerRecommendation, Vpa
+from app.recommender.core.estimation import (
+    BASIS,
+    SHOWS_CPU,
+    SHOWS_ENTRY,
+    SHOWS_MEMORY,
+    Basis,
+    Derivation,
+    estimate,
+)
+from app.recommender.core.histograms import CPU_GRID, EMPTY, MEMORY_GRID, Amounts, Grid
+from app.recommender.core.moments import moment_or_none
+from app.recommender.core.rules import (
+    CPU,
+    MEMORY,
+    Cap,
+    ContainerRules,
+    RecommenderRules,
+    ResourceRules,
+)
+from app.recommender.core.shaping import (
+    Bound,
+    Caps,
+    Shaped,
+    cpu_quantity,
+    memory_quantity,
+    shape_cpu,
+    shape_memory,
+)
+
+_WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
+_FLAG: Final = "--container-recommendation-max-allowed-"
+_NONE: Final = (None, None, None, None)
+
+
+class Absence(StrEnum):
+    """Why a container is not recommended for."""
+
+    NONE = ""
+    OFF = "its policy says Off"
+    NO_SAMPLES = "nothing was learned of it yet"
+    STALE = "no such container has been alive for long, while others of the VPA are"
+
+
+def explained(
+    found: Sequence[tuple[Vpa, Derivation | None]],
+    rules: RecommenderRules,
+    *,
+    with_steps: bool = False,
+) -> list[Json]:
+    """Return what is recommended for VPAs, on what it rests where that is known, and every step.
+
+    The numbers of all VPAs are laid out in arrays together, so this is fast also for thousands.
+    """
+    explainer = _Explainer([one for _, one in found if one is not None], rules, with_steps)
+    lines = count()
+    return [
+        explainer.vpa(
+            vpa,
+            derivation.at if derivation is not None else None,
+            {name: next(lines) for name in derivation.containers} if derivation is not None else {},
+        )
+        for vpa, derivation in found
+    ]
+
+
+class _Explainer:
+    """Explains containers, a line each, in the order of the derivations."""
+
+    def __init__(
+        self, derivations: Sequence[Derivation], rules: RecommenderRules, with_steps: bool
+    ) -> None:
+        joined = b"".join(one.basis.tobytes() for one in derivations)
+        basis = np.frombuffer(joined, dtype=BASIS)
+        self._rules = [one for derivation in derivations for one in derivation.rules]
+        self._with_steps = with_steps
+        self._cpu = _Steps(_of_cpu(self._rules, rules), basis[CPU], rules)
+        self._memory = _Steps(_of_memory(self._rules, rules), basis[MEMORY], rules)
+        self._first, self._last, self._samples, self._living, self._shows = (
+            basis[name].tolist() for name in ("first", "last", "samples", "living", "shows")
+        )
+
+    def vpa(self, vpa: Vpa, at: datetime | None, lines: Mapping[str, int]) -> Json:
+        """Explain a VPA whose containers are known on some lines."""
+        standing = {one.container: one for one in vpa.recommendation or ()}
+        target = vpa.target
+        return {
+            "namespace": vpa.namespace,
+            "name": vpa.name,
+            "updateMode": str(vpa.mode),
+            "recommender": next(iter(vpa.recommenders), "default"),
+            "target": None
+            if target is None
+            else {"apiVersion": target.api_version, "kind": target.kind, "name": target.name},
+            "generation": vpa.generation,
+            "observedGeneration": vpa.observed_generation,
+            "conditions": [_condition(one) for one in vpa.conditions],
+            "computedAt": _time(at),
+            "containers": [
+                self._container(
+                    standing.get(name) or ContainerRecommendation(name, {}, {}, {}, {}),
+                    vpa,
+                    lines.get(name),
+                )
+                for name in sorted(standing.keys() | lines.keys())
+            ],
+        }
+
+    def _container(self, stands: ContainerRecommendation, vpa: Vpa, line: int | None) -> Json:
+        told: Json = {
+            "container": stands.container,
+            "target": _amounts(stands.target),
+            "lowerBound": _amounts(stands.lower_bound),
+            "upperBound": _amounts(stands.upper_bound),
+            "uncappedTarget": _amounts(stands.uncapped_target),
+            "origin": dict.fromkeys(stands.target),
+            "absence": "",
+            "evidence": None,
+            "cappedBy": {},
+        }
+        if line is not None:
+            self._explain(told, stands, vpa, line)
+        return told
+
+    def _explain(self, told: Json, stands: ContainerRecommendation, vpa: Vpa, line: int) -> None:
+        """Add how the amounts of a container came about."""
+        policy = vpa.policy(stands.container)
+        own = (policy.max_allowed or {}) if policy is not None else {}
+        both = (self._cpu, self._rules[line].cpu), (self._memory, self._rules[line].memory)
+        computed: dict[str, tuple[Quantity, ...]] = {}
+        for steps, cap in both:
+            resource = steps.of.resource
+            if not self._shows[line] & steps.of.shows:
+                continue
+            computed[resource] = steps.quantities(line, cap)
+            lists = zip(_WORDS, computed[resource], _standing(stands, resource), strict=False)
+            same = [word for word, quantity, stood in lists if stood == quantity]
+            caps = dict(zip(_WORDS, steps.capped_by(line, own), strict=True))
+            if held := {word: caps[word] for word in same if caps.get(word)}:
+                told["cappedBy"][resource] = held
+        told["origin"] = {
+            name: "computed" if _standing(stands, name) == computed.get(name, _NONE) else "kept"
+            for name in stands.target
+        }
+        told["absence"] = str(self._absence(line))
+        told["evidence"] = self._evidence(line)
+        if self._with_steps:
+            shows, rules = self._shows[line], self._rules[line]
+            told["derivation"] = {
+                steps.of.resource: {"unit": steps.of.unit, "isShown": bool(shows & steps.of.shows)}
+                | steps.to_json(line, cap, own, is_whole_cores=rules.whole_cores)
+                for steps, cap in both
+            }
+
+    def _absence(self, line: int) -> Absence:
+        if self._shows[line] & SHOWS_ENTRY:
+            return Absence.NONE
+        if self._rules[line].is_off:
+            return Absence.OFF
+        is_known = self._cpu.weights[line] > 0 or self._memory.weights[line] > 0
+        return Absence.STALE if is_known else Absence.NO_SAMPLES
+
+    def _evidence(self, line: int) -> Json:
+        first, last = moment_or_none(self._first[line]), moment_or_none(self._last[line])
+        return {
+            "samples": self._samples[line],
+            "firstSample": _time(first),
+            "lastSample": _time(last),
+            "spanSeconds": (last - first).total_seconds() if first and last else 0.0,
+            "livingContainers": self._living[line],
+            "confidence": {
+                steps.of.resource: steps.confidences[line] for steps in (self._cpu, self._memory)
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """How amounts of one resource are made."""
+
+    resource: str
+    unit: str
+    per_unit: int  # thousandths of a core or of a byte
+    shows: int  # the bit of what a row shows
+    step: int  # what is rounded up to
+    is_humanized: bool
+    grid: Grid
+    asked: ResourceRules
+    caps: Caps
+    shape: Callable[[Amounts, Caps], Shaped]
+    quantity: Callable[[int, int, Cap], Quantity]
+
+
+def _of_cpu(own: Sequence[ContainerRules], rules: RecommenderRules) -> _Making:
+    step = rules.format.round_cpu_millicores
+    whole = np.array([one.whole_cores for one in own], dtype=np.bool_)
+    return _Making(
+        resource=CPU,
+        unit="millicores",
+        per_unit=1,
+        shows=SHOWS_CPU,
+        step=step,
+        is_humanized=False,
+        grid=CPU_GRID,
+        asked=rules.estimator.cpu,
+        caps=Caps.of([one.cpu for one in own]),
+        shape=lambda amounts, caps: shape_cpu(amounts, step, whole, caps),
+        quantity=cpu_quantity,
+    )
+
+
+def _of_memory(own: Sequence[ContainerRules], rules: RecommenderRules) -> _Making:
+    step, humanize = rules.format.round_memory_bytes, rules.format.humanize_memory
+    return _Making(
+        resource=MEMORY,
+        unit="bytes",
+        per_unit=1000,
+        shows=SHOWS_MEMORY,
+        step=step,
+        is_humanized=humanize,
+        grid=MEMORY_GRID,
+        asked=rules.estimator.memory,
+        caps=Caps.of([one.memory for one in own]),
+        shape=lambda amounts, caps: shape_memory(amounts, step, caps, humanize=humanize),
+        quantity=memory_quantity,
+    )
+
+
+class _Steps:
+    """One resource of some containers, from percentile to quantity, as columns."""
+
+    def __init__(self, of: _Making, basis: Basis, rules: RecommenderRules) -> None:
+        self.of = of
+        self._margin = rules.estimator.margin_fraction
+        buckets, bases = basis["buckets"].astype(np.intp), basis["bases"]
+        floors, confidences = basis["floor"], basis["confidence"]
+        found = estimate(buckets, bases, confidences, floors, self._margin)
+        free = estimate(buckets, bases, confidences, np.zeros_like(floors), self._margin)
+        rounded = of.shape(found.amounts, Caps.none(len(basis)))
+        capped = of.shape(found.amounts, of.caps)
+        self._buckets, self._bases = buckets.tolist(), bases.tolist()
+        self._with_margin = found.with_margin.tolist()
+        self._multipliers = found.multipliers.tolist()
+        self._with_confidence, self._estimates = free.amounts.tolist(), found.amounts.tolist()
+        self._rounded = rounded.amounts.tolist()
+        self._capped, self._bounds = capped.amounts.tolist(), capped.bounds.tolist()
+        self._floors, self.confidences, self.weights, self._references = (
+            basis[name].tolist() for name in ("floor", "confidence", "weight", "reference")
+        )
+
+    def quantities(self, line: int, cap: Cap) -> tuple[Quantity, ...]:
+        """Return target, lower bound, upper bound and uncapped target of a container."""
+        columns = zip(self._capped[line], self._bounds[line], strict=True)
+        return tuple(self.of.quantity(amount, bound, cap) for amount, bound in columns)
+
+    def capped_by(self, line: int, own: Quantities) -> list[str]:
+        """Return what capped each amount: the policy, or the flag where the policy has no most."""
+        most = "maxAllowed" if self.of.resource in own else _FLAG + self.of.resource
+        words = {Bound.NOTHING: "", Bound.LEAST: "minAllowed", Bound.MOST: most}
+        return [words[bound] for bound in self._bounds[line][: len(_WORDS)]]
+
+    def to_json(self, line: int, cap: Cap, own: Quantities, *, is_whole_cores: bool) -> Json:
+        """Return every step of a container."""
+        capped_by, quantities = self.capped_by(line, own), self.quantities(line, cap)
+        return {
+            "confidence": self.confidences[line],
+            "samplesWeight": self.weights[line],
+            "referenceTime": _time(moment_or_none(self._references[line])),
+            "marginFraction": self._margin,
+            "roundedUpTo": max(self.of.step, 1),
+            "isWholeCores": self.of.resource == CPU and is_whole_cores,
+            "isHumanized": self.of.is_humanized,
+        } | {
+            word: self._amount(line, column, capped_by[column], quantities[column])
+            for column, word in enumerate(_WORDS)
+        }
+
+    def _amount(self, line: int, column: int, capped_by: str, quantity: Quantity) -> Json:
+        bucket, multiplier = self._buckets[line][column], self._multipliers[line][column]
+        units = partial(_units, per_unit=self.of.per_unit)
+        return {
+            "percentile": self.of.asked.fractions[column],
+            "bucket": None if bucket == EMPTY else bucket,
+            "bucketStart": None if bucket == EMPTY else float(self.of.grid.exact_starts[bucket]),
+            "percentileAmount": self._bases[line][column],
+            "withMargin": self._with_margin[line][column],
+            "multiplier": multiplier if isfinite(multiplier) else None,
+            "withConfidence": self._with_confidence[line][column],
+            "floor": self._floors[line],
+            "withFloor": self._estimates[line][column],
+            "rounded": units(self._rounded[line][column]),
+            "cappedBy": capped_by,
+            "capped": units(self._capped[line][column]),
+            "quantity": str(quantity),
+        }
+
+
+def _standing(stands: ContainerRecommendation, resource: str) -> tuple[Quantity | None, ...]:
+    """Return the amounts of a resource that stand, in the order of all columns."""
+    lists = (stands.target, stands.lower_bound, stands.upper_bound, stands.uncapped_target)
+    return tuple(amounts.get(resource) for amounts in lists)
+
+
+def _units(thousandths: int, per_unit: int) -> int | float:
+    whole, rest = divmod(thousandths, per_unit)
+    return thousandths / per_unit if rest else whole
+
+
+def _amounts(amounts: Quantities) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _condition(condition: Condition) -> Json:
+    return {
+        "type": str(condition.type),
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": _time(condition.last_transition),
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else rfc3339(at)
