@@ -32,7 +32,7 @@ from tests.cluster.numbers import total
 from tests.faults import Fault, Faults
 from tests.flows.recommending import vpa
 from tests.flows.test_admission_process import free_port
-from tests.recommender.core.test_telling import add_up
+from tests.recommender.core.test_explanation import add_up
 from tests.sandbox.worlds import container, deployment
 from tests.waiting import eventually
 

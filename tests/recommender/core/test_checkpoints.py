@@ -1,4 +1,4 @@
-"""Checkpoints: what is written is what is read, and garbage is refused."""
+"""Checkpoints and their names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from app.model import patches
 from app.model.errors import BadObject, Invalid
 from app.recommender.core.checkpoints import (
     Checkpoint,
+    CheckpointNames,
     OpenWindow,
     StoredHistogram,
     decode,
@@ -31,15 +32,11 @@ NOON = nanoseconds(datetime(2026, 1, 5, 12, tzinfo=UTC))
 ROW = np.array([0])
 
 WEIGHTS = [
-    pytest.param(
-        {11: 1.33483985417, 14: 2.66967970834}, {11: 5000, 14: 10000}, id="W62: two peaks"
-    ),
-    pytest.param({1: 1, 2: 100_000}, {2: 10000}, id="W63: the light one drops out"),
-    pytest.param(
-        {1: 1, 2: 10_000, 3: 50}, {1: 1, 2: 10000, 3: 50}, id="W64: one in ten thousand stays"
-    ),
-    pytest.param({0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}, id="W64: half rounds up"),
-    pytest.param({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}, id="W65b: as light as epsilon"),
+    pytest.param({11: 1.33483985417, 14: 2.66967970834}, {11: 5000, 14: 10000}, id="two peaks"),
+    pytest.param({1: 1, 2: 100_000}, {2: 10000}, id="the light one drops out"),
+    pytest.param({1: 1, 2: 10_000, 3: 50}, {1: 1, 2: 10000, 3: 50}, id="one in ten thousand stays"),
+    pytest.param({0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}, id="half rounds up"),
+    pytest.param({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}, id="as light as epsilon"),
     pytest.param({}, {}, id="empty"),
     pytest.param({1: 0.00001}, {}, id="dust"),
 ]
@@ -66,7 +63,7 @@ def test_encode(buckets: dict[int, float], expected: dict[int, int]) -> None:
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
-        pytest.param({0: 1, 1: 2}, {0: 2.0, 1: 4.0}, id="W65: total 6"),
+        pytest.param({0: 1, 1: 2}, {0: 2.0, 1: 4.0}, id="total 6"),
         pytest.param({}, {}, id="nothing"),
         pytest.param({3: 0}, {}, id="nothing but zeros"),
     ],
@@ -89,9 +86,9 @@ def loaded(stored: StoredHistogram) -> Bank:
 @pytest.mark.parametrize(
     ("stored", "total", "fraction", "expected"),
     [
-        pytest.param({8: 9000, 36: 1000}, 144.0, 0.9, 110, id="W65: p90"),
-        pytest.param({8: 9000, 36: 1000}, 144.0, 0.91, 1016, id="W65: p91"),
-        pytest.param({1: 1, 2: 10000}, 1.0, 0.5, 31, id="W65b: a light first bucket"),
+        pytest.param({8: 9000, 36: 1000}, 144.0, 0.9, 110, id="p90"),
+        pytest.param({8: 9000, 36: 1000}, 144.0, 0.91, 1016, id="p91"),
+        pytest.param({1: 1, 2: 10000}, 1.0, 0.5, 31, id="a light first bucket"),
     ],
 )
 def test_percentile_after_loading(
@@ -375,3 +372,56 @@ def test_patch_of_another_container() -> None:
     other = {**item, "spec": {**item["spec"], "containerName": "other"}}
     with pytest.raises(Invalid):
         patches.apply(other, patch_of(item))
+
+
+def test_plain_name() -> None:
+    """The VPA's name and the container's."""
+    assert CheckpointNames().of("default", ("web", "app")) == "web-app"
+
+
+def test_collision() -> None:
+    """The second of two containers with one plain name gets a hash, in its namespace only."""
+    names = CheckpointNames()
+
+    found = [
+        names.of("default", ("web-app", "x")),
+        names.of("default", ("web", "app-x")),
+        names.of("other", ("web", "app-x")),
+        names.of("default", ("web", "app-x")),
+    ]
+
+    assert found[0] == found[2] == "web-app-x"
+    assert found[1] == found[3] != "web-app-x"
+    assert found[1].startswith("web-app-x-")
+
+
+def test_long_names() -> None:
+    """Names beyond what an API server takes are cut and told apart by a hash."""
+    names = CheckpointNames()
+
+    one = names.of("default", ("a" * 241 + "-b", "c" * 63))
+    other = names.of("default", ("a" * 241 + "-b", "d" * 63))
+
+    assert (len(one), len(other)) == (252, 252)
+    assert one != other
+
+
+def test_taken_names() -> None:
+    """An object that exists keeps its name, whatever came first this time."""
+    names = CheckpointNames()
+    names.take("default", "web-app-x", ("web", "app-x"))
+    names.take("default", "web-app-x-old", ("web", "app-x"))
+    names.take("default", "web-app-x", ("web-app", "x"))
+
+    assert names.of("default", ("web", "app-x")) == "web-app-x"
+    assert names.of("default", ("web-app", "x")) != "web-app-x"
+
+
+def test_release() -> None:
+    """A released name is free for others."""
+    names = CheckpointNames()
+    names.of("default", ("web", "app-x"))
+
+    assert names.release("default", ("web", "app-x")) == "web-app-x"
+    assert names.release("default", ("web", "app-x")) is None
+    assert names.of("default", ("web-app", "x")) == "web-app-x"

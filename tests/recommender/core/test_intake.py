@@ -45,8 +45,8 @@ def split_in(scene: Scene) -> None:
     ("minute", "window", "leader", "follower"),
     [
         pytest.param(11, 30, (1, 1), (0, 0), id="after the move"),
-        pytest.param(9, 30, (0, 0), (1, 1), id="W103: before it"),
-        pytest.param(10.2, 17, (0, 1), (0, 0), id="W102: averaged over it, memory counts"),
+        pytest.param(9, 30, (0, 0), (1, 1), id="before it"),
+        pytest.param(10.2, 17, (0, 1), (0, 0), id="averaged over it, memory counts"),
         pytest.param(10, 17, (1, 1), (0, 0), id="at its very moment"),
     ],
 )

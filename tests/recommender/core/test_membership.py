@@ -1,84 +1,491 @@
-"""Which VPAs a pod feeds."""
+"""VPAs and pods come, change and go; rows follow."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.model.selectors import EVERYTHING, NOTHING, Selector
-from app.recommender.core.tracked import NO_OWNER, Claim, Claims
+from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
+from app.recommender.core.moments import DAY, HOUR, UNSET, nanoseconds
+from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
+from app.recommender.core.tracked import NO_OWNER
+from tests import make
+from tests.recommender.core.scene import GI, MI, START, WEB, Scene
 
-WEB = ObjectKey("", "StatefulSet", "web")
-DB = ObjectKey("", "StatefulSet", "db")
-OF_WEB = Selector.of_labels({"app": "web"})
-LEADERS = Selector.of_labels({"role": "leader"})
-LABELS = {"app": "web", "role": "leader", "zone": "a"}
+EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
+LEADERS = {"matchLabels": {"role": "leader"}}
+FOLLOWERS = {"matchLabels": {"role": "follower"}}
+
+SEEDS = RecommenderRules(
+    extras=Extras(seed_selectors=True),
+    publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)),
+)
+NOW_NS = nanoseconds(START)
+# Eight days of samples a minute: one core, and a peak of memory each day.
+HISTORY = Checkpoint(
+    namespace="default", name="web-app", vpa="web", container="app",
+    cpu=StoredHistogram(NOW_NS, {36: 10_000}, 207.7),
+    memory=StoredHistogram(NOW_NS, {37: 10_000}, 2.0),
+    first_ns=NOW_NS - 8 * DAY, last_ns=NOW_NS, count=11_520, updated_ns=NOW_NS,
+)  # fmt: skip
+LEADER = {"matchLabels": {"role": "leader"}}
+
+
+def counts(scene: Scene) -> dict[str, int]:
+    """Store everything and return the number of samples by checkpoint."""
+    scene.store()
+    return {name: one.count for name, one in scene.stored.items()}
+
+
+def split() -> Scene:
+    """Return a scene with a VPA for leaders and one for followers."""
+    scene = Scene(EAGER)
+    scene.vpa("leader", selector=LEADERS)
+    scene.vpa("follower", selector=FOLLOWERS)
+    return scene
+
+
+def test_a_move_takes_effect_at_once() -> None:
+    """From the moment a pod changes its role, its samples go to the other row."""
+    scene = split()
+    scene.pod(role="follower")
+    scene.use(100, GI)
+    scene.go(1)
+    scene.pod(role="leader")
+    scene.go(2)
+    scene.use(2000, 4 * GI)
+    scene.tick()
+
+    assert counts(scene) == {"leader-app": 1, "follower-app": 1}
+    assert scene.shown("leader")["app"]["target"] == "2406m 4992073454"
+    assert scene.shown("follower")["app"]["target"] == "126m 1238659775"
+
+
+def test_role_that_flaps_goes_on_with_its_interval() -> None:
+    """Leader, follower and leader again within an hour make one peak, not two."""
+    scene = split()
+    scene.pod(role="leader")
+    scene.use(2000, 4 * GI)
+    for minute, role in ((20, "follower"), (40, "leader")):
+        scene.go(minute)
+        scene.pod(role=role)
+        scene.use(2000, 3 * GI)
+
+    scene.store()
+    assert len(scene.stored["leader-app"].windows) == 1
+    assert scene.stored["leader-app"].memory.total == 0.0
+    assert scene.stored["follower-app"].windows[0].usage_bytes == 3 * GI
+
+
+def test_nothing_is_taken_back_from_another_row() -> None:
+    """A promoted pod leaves its peak where it was made."""
+    scene = split()
+    scene.pod("web-0", role="leader")
+    scene.pod("web-1", role="follower")
+    scene.use(2000, 2 * GI, pod="web-0")
+    scene.use(100, GI, pod="web-1")
+    scene.go(1)
+    scene.pod("web-1", role="leader")
+    scene.go(2)
+    scene.use(2000, 4 * GI, pod="web-1")
+    scene.go(3 * 1440)
+
+    scene.store()
+    assert scene.stored["leader-app"].memory.total == pytest.approx(2.0, rel=1e-3)
+    assert scene.stored["follower-app"].memory.total == 1.0
 
 
 @pytest.mark.parametrize(
-    ("claim", "top", "before", "expected"),
+    ("top", "matched"),
     [
-        pytest.param(Claim("ns", OF_WEB), None, False, True, id="labels alone"),
-        pytest.param(Claim("ns", OF_WEB), DB, False, True, id="labels alone, whoever owns it"),
-        pytest.param(Claim("ns", NOTHING), WEB, True, False, id="a target that selects nothing"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), WEB, False, True, id="owned and selected"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), DB, True, False, id="owned by another"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), NO_OWNER, True, False, id="owned by none"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), None, False, False, id="owner unknown"),
-        pytest.param(
-            Claim("ns", OF_WEB, LEADERS, WEB), None, True, True, id="owner unknown, member before"
-        ),
-        pytest.param(
-            Claim("ns", OF_WEB, Selector.of_labels({"role": "follower"}), WEB),
-            WEB,
-            True,
-            False,
-            id="not selected",
-        ),
-        pytest.param(Claim("ns", OF_WEB, EVERYTHING, WEB), WEB, False, True, id="catch-all"),
-        pytest.param(Claim("ns", EVERYTHING), None, False, True, id="a target that selects all"),
+        pytest.param(WEB, True, id="owned by the target"),
+        pytest.param(ObjectKey("", "StatefulSet", "db"), False, id="owned by another"),
+        pytest.param(NO_OWNER, False, id="owned by none"),
+        pytest.param(None, False, id="owner not known"),
     ],
 )
-def test_admits(claim: Claim, top: ObjectKey | None, before: bool, expected: bool) -> None:
-    """Labels decide; a selector of the VPA's own also asks for the owner."""
-    claims = Claims()
-    claims.put(1, claim)
+def test_ownership(top: ObjectKey | None, matched: bool) -> None:
+    """A VPA with a selector wants pods of its target only."""
+    scene = split()
+    scene.pod(role="leader", top=top)
+    scene.tick()
 
-    assert claim.admits(LABELS, top, before=before) is expected
-    found = claims.of("ns", LABELS, top, frozenset({1} if before else ()))
-    assert found == (frozenset({1}) if expected else frozenset())
-
-
-def test_claims_stay_in_their_namespace() -> None:
-    """A pod meets only the VPAs of its namespace."""
-    claims = Claims()
-    claims.put(1, Claim("ns", OF_WEB))
-    claims.put(2, Claim("other", OF_WEB))
-    claims.put(3, Claim("other", EVERYTHING))
-
-    assert claims.of("ns", LABELS, None, frozenset()) == {1}
+    assert ("NoPodsMatched" not in scene.conditions("leader")) is matched
 
 
-def test_claims_change_and_go() -> None:
-    """A claim that changed is found by its new labels only; one that went is not found."""
-    claims = Claims()
-    claims.put(1, Claim("ns", OF_WEB))
-    claims.put(1, Claim("ns", Selector.of_labels({"zone": "b"})))
-    claims.put(2, Claim("ns", OF_WEB, LEADERS, WEB))
-    assert claims.of("ns", LABELS, WEB, frozenset()) == {2}
-    assert (claims.has_own_selector(1), claims.has_own_selector(2)) == (False, True)
+def test_an_owner_that_cannot_be_looked_up_changes_nothing() -> None:
+    """A pod whose owner is not known for a while stays where it is."""
+    scene = split()
+    scene.pod(role="leader")
+    scene.pod(role="leader", top=None)
+    scene.tick()
+    assert "NoPodsMatched" not in scene.conditions("leader")
 
-    claims.remove(2)
-    claims.remove(2)
+    scene.pod(role="leader", top=NO_OWNER)
+    scene.go(1)
+    scene.tick()
 
-    assert claims.of("ns", LABELS, WEB, frozenset()) == frozenset()
+    assert "NoPodsMatched" in scene.conditions("leader")
 
 
-def test_many_claims_on_one_label() -> None:
-    """However many VPAs share a label, each is found by what sets it apart."""
-    claims = Claims()
-    for number in range(50):
-        shard = Selector.of_labels({"app": "web", "shard": str(number)})
-        claims.put(number, Claim("ns", shard))
+def test_vacant_role_keeps_its_recommendation() -> None:
+    """A role that nobody holds stays published for whoever comes next."""
+    scene = split()
+    scene.pod(role="leader")
+    scene.use(2000, 4 * GI)
+    scene.tick()
+    scene.pod(role="follower")
+    scene.go(3 * 1440)
+    scene.tick()
 
-    assert claims.of("ns", {"app": "web", "shard": "7"}, None, frozenset()) == {7}
+    assert scene.shown("leader")["app"]["target"] == "2406m 4992073454"
+    assert scene.conditions("leader")["NoPodsMatched"][0] == "True"
+    assert scene.conditions("leader")["RecommendationProvided"][0] == "True"
+
+
+def test_vpa_that_comes_later_and_changes_its_mind() -> None:
+    """VPAs find the pods that are there; an edited selector changes them, not the history."""
+    scene = Scene(EAGER)
+    scene.pod("web-0", role="leader")
+    scene.pod("web-1", role="follower")
+    vpa = scene.vpa("web", selector=LEADERS)
+    scene.use(2000, 4 * GI, pod="web-0")
+    scene.use(100, GI, pod="web-1")
+    scene.change(replace(vpa, selector=make.vpa(selector=FOLLOWERS).selector))
+    scene.go(1)
+    scene.use(2000, 4 * GI, pod="web-0")
+    scene.use(100, GI, pod="web-1")
+
+    assert counts(scene) == {"web-app": 2}
+
+
+def test_two_vpas_for_the_same_pods() -> None:
+    """A pod feeds every VPA that matches it."""
+    scene = Scene(EAGER)
+    scene.vpa("one")
+    scene.vpa("two")
+    scene.pod()
+    scene.use(1000, GI)
+    scene.tick()
+
+    assert counts(scene) == {"one-app": 1, "two-app": 1}
+    assert scene.shown("one") == scene.shown("two")
+
+
+def test_broken_target_keeps_everything() -> None:
+    """A target that cannot be resolved sets a condition and nothing else, for an hour."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(1000, GI)
+    scene.tick()
+    known = scene.shown()
+    scene.resolve(problem="cannot be read")
+    scene.go(1)
+    scene.use(1000, GI)
+    scene.tick()
+    assert scene.shown()["app"]["target"] == known["app"]["target"]
+    assert list(scene.conditions()) == ["ConfigUnsupported", "RecommendationProvided"]
+    scene.resolve(problem="still not")
+    scene.go(61)
+    scene.tick()
+    assert "NoPodsMatched" in scene.conditions()
+    assert scene.shown()["app"]["target"] == known["app"]["target"]
+
+    scene.resolve()
+    scene.go(62)
+    scene.use(1000, GI)
+    scene.tick()
+
+    assert list(scene.conditions()) == ["RecommendationProvided"]
+    assert counts(scene) == {"web-app": 3}
+
+
+def test_other_target_begins_anew_and_can_be_undone() -> None:
+    """Another target has another history; the old one waits for its return."""
+    scene = Scene(EAGER)
+    vpa = scene.vpa()
+    scene.pod()
+    scene.use(1000, GI)
+    scene.tick()
+    scene.change(replace(vpa, target=make.vpa(target="Deployment/db").target))
+    scene.go(1)
+    scene.use(50, 400 * MI)
+    scene.tick()
+    assert scene.shown()["app"]["target"].startswith("63m")
+    scene.change(replace(scene.vpas["web"].vpa, target=vpa.target))
+    scene.go(2)
+    scene.tick()
+
+    assert scene.shown()["app"]["target"].startswith("1168m")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "target"),
+    [
+        pytest.param(59, "1168m", id="within the hour"),
+        pytest.param(130, "-", id="later"),
+    ],
+)
+def test_vpa_that_comes_back(minutes: int, target: str) -> None:
+    """A VPA that was deleted and made again goes on where it stopped."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(1000, GI)
+    scene.tick()
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.use(1000, GI, at=scene.at(0.5))
+    for minute in range(10, minutes + 1, 10):
+        scene.go(minute)
+        scene.tick()
+    scene.go(minutes)
+    scene.vpa(created=scene.now)
+    scene.tick()
+
+    shown = scene.shown().get("app", {"target": "-"})
+    assert shown["target"].startswith(target)
+    assert "NoPodsMatched" not in scene.conditions()
+
+
+def test_pending_and_replaced_pods() -> None:
+    """Pending pods are not followed; a pod of another uid is another pod."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod(phase="Pending")
+    scene.use(1000, GI)
+    scene.pod(uid="one")
+    scene.use(1000, 2 * GI)
+    scene.pod(uid="two")
+    scene.use(1000, GI)
+    scene.pod(phase="Pending", uid="two")
+    scene.go(1)
+    scene.tick()
+    scene.use(1000, GI)
+
+    assert scene.model.tally.unknown == 2
+    assert counts(scene) == {"web-app": 2}
+    assert scene.stored["web-app"].memory.total == 2.0
+
+
+def test_pods_that_went_stay_until_the_next_tick() -> None:
+    """A pod that went can still be killed; one that is seen again has not gone."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", uid="same")
+    scene.pod("web-1")
+    for name in ("web-0", "web-1"):
+        scene.model.pod_gone("default", name)
+    scene.model.pod_gone("default", "ghost")
+    scene.killed(1000 * MI, pod="web-1")
+    scene.pod("web-0", uid="same")
+    scene.go(1)
+    scene.tick()
+    scene.killed(1000 * MI, pod="web-1")
+    scene.use(100, GI, pod="web-0")
+
+    tally = scene.model.tally
+    assert (tally.kills, tally.kills_unknown, tally.cpu) == (1, 1, 1)
+
+
+def test_containers_come_and_stay() -> None:
+    """A container that appears in a pod takes part; one that is taken out stays for its samples."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app", uid="same")
+    scene.pod("web-0", "app", "log", uid="same")
+    scene.pod("web-0", "app", uid="same")
+    scene.use(100, GI, container="log")
+    scene.use(100, GI)
+
+    assert counts(scene) == {"web-app": 1, "web-log": 1}
+
+
+@pytest.mark.parametrize(
+    ("sidecars", "expected"),
+    [
+        pytest.param(False, {"web-app": 1}, id="left out"),
+        pytest.param(True, {"web-app": 1, "web-proxy": 1}, id="taken in"),
+    ],
+)
+def test_native_sidecars(sidecars: bool, expected: dict[str, int]) -> None:
+    """Init containers that keep running count as containers on demand, others never."""
+    extras = Extras(native_sidecars=sidecars)
+    scene = Scene(replace(EAGER, extras=extras))
+    scene.vpa()
+    init = [make.container_json("proxy", restartPolicy="Always"), make.container_json("setup")]
+    scene.model.pod_seen(make.pod(init=init, status={"phase": "Running"}), scene.now)
+    for container in ("app", "proxy", "setup"):
+        scene.use(100, GI, container=container)
+
+    assert counts(scene) == expected
+
+
+def test_pods_that_are_over_do_not_keep_containers_alive() -> None:
+    """A pod that succeeded counts as a pod, but its containers are not alive."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app", uid="same")
+    scene.use(100, GI)
+    scene.pod("web-0", "app", uid="same", phase="Succeeded")
+    scene.tick()
+    assert scene.explained()["evidence"]["livingContainers"] == 0
+
+    scene.pod("web-0", "app", uid="same", phase="Running")
+    scene.tick()
+
+    assert scene.explained()["evidence"]["livingContainers"] == 1
+
+
+def test_pods_that_were_always_over() -> None:
+    """A pod that is over when it is first seen keeps no container alive, nor does it take one."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app", phase="Failed")
+    scene.use(100, GI)
+    scene.drop("web-0")
+    scene.tick()
+
+    assert scene.explained()["evidence"]["livingContainers"] == 0
+
+
+def test_rows_that_expired_under_a_pod_that_is_over() -> None:
+    """A pod that is over for longer than history lasts leaves without its row."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app", uid="same")
+    scene.use(100, GI)
+    scene.pod("web-0", "app", uid="same", phase="Succeeded")
+    scene.go(9 * 1440)
+    scene.tick()
+    assert scene.model.row_count == 0
+
+    scene.use(100, GI)
+    scene.killed(GI)
+    scene.pod("web-0", "app", uid="same", phase="Failed")
+    scene.pod("web-0", "app", uid="same", phase="Running")
+    scene.drop("web-0")
+    scene.go(9 * 1440 + 1)
+    scene.tick()
+
+    assert scene.model.tally.kills == 0
+    assert "NoPodsMatched" in scene.conditions()
+
+
+@pytest.mark.parametrize("way", ["goes", "moves", "is replaced", "loses its VPA"])
+def test_a_pod_that_was_over_when_its_row_began_anew(way: str) -> None:
+    """A Job that ended before anything was learned of it leaves later ones alone when it goes."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("job-1", phase="Succeeded", top=NO_OWNER)
+    scene.tick()
+    assert scene.model.row_count == 0
+
+    scene.go(90)
+    scene.pod("job-2")
+    match way:
+        case "goes":
+            scene.drop("job-1")
+        case "moves":
+            scene.pod("job-1", phase="Succeeded", labels={"app": "elsewhere"})
+        case "is replaced":
+            scene.pod("job-1", phase="Succeeded", uid="another")
+        case _:
+            scene.model.vpa_gone(("default", "web"), scene.now)
+            scene.see(scene.vpas["web"])
+    scene.use(100, GI, pod="job-2")
+    scene.tick()
+    assert scene.shown()["app"]["target"] == "126m 1238659775"
+
+
+def test_seeing_the_same_again_changes_nothing() -> None:
+    """What is shown twice is taken once."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.tick()
+    pod, top = scene.pods["web-0"]
+    scene.model.pod_seen(pod, scene.now, top=top)
+    scene.see(scene.vpas["web"])
+
+    assert scene.tick() == []
+    assert scene.model.tally.kills == 0
+
+
+def split_seeded(
+    rules: RecommenderRules = SEEDS, *, pause_minutes: int = 0, history: Checkpoint = HISTORY
+) -> Scene:
+    """Return a scene in which a VPA with history has given way to one for leaders alone."""
+    scene = Scene(rules)
+    scene.vpa("web", restored=False)
+    scene.model.restore([history], scene.now)
+    scene.pod(role="leader")
+    scene.tick()
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    del scene.vpas["web"]
+    scene.go(pause_minutes)
+    scene.tick()
+    scene.vpa("leader", selector=LEADER)
+    scene.tick()
+    return scene
+
+
+def test_what_the_former_one_knew() -> None:
+    """The new one recommends the same at once, with wide bounds."""
+    shown = split_seeded().shown("leader")["app"]
+
+    assert (shown["target"], shown["upper"]) == ("1168m 1238659775", "12848m 13625257525")
+
+
+def test_a_former_one_without_cpu() -> None:
+    """What knew nothing but memory gives that on."""
+    blind = replace(HISTORY, cpu=StoredHistogram(), first_ns=UNSET, last_ns=UNSET, count=0)
+    shown = split_seeded(history=blind).shown("leader")["app"]
+
+    assert (shown["target"], shown["upper"]) == ("- 1238659775", "- 97656250000Ki")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "is_free"), [pytest.param(170, False, id="soon"), pytest.param(200, True, id="3 h")]
+)
+def test_how_long_it_matters(minutes: int, is_free: bool) -> None:
+    """Three hours of usage of its own are more than nine tenths of what it knows."""
+    scene = split_seeded()
+    for minute in range(1, minutes + 1):
+        scene.go(minute)
+        scene.use(100, 200 * MI)
+    scene.tick()
+
+    assert scene.shown("leader")["app"]["target"].startswith("126m") is is_free
+
+
+@pytest.mark.parametrize(
+    ("rules", "pause_minutes"),
+    [
+        pytest.param(replace(SEEDS, extras=Extras()), 0, id="not asked for"),
+        pytest.param(SEEDS, 61, id="deleted too long ago"),
+    ],
+)
+def test_a_blank_beginning(rules: RecommenderRules, pause_minutes: int) -> None:
+    """Without a former VPA, or unless asked for, nothing is known at first."""
+    assert split_seeded(rules, pause_minutes=pause_minutes).shown("leader") == {}
+
+
+def test_history_of_its_own_comes_first() -> None:
+    """What stands in a checkpoint of its own is neither replaced nor added to."""
+    scene = Scene(SEEDS)
+    scene.vpa("web", restored=False)
+    scene.model.restore([HISTORY], scene.now)
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.vpa("leader", selector=LEADER, restored=False)
+    own = replace(HISTORY, name="leader-app", vpa="leader", last_ns=NOW_NS - HOUR)
+    scene.model.restore([own], scene.now, only=[("default", "leader")])
+    scene.pod(role="leader")
+    scene.model.not_stored(own)
+
+    assert scene.store()[0].cpu.total == own.cpu.total

@@ -1,7 +1,8 @@
-"""The model as a whole: days of usage in, recommendations and checkpoints out."""
+"""The model as a whole."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -9,10 +10,11 @@ from random import Random
 import pytest
 
 from app.recommender.core.checkpoints import decode
-from app.recommender.core.model import Model
+from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import PublishRules, RecommenderRules
 from app.recommender.core.status import Why
+from app.recommender.upstream.model import UpstreamModel
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import GI, MI, START, Scene
 from tests.recommender.core.stories import Story, living
@@ -41,7 +43,7 @@ STEPS = [
 
 
 def test_week_of_usage() -> None:
-    """W66: what is recommended after a sample, and up to a week."""
+    """What is recommended after a sample, and up to a week."""
     scene = Scene(EAGER)
     scene.vpa()
     scene.pod()
@@ -68,7 +70,7 @@ def test_week_of_usage() -> None:
 def test_checkpoint_of_usage(
     samples: int, cpu: dict[int, int], cpu_total: float, memory: dict[int, int], memory_total: float
 ) -> None:
-    """W67: checkpoints leave the running peak out and tell of it beside."""
+    """Checkpoints leave the running peak out and tell of it beside."""
     scene = Scene()
     scene.vpa()
     scene.pod()
@@ -84,7 +86,7 @@ def test_checkpoint_of_usage(
 
 
 def test_lower_bound_follows_the_fresh_interval() -> None:
-    """W68: a fresh small peak takes two thirds of the weight after the first day."""
+    """A fresh small peak takes two thirds of the weight after the first day."""
     scene = Scene(EAGER)
     scene.vpa()
     scene.pod()
@@ -132,7 +134,7 @@ ROLES = {  # samples; cpu and memory as lower, target, upper
 
 
 def test_roles() -> None:
-    """W100: a workload of unlike pods, taken together and parted by role."""
+    """A workload of unlike pods, taken together and parted by role."""
     scene = Scene(EAGER, start=datetime(2026, 1, 10, tzinfo=UTC))
     for name in ROLES:
         selector = None if name == "all" else {"matchLabels": {"role": name}}
@@ -300,3 +302,11 @@ def test_any_story(seed: int) -> None:
         found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
         assert {row: live for row, live in found.items() if live} == living(model)
         assert len(streams.instances) == len(model.members.instances) == len(model.members.owners)
+
+
+@pytest.mark.parametrize("kind", [Model, UpstreamModel])
+def test_nothing_comes_of_nothing(kind: Callable[[RecommenderRules], RecommenderModel]) -> None:
+    """A model that was told nothing has nothing to say."""
+    model, now = kind(RecommenderRules()), datetime(2026, 1, 5, tzinfo=UTC)
+    assert (model.awaited(), model.tick(now), model.urgent(now)) == ([], [], [])
+    assert (model.checkpoints(now, None), model.abandoned(), model.row_count) == ([], [], 0)

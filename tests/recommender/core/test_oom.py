@@ -1,7 +1,8 @@
-"""OOM kills: what is seen, and what would have been enough."""
+"""OOM kills are found, counted once and answered with memory."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,22 +17,25 @@ from app.recommender.core.oom import (
     needed_memory,
     new_kills,
 )
+from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
 from tests import make
+from tests.recommender.core.scene import GI, MI, Scene
 
-MI = 2**20
 KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+
+EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 @pytest.mark.parametrize(
     ("request_mi", "peak_mi", "ratio", "bump", "expected"),
     [
-        pytest.param(1000, 0, 1.2, 100, 1200, id="W39: by ratio"),
-        pytest.param(1, 0, 1.2, 100, 101, id="W40: at least so much more"),
-        pytest.param(500, 0, 1.2, 100, 600, id="W41: both alike"),
-        pytest.param(1000, 3000, 1.2, 100, 3600, id="W42: from the peak"),
-        pytest.param(1024, 0, 3.0, 100, 3072, id="W43: own ratio"),
-        pytest.param(0, 0, 1.2, 100, 100, id="W44: nothing known"),
-        pytest.param(512, 0, 1.0, 0, 512, id="W45: no bump at all"),
+        pytest.param(1000, 0, 1.2, 100, 1200, id="by ratio"),
+        pytest.param(1, 0, 1.2, 100, 101, id="at least so much more"),
+        pytest.param(500, 0, 1.2, 100, 600, id="both alike"),
+        pytest.param(1000, 3000, 1.2, 100, 3600, id="from the peak"),
+        pytest.param(1024, 0, 3.0, 100, 3072, id="own ratio"),
+        pytest.param(0, 0, 1.2, 100, 100, id="nothing known"),
+        pytest.param(512, 0, 1.0, 0, 512, id="no bump at all"),
         pytest.param(512, 0, 1.0, 10**24, 512 + 10**14 / MI, id="no end of a bump"),
     ],
 )
@@ -74,45 +78,43 @@ def pod(state: dict[str, Any], memory: str = "1024") -> Pod:
 
 TRANSITIONS = [
     pytest.param(
-        status("running"), status("terminated"), "2048", [1024], id="W52e: killed, request of then"
+        status("running"), status("terminated"), "2048", [1024], id="killed, request of then"
     ),
     pytest.param(
         status("running"),
         status("running", restarts=1, last="OOMKilled"),
         "4096",
         [2048],
-        id="W52f: killed and started again unseen",
+        id="killed and started again unseen",
     ),
     pytest.param(
         status("terminated", reason="Error", finished=KILLED_AT - timedelta(minutes=1)),
         status("terminated", restarts=1),
         "2048",
         [1024],
-        id="W52g: another end after another",
+        id="another end after another",
     ),
     pytest.param(
         status("waiting", last="OOMKilled"),
         status("running", restarts=1, last="OOMKilled"),
         "2048",
         [],
-        id="W52h: out of the crash loop",
+        id="out of the crash loop",
     ),
-    pytest.param(
-        status("terminated"), status("terminated"), "2048", [], id="W52h: nothing has changed"
-    ),
+    pytest.param(status("terminated"), status("terminated"), "2048", [], id="nothing has changed"),
     pytest.param(
         status("running", restarts=1, last="OOMKilled"),
         status("running", restarts=1, last="OOMKilled"),
         "2048",
         [],
-        id="W52h: told again",
+        id="told again",
     ),
     pytest.param(
         status("running"),
         status("running", restarts=1, last="Error"),
         "2048",
         [],
-        id="W52h: another reason",
+        id="another reason",
     ),
 ]
 
@@ -174,7 +176,7 @@ def test_containers_that_were_not_there_before() -> None:
 @pytest.mark.parametrize(
     ("resources", "memory", "expected"),
     [
-        pytest.param({"requests": {"memory": "250Mi"}}, "1Mi", 250 * MI, id="W98: the kubelet's"),
+        pytest.param({"requests": {"memory": "250Mi"}}, "1Mi", 250 * MI, id="the kubelet's"),
         pytest.param(None, "1Mi", MI, id="the spec's"),
         pytest.param({}, "1Mi", 0, id="the kubelet knows of none"),
         pytest.param(None, None, 0, id="none"),
@@ -211,23 +213,21 @@ def event(containers: str, usage: str, starved: str, **more: object) -> dict[str
 @pytest.mark.parametrize(
     ("blamed", "share", "expected"),
     [
-        pytest.param(
-            event("c1", "1024Ki", "memory"), False, [("c1", MI)], id="W52a: one container"
-        ),
+        pytest.param(event("c1", "1024Ki", "memory"), False, [("c1", MI)], id="one container"),
         pytest.param(
             event("c1,c2", "1024Ki,2048Ki", "memory,memory"),
             False,
             [("c1", MI), ("c2", 2 * MI)],
-            id="W52b: two",
+            id="two",
         ),
         pytest.param(
             event("c1,c2", "1024Ki,2048Ki", "memory,evictable"),
             False,
             [("c1", MI)],
-            id="W52c: only one for memory",
+            id="only one for memory",
         ),
         pytest.param(
-            event("c1,c2", "1024Ki,2048Ki", "memory"), False, [], id="W52d: one word, as upstream"
+            event("c1,c2", "1024Ki,2048Ki", "memory"), False, [], id="one word, as upstream"
         ),
         pytest.param(
             event("c1,c2", "1024Ki,2048Ki", "memory"),
@@ -260,3 +260,395 @@ def test_eviction_record() -> None:
 
     assert dated == [OomRecord("default", "web-0", "c1", nanoseconds(KILLED_AT), 1, "u")]
     assert undated[0].time_ns == EARLIEST
+
+
+def started(rules: RecommenderRules = EAGER, *, policy: dict[str, Any] | None = None) -> Scene:
+    """Return a scene with one pod."""
+    scene = Scene(rules)
+    scene.vpa(policies=None if policy is None else [policy])
+    scene.pod()
+    return scene
+
+
+def target(scene: Scene) -> int:
+    """Tick, and return the memory target in bytes."""
+    scene.tick()
+    return make.quantity(scene.shown()["app"]["target"].split()[1]).units
+
+
+def peaks(scene: Scene) -> list[tuple[int, int]]:
+    """Return the running peaks of usage and kills, in Mi."""
+    scene.store()
+    windows = scene.stored["web-app"].windows
+    return [(one.usage_bytes // MI, one.oom_bytes // MI) for one in windows]
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        pytest.param([1000], 1_470_157_273, id="1000Mi"),
+        pytest.param([1], 262_144_000, id="1Mi"),
+        pytest.param([500], 764_046_746, id="500Mi"),
+        pytest.param([0], 262_144_000, id="no request"),
+        pytest.param([1000, 999, 999, 2000], 2_975_900_105, id="four kills"),
+    ],
+)
+def test_targets(requests: list[int], expected: int) -> None:
+    """What a kill asks for is published; weaker ones of the same interval add nothing."""
+    scene = started()
+    for minute, mebibytes in enumerate(requests):
+        scene.killed(mebibytes * MI, at=scene.at(minute))
+
+    assert target(scene) == expected
+
+
+def test_running_peak() -> None:
+    """A kill above the running peak replaces it."""
+    scene = started()
+    scene.use(memory=3000 * MI)
+    scene.killed(1000 * MI)
+
+    assert target(scene) == 4_506_574_562
+    assert peaks(scene) == [(3000, 3600)]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected", "peak"),
+    [
+        pytest.param("used killed", 4_506_574_562, (3072, 3686), id="in order"),
+        pytest.param("killed used", 4_506_574_562, (3072, 3686), id="usage is told later"),
+        pytest.param("killed used killed", 4_506_574_562, (3072, 3686), id="told twice"),
+        pytest.param("killed below used", 4_506_574_562, (3072, 3686), id="usage rises"),
+        pytest.param("killed after", 3_861_631_195, (3072, 200), id="usage from after it"),
+        pytest.param("killed after used", 3_861_631_195, (3072, 200), id="older than the last"),
+    ],
+)
+def test_order_of_usage_and_kill(order: str, expected: int, peak: tuple[int, int]) -> None:
+    """Usage from before a kill counts, and the kill builds on it, whichever is told first."""
+    scene = started()
+    scene.go(2)
+    for told in order.split():
+        match told:
+            case "used":
+                scene.use(memory=3 * GI, at=scene.at(1.8))
+            case "below":
+                scene.use(memory=2 * GI, at=scene.at(1.7))
+            case "after":
+                scene.use(memory=3 * GI, at=scene.at(1.95))
+            case _:
+                scene.killed(100 * MI, at=scene.at(1.9))
+                scene.tick(urgent=True)
+
+    assert peaks(scene) == [peak]
+    assert target(scene) == expected
+
+
+def test_kill_dated_ahead() -> None:
+    """Usage that is told after a kill was heard of is no older than it, whatever its date."""
+    scene = started()
+    scene.killed(100 * MI, at=scene.at(600))
+    scene.go(1)
+    scene.use(memory=300 * MI)
+
+    assert peaks(scene) == [(300, 200)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "request_mi", "expected"),
+    [
+        pytest.param({"oomBumpUpRatio": "3"}, 1024, 3072, id="a ratio of its own"),
+        pytest.param({"oomBumpUpRatio": "1", "oomMinBumpUp": "0"}, 512, 512, id="none at all"),
+    ],
+)
+def test_own_bump(policy: dict[str, Any], request_mi: int, expected: int) -> None:
+    """A policy sets its own bump; without it the flags' holds again."""
+    scene = started(replace(EAGER, per_vpa_config=True), policy=make.policy_json("app", **policy))
+    scene.killed(request_mi * MI)
+    assert peaks(scene) == [(0, expected)]
+
+    scene.vpa()
+    scene.go(1440)
+    scene.killed(2000 * MI)
+
+    assert peaks(scene) == [(0, 2400)]
+
+
+@pytest.mark.parametrize(
+    ("interval", "hours", "counted"),
+    [
+        pytest.param(None, 30, 0, id="older than a day"),
+        pytest.param(None, 24, 1, id="a day old"),
+        pytest.param(3600, 2, 0, id="older than the policy's interval"),
+    ],
+)
+def test_late_kills(interval: int | None, hours: int, counted: int) -> None:
+    """Kills that are too old do not count."""
+    policy = make.policy_json("app", memoryAggregationIntervalSeconds=interval)
+    scene = started(replace(EAGER, per_vpa_config=True), policy=policy)
+    scene.use(memory=100 * MI)
+    scene.killed(1000 * MI, at=scene.now - timedelta(hours=hours))
+
+    tally = scene.model.tally
+    assert (tally.kills, tally.kills_late) == (counted, 1 - counted)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "expected"),
+    [
+        pytest.param(False, (650, 780), id="kills do not build on kills"),
+        pytest.param(True, (650, 780), id="usage leads here either way"),
+    ],
+)
+def test_usage_and_kills(repeats: bool, expected: tuple[int, int]) -> None:
+    """Usage after a kill leads when the next one is judged."""
+    extras = Extras(repeat_oom_bump=repeats)
+    scene = started(replace(EAGER, extras=extras))
+    scene.use(memory=400 * MI)
+    scene.killed(500 * MI, at=scene.at(1))
+    scene.use(memory=650 * MI, at=scene.at(2))
+    scene.killed(600 * MI, at=scene.at(3))
+
+    assert peaks(scene) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "expected"),
+    [pytest.param(False, 1200, id="as upstream"), pytest.param(True, 1440, id="on demand")],
+)
+def test_repeated_kills(repeats: bool, expected: int) -> None:
+    """On demand, kills within one interval build on each other."""
+    scene = started(replace(EAGER, extras=Extras(repeat_oom_bump=repeats)))
+    for minute in range(2):
+        scene.killed(1000 * MI, at=scene.at(minute))
+
+    assert peaks(scene) == [(0, expected)]
+    for seconds in (10, 20):
+        scene.use(memory=100 * MI, at=scene.at(seconds / 60))
+    assert peaks(scene) == [(0, expected)]  # what is told of usage later is no kill
+
+
+def test_kill_after_the_interval() -> None:
+    """A kill begins the next interval, from the old peak, which stays."""
+    scene = started()
+    scene.use(memory=2000 * MI)
+    scene.go(48 * 60)
+    scene.killed(1000 * MI)
+
+    assert peaks(scene) == [(0, 2400)]
+    assert scene.stored["web-app"].memory.total == 1.0
+
+
+def test_eight_kills() -> None:
+    """How a request that follows the target climbs."""
+    scene = started()
+    request, climb = 256 * MI, []
+    for minute in range(9):
+        scene.go(minute)
+        scene.killed(request)
+        request = target(scene)
+        climb.append(round(request / MI))
+
+    assert climb == [422, 641, 933, 1325, 1850, 2554, 3683, 5271, 7507]
+
+
+def test_each_kill_counts_once() -> None:
+    """The same kill told twice, by whomever, counts once; other pods' kills are their own."""
+    scene = started()
+    scene.pod("web-1")
+    for pod in ("web-0", "web-0", "web-1"):
+        scene.killed(1000 * MI, pod=pod)
+
+    tally = scene.model.tally
+    assert (tally.kills, tally.kills_repeated) == (2, 1)
+    assert len(peaks(scene)) == 2
+
+
+def end(finished: datetime | None) -> dict[str, Any]:
+    """Return how a container ended, or that it runs."""
+    if finished is None:
+        return {"running": {}}
+    return {"terminated": {"reason": "OOMKilled", "finishedAt": make.time(finished)}}
+
+
+def killed_pod(
+    scene: Scene, finished: datetime, again: datetime | None = None, *, restarts: int = 1
+) -> None:
+    """Show a pod that tells of a kill, or of two."""
+    states = {"lastState": end(finished), "state": end(again)}
+    told = {"name": "app", "restartCount": restarts, **states}
+    scene.pod(memory="1000Mi", status={"containerStatuses": [told]})
+
+
+def test_pods_that_tell_of_kills() -> None:
+    """A pod that tells of a kill when it is first seen counts, unless it is too long ago."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    killed_pod(scene, scene.at(20))
+    scene.drop("web-0")
+    scene.tick()
+    killed_pod(scene, scene.at(-1440))
+
+    assert scene.model.tally.kills == 1
+    assert scene.model.tally.kills_late == 1
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["a VPA that comes", "a target found"])
+def test_kills_of_pods_that_a_vpa_gets(is_first: bool) -> None:
+    """What pods tell of kills counts for a VPA that gets them later, and once."""
+    scene = Scene(EAGER)
+    if not is_first:
+        scene.vpa(problem="no such Deployment")
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    assert scene.model.tally.kills == 0
+
+    for _ in range(2):
+        scene.vpa()
+    assert scene.model.tally.kills == 1
+    assert target(scene) == 1_470_157_273
+
+
+@pytest.mark.parametrize(
+    "minutes", [[20], [20, 25], [20, 40 + 1440]], ids=["one", "two", "in two intervals"]
+)
+def test_a_restart_does_not_count_again(minutes: list[int]) -> None:
+    """Kills that history holds are not counted once more by the next process."""
+    scene = started()
+    scene.use(memory=100 * MI)
+    scene.go(minutes[0] + 5)
+    killed_pod(scene, scene.at(minutes[0]))
+    scene.go(minutes[-1] + 10)
+    killed_pod(scene, *map(scene.at, minutes))
+    scene.tick()
+    before = scene.shown()
+    scene.restart()
+    scene.tick()
+
+    assert scene.model.tally.kills == 0
+    assert scene.model.tally.kills_repeated == len(minutes)
+    assert scene.shown() == before
+
+
+def test_no_more_kills_are_kept_than_may_be_told_again() -> None:
+    """However often a container is killed, what is remembered of it does not grow."""
+    scene = started()
+    for minute in range(50):
+        scene.go(minute)
+        scene.killed(1000 * MI)
+    scene.store()
+
+    assert scene.model.tally.kills == 50
+    kept = [second for _, second in scene.stored["web-app"].kills]
+    assert kept == [int(scene.at(minute).timestamp()) for minute in (49, 48, 47)]
+
+
+def test_a_kill_that_was_not_stored_counts_again() -> None:
+    """What was lost with the process is found again."""
+    scene = started()
+    scene.use(100, 100 * MI)
+    scene.store()
+    scene.go(30)
+    killed_pod(scene, scene.at(20))
+    scene.restart(flush=False)
+
+    assert scene.model.tally.kills == 1
+
+
+@pytest.mark.parametrize("restores", [True, False])
+def test_kills_wait_for_history(restores: bool) -> None:
+    """While it is not known what history holds, kills are held back, until the next tick."""
+    scene = started()
+    killed_pod(scene, scene.at(0))
+    scene.store()
+    rest = Scene(EAGER)
+    rest.vpa(restored=False)
+    killed_pod(rest, scene.at(0))
+    assert rest.model.tally.kills == 0
+
+    if restores:
+        rest.model.restore(scene.stored.values(), rest.now)
+    rest.tick()
+
+    assert rest.model.tally.kills == (0 if restores else 1)
+
+
+def test_kills_of_others() -> None:
+    """Unknown pods, containers and uids are told apart from those that are there."""
+    scene = started()
+    time_ns = 1
+    scene.model.killed(
+        [
+            OomRecord("default", "web-9", "app", time_ns, GI),
+            OomRecord("default", "web-0", "ghost", time_ns, GI),
+            OomRecord("default", "web-0", "app", time_ns, GI, uid="other"),
+        ],
+        scene.now,
+    )
+
+    assert scene.model.tally.kills_unknown == 3
+
+
+def test_kills_of_pods_without_a_vpa() -> None:
+    """A kill that feeds nothing is not counted, nor remembered."""
+    scene = Scene(EAGER)
+    scene.pod()
+    scene.killed(GI)
+
+    assert scene.model.tally.kills == 0
+
+
+def capped(rules: RecommenderRules) -> Scene:
+    """Return a scene whose pod is killed every day because its maximum is too small."""
+    scene = started(rules, policy=make.policy_json("app", max_allowed={"memory": "1000Mi"}))
+    for day in range(3):
+        scene.go(day * 1440)
+        scene.use(100, 900 * MI)
+        scene.killed(1000 * MI, at=scene.at(day * 1440 + 1))
+        scene.tick()
+    return scene
+
+
+def test_the_same_peak_is_not_made_every_day() -> None:
+    """A peak that stands already is not invented again while it is honoured."""
+    scene = capped(EAGER)
+
+    assert peaks(scene) == [(900, 0)]
+    assert scene.model.tally.kills_equal == 2
+    assert scene.model.tally.kills == 3
+
+
+def test_a_peak_that_has_faded_is_made_again() -> None:
+    """Once what is published falls below it, the peak counts again."""
+    scene = capped(EAGER)
+    for day in range(3, 14):
+        scene.go(day * 1440)
+        scene.use(100, 500 * MI)
+        scene.tick()
+    scene.killed(1000 * MI)
+
+    assert peaks(scene) == [(500, 1200)]
+
+
+def test_kills_of_pods_that_went_are_forgotten() -> None:
+    """Nothing is kept of containers that are gone."""
+    scene = started()
+    scene.killed(1000 * MI)
+    scene.drop("web-0")
+    scene.go(61)
+    scene.tick()
+    scene.go(122)
+    scene.tick()
+    scene.pod()
+    scene.killed(1000 * MI, at=scene.at(0))
+
+    assert scene.model.tally.kills == 2
+
+
+def test_kills_from_the_future() -> None:
+    """A kill that is yet to come is not believed."""
+    scene = started()
+    scene.killed(1000 * MI, at=scene.now + timedelta(days=2))
+
+    assert (scene.model.tally.kills, scene.model.tally.kills_late) == (0, 1)

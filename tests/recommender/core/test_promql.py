@@ -1,25 +1,40 @@
-"""Prometheus is asked what upstream asks, and for labels over the time that is looked at."""
+"""What Prometheus is asked, and how its answers are read."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.model.errors import BadObject
 from app.recommender.core.promql import (
+    Flaws,
     PastRules,
+    Series,
     Span,
+    amounts,
     cpu_query,
+    label,
     labels_query,
     memory_query,
+    read_series,
 )
+from tests.junk import ANYTHING
 
 RULES = PastRules()
 
+POINTS = [[1767571200, "0.5"], [1767574800.5, "NaN"]]
+GOOD = {"metric": {"pod": "web-0"}, "values": POINTS}
+
 
 def test_queries_for_usage() -> None:
-    """W95: the words, their order and their spaces are upstream's."""
+    """The words, their order and their spaces are upstream's."""
     rules = replace(RULES, resolution=Span("30s", timedelta(seconds=30)))
     selector = (
         '{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!="", '
@@ -70,3 +85,116 @@ def test_query_for_labels(metric: str, query: str) -> None:
     """A bare selector gets a range; anything else is taken as it is written."""
     rules = replace(RULES, pod_labels_metric=metric)
     assert labels_query(rules) == query
+
+
+def answer(*series: object, kind: str = "matrix", **more: object) -> dict[str, Any]:
+    """Return an answer of Prometheus."""
+    data = {"resultType": kind, "result": list(series)}
+    return {"status": "success", "data": data, **more}
+
+
+def test_good_answer() -> None:
+    """Points are numbers, whatever they say."""
+    flaws = Flaws()
+    (found,) = read_series(answer(GOOD), flaws)
+
+    assert found.labels == {"pod": "web-0"}
+    assert found.times == [1767571200.0, 1767574800.5]
+    assert found.values[0] == 0.5
+    assert np.isnan(found.values[1])
+    assert flaws == Flaws()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param({"metric": {"pod": 1}, "values": POINTS}, id="a label is a number"),
+        pytest.param({"metric": [], "values": POINTS}, id="labels are a list"),
+        pytest.param({"metric": {}}, id="no points"),
+        pytest.param({"metric": {}, "values": [[1]]}, id="half a point"),
+        pytest.param({"metric": {}, "values": [[1, "much"]]}, id="a value is a word"),
+        pytest.param({"metric": {}, "values": [["noon", "1"]]}, id="a time is a word"),
+        pytest.param({"metric": {}, "values": [{"time": 1}]}, id="points are objects"),
+        pytest.param({"metric": {}, "values": [[10**400, "1"]]}, id="a time beyond all times"),
+        pytest.param({"metric": {}, "histograms": []}, id="histograms"),
+    ],
+)
+def test_bad_series(bad: object) -> None:
+    """One bad series costs itself."""
+    flaws = Flaws()
+    found = list(read_series(answer(bad, GOOD), flaws))
+
+    assert (len(found), flaws.series) == (1, 1)
+    assert flaws.told[0].startswith("data.result[0]")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({"data": []}, id="no object"),
+        pytest.param(answer(GOOD, kind="scalar"), id="another kind"),
+        pytest.param(answer("a"), id="series are words"),
+    ],
+)
+def test_no_answer(body: dict[str, Any]) -> None:
+    """What is no answer at all is refused with the field that is wrong."""
+    with pytest.raises(BadObject, match="data"):
+        list(read_series(body, Flaws()))
+
+
+def test_vector() -> None:
+    """An instant answer has one point a series."""
+    item = {"metric": {"pod": "web-0"}, "value": [1767571200, "1"]}
+    (found,) = read_series(answer(item, kind="vector"), Flaws())
+    assert found.times == [1767571200.0]
+
+
+def test_warnings_are_told_in_short() -> None:
+    """What Prometheus warns of is passed on, but no more than a few sentences."""
+    flaws = Flaws()
+    list(read_series(answer(warnings=["slow"] * 9), flaws))
+    assert flaws.told == ["Prometheus warns: slow"] * 5
+
+
+@given(body=st.dictionaries(st.sampled_from(["data", "result", "status"]), ANYTHING))
+def test_junk(body: dict[str, Any]) -> None:
+    """Whatever is answered, it is read or refused."""
+    with suppress(BadObject):
+        list(read_series(body, Flaws()))
+
+
+@given(item=ANYTHING, points=ANYTHING)
+def test_junk_in_series(item: object, points: object) -> None:
+    """Whatever stands in a series, the next one is read."""
+    bodies = [item] if isinstance(item, dict) else []
+    body = answer(*bodies, {"metric": {}, "values": points}, GOOD)
+    assert len(list(read_series(body, Flaws()))) >= 1
+
+
+def test_labels_that_are_missing() -> None:
+    """The sentence about a missing label says what there is instead."""
+    found = Series({"pod": "web-0"}, [], [])
+    assert label(found, "pod") == "web-0"
+    with pytest.raises(BadObject, match="no label name: pod=web-0"):
+        label(found, "name")
+    with pytest.raises(BadObject, match="no labels at all"):
+        label(Series({}, [], []), "name")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(0.25, 250, id="an amount"),
+        pytest.param(0.0019, 1, id="cut, not rounded"),
+        pytest.param(0.0, 0, id="nothing"),
+        pytest.param(-1.0, -1, id="below zero"),
+        pytest.param(float("nan"), -1, id="not a number"),
+        pytest.param(float("inf"), -1, id="infinite"),
+        pytest.param(1e300, 10**14, id="huge"),
+        pytest.param(float("-inf"), -1, id="infinitely little"),
+    ],
+)
+def test_amounts(value: float, expected: int) -> None:
+    """Amounts that cannot be are none."""
+    assert amounts(np.array([value]), 1000.0).tolist() == [expected]

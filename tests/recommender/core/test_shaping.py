@@ -1,12 +1,15 @@
-"""Rounding, whole cores, caps, and the texts that are published."""
+"""From estimates to recommendations."""
 
 from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 
 from app.model.quantity import Quantity
-from app.recommender.core.rules import Cap
+from app.recommender.core.rules import Cap, CapRules, FormatRules, PublishRules, RecommenderRules
 from app.recommender.core.shaping import (
     LOWER,
     TARGET,
@@ -21,9 +24,10 @@ from app.recommender.core.shaping import (
     shape_cpu,
     shape_memory,
 )
+from tests import make
+from tests.recommender.core.scene import GI, MI, Scene
 
-GI = 2**30
-MI = 2**20
+EVERY = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
 
 
 def cap(least: str = "", most: str = "") -> Cap:
@@ -74,7 +78,7 @@ def memory_text(shaped: Shaped, column: int, within: Cap | None = None) -> str:
     ],
 )
 def test_cpu_text(millicores: int, expected: str) -> None:
-    """W73: millicores are decimal."""
+    """Millicores are decimal."""
     assert cpu_text(shaped_cpu(millicores), TARGET) == expected
 
 
@@ -92,7 +96,7 @@ def test_cpu_text(millicores: int, expected: str) -> None:
     ],
 )
 def test_memory_text(count: int, expected: str) -> None:
-    """W74: bytes are binary where they can."""
+    """Bytes are binary where they can."""
     assert memory_text(shaped_memory(count), TARGET) == expected
 
 
@@ -109,7 +113,7 @@ def test_memory_text(count: int, expected: str) -> None:
     ],
 )
 def test_round_cpu(millicores: int, step: int, expected: str) -> None:
-    """W75: amounts are rounded up to whole steps; no step, no rounding."""
+    """Amounts are rounded up to whole steps; no step, no rounding."""
     found = shaped_cpu(millicores, step=step)
 
     assert {cpu_text(found, column) for column in range(4)} == {expected}
@@ -119,7 +123,7 @@ def test_round_cpu(millicores: int, step: int, expected: str) -> None:
     ("count", "expected"), [(200 * MI, "256Mi"), (80 * MI, "128Mi"), (839_500_000, "896Mi")]
 )
 def test_round_memory(count: int, expected: str) -> None:
-    """W76: so are bytes."""
+    """So are bytes."""
     assert memory_text(shaped_memory(count, step=128 * MI), TARGET) == expected
 
 
@@ -135,7 +139,7 @@ def test_round_memory(count: int, expected: str) -> None:
     ],
 )
 def test_humanize(count: int, text: str, expected: str) -> None:
-    """W77: two decimals, read again as a quantity."""
+    """Two decimals, read again as a quantity."""
     assert humanized(count) == text
     assert memory_text(shaped_memory(count, humanize=True), TARGET) == expected
 
@@ -144,7 +148,7 @@ def test_humanize(count: int, text: str, expected: str) -> None:
     ("millicores", "expected"), [(8100, "9"), (8900, "9"), (8000, "8"), (25, "1")]
 )
 def test_whole_cores(millicores: int, expected: str) -> None:
-    """W78: whole cores on demand, in the uncapped target too; other rows stay."""
+    """Whole cores on demand, in the uncapped target too; other rows stay."""
     found = shape_cpu(np.full((2, 3), millicores), 1, np.array([True, False]), Caps.none(2))
 
     assert {cpu_text(found, column) for column in range(4)} == {expected}
@@ -154,7 +158,7 @@ def test_whole_cores(millicores: int, expected: str) -> None:
 @pytest.mark.parametrize(
     ("target", "within", "expected", "bound"),
     [
-        pytest.param(100, cap("500m", "300m"), "300m", Bound.MOST, id="W80: the most wins"),
+        pytest.param(100, cap("500m", "300m"), "300m", Bound.MOST, id="the most wins"),
         pytest.param(100, cap("500m"), "500m", Bound.LEAST, id="raised"),
         pytest.param(100, cap("", "50m"), "50m", Bound.MOST, id="lowered"),
         pytest.param(100, cap("100m", "100m"), "100m", Bound.NOTHING, id="just right"),
@@ -175,7 +179,7 @@ def test_caps(target: int, within: Cap, expected: str, bound: Bound) -> None:
 
 
 def test_caps_come_after_whole_cores() -> None:
-    """W79: a cap undoes whole cores, but not in the uncapped target."""
+    """A cap undoes whole cores, but not in the uncapped target."""
     within = cap("", "1500m")
     found = shaped_cpu(1100, whole=True, within=within)
 
@@ -187,3 +191,64 @@ def test_memory_keeps_the_spelling_of_its_cap() -> None:
     within = cap("", "1G")
 
     assert memory_text(shaped_memory(2 * GI, within=within), TARGET, within) == "1G"
+
+
+def published(
+    *policies: dict[str, Any],
+    rules: RecommenderRules | None = None,
+    annotations: dict[str, str] | None = None,
+) -> dict[str, str]:
+    """Return what is published of a container that uses a core and 2Gi."""
+    scene = Scene(rules or RecommenderRules(publish=EVERY))
+    scene.vpa(policies=list(policies), annotations=annotations)
+    scene.pod("web-0", "zeta", "app")
+    scene.use(1000, 2 * GI)
+    scene.use(1, 1, container="zeta")
+    scene.tick()
+    assert list(scene.shown()) == ["app", "zeta"]
+    return scene.shown()["app"]
+
+
+def test_plain() -> None:
+    """Amounts appear as they were estimated, containers sorted by name."""
+    found = published()
+
+    assert found["target"] == found["uncapped"] == "1168m 2539377048"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param(
+            {"min_allowed": {"cpu": "2", "memory": "5G"}}, "2 5G", id="raised to what was written"
+        ),
+        pytest.param({"max_allowed": {"cpu": "0.5", "memory": "1.5Gi"}}, "500m 1536Mi", id="cut"),
+        pytest.param({"resources": ["cpu"]}, "1168m -", id="one resource"),
+    ],
+)
+def test_policies(policy: dict[str, Any], expected: str) -> None:
+    """Policies cap and choose; the uncapped target stays."""
+    found = published(make.policy_json("app", **policy))
+
+    assert found["target"] == expected
+    assert found["uncapped"].startswith("1168m")
+
+
+def test_rounding_and_flags() -> None:
+    """Steps, whole cores and the caps of the flags apply in their order."""
+    rules = RecommenderRules(
+        publish=EVERY,
+        format=FormatRules(round_cpu_millicores=50, round_memory_bytes=128 * MI),
+        caps=CapRules(integer_cpu=True, max_allowed_memory=Quantity.parse("1Gi")),
+    )
+    annotations = {"vpa-post-processor.kubernetes.io/app_integerCPU": "true"}
+
+    assert published(rules=rules)["target"] == "1200m 1Gi"
+    assert published(rules=rules, annotations=annotations)["target"] == "2 1Gi"
+
+
+def test_humanized() -> None:
+    """Readable memory is what its text says."""
+    rules = RecommenderRules(publish=EVERY, format=FormatRules(humanize_memory=True))
+
+    assert published(rules=rules)["target"] == "1168m 2534030704640m"

@@ -1,4 +1,4 @@
-"""Conditions, differences, and the JSON of a status."""
+"""What a status says and when it differs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,30 @@ from datetime import UTC, datetime
 import pytest
 
 from app.model.kinds import Condition
+from app.model.selectors import EVERYTHING, Selector
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.status import (
     ConditionInputs,
     Difference,
     VpaStatus,
+    Why,
     conditions_for,
     difference,
+    problem_of,
+    publication,
     status_json,
     status_of,
     status_patch,
 )
+from app.recommender.core.targets import ObservedVpa
 from tests import make
 
 THEN = datetime(2026, 1, 5, 10, tzinfo=UTC)
 NOW = datetime(2026, 1, 5, 11, 0, 0, 500_000, tzinfo=UTC)
 NO_PODS = ("NoPodsMatched", "No pods match this VPA object")
+
+ENTRY = ContainerRecommendation("app", {}, {}, {}, {})
+WITH, WITHOUT = VpaStatus((ENTRY,), (), 1), VpaStatus(None, (), 1)
 
 
 def found(kind: str, status: str = "True") -> Condition:
@@ -47,7 +55,7 @@ def found(kind: str, status: str = "True") -> Condition:
                 Condition("NoPodsMatched", "True", *NO_PODS, NOW),
                 Condition("RecommendationProvided", "False", *NO_PODS, NOW),
             ],
-            id="W90: no pods, no history",
+            id="no pods, no history",
         ),
         pytest.param(
             [],
@@ -56,13 +64,13 @@ def found(kind: str, status: str = "True") -> Condition:
                 Condition("NoPodsMatched", "True", *NO_PODS, NOW),
                 Condition("RecommendationProvided", "True", "", "", NOW),
             ],
-            id="W91: no pods, but history",
+            id="no pods, but history",
         ),
         pytest.param(
             [found("NoPodsMatched"), found("RecommendationProvided")],
             ConditionInputs(is_provided=False, matches_pods=True),
             [Condition("RecommendationProvided", "False", "", "", NOW)],
-            id="W92: pods, but nothing to recommend",
+            id="pods, but nothing to recommend",
         ),
         pytest.param(
             [found("RecommendationProvided")],
@@ -148,7 +156,7 @@ STANDS = VpaStatus((entry(),), (PROVIDED,), 3)
         pytest.param(
             replace(STANDS, recommendation=(entry("1000m"),)),
             Difference.NONE,
-            id="W93: another spelling",
+            id="another spelling",
         ),
         pytest.param(replace(STANDS, observed_generation=4), Difference.GENERATION, id="edited"),
         pytest.param(replace(STANDS, conditions=()), Difference.CONDITIONS, id="a condition"),
@@ -264,3 +272,40 @@ def test_status_of() -> None:
     vpa = make.vpa(cpu="1", status={"observedGeneration": 5})
 
     assert status_of(vpa) == VpaStatus(vpa.recommendation, vpa.conditions, vpa.observed_generation)
+
+
+@pytest.mark.parametrize(
+    ("new", "stands", "found", "killed", "expected"),
+    [
+        pytest.param(WITH, WITHOUT, Difference.TARGET, True, Why.FIRST, id="the first one"),
+        pytest.param(WITH, WITH, Difference.TARGET, True, Why.KILL, id="after a kill"),
+        pytest.param(WITH, WITH, Difference.TARGET, False, Why.TARGET, id="a target"),
+        pytest.param(WITH, WITH, Difference.BOUNDS, False, Why.BOUNDS, id="a bound"),
+        pytest.param(WITH, WITH, Difference.SLIGHT, False, Why.REFRESH, id="its turn"),
+        pytest.param(WITHOUT, WITH, Difference.CONDITIONS, False, Why.CONDITIONS, id="conditions"),
+        pytest.param(WITH, WITH, Difference.GENERATION, False, Why.GENERATION, id="an edit"),
+    ],
+)
+def test_why(
+    new: VpaStatus, stands: VpaStatus, found: Difference, killed: bool, expected: Why
+) -> None:
+    """A publication says what made it worth a write."""
+    observed = ObservedVpa(make.vpa(), EVERYTHING)
+
+    published = publication(observed, new, stands, found, killed=killed)
+
+    assert (published.why, published.namespace, published.name) == (expected, "default", "web")
+
+
+@pytest.mark.parametrize(
+    ("selector", "problem", "expected"),
+    [
+        pytest.param(EVERYTHING, "", "", id="found"),
+        pytest.param(EVERYTHING, "ignored", "", id="found, whatever is said"),
+        pytest.param(None, "is gone", "is gone", id="not found"),
+        pytest.param(None, "", "Cannot read targetRef", id="not found, and nobody knows why"),
+    ],
+)
+def test_problem(selector: Selector | None, problem: str, expected: str) -> None:
+    """A target that is not found is a problem with words."""
+    assert problem_of(ObservedVpa(make.vpa(), selector, problem)) == expected

@@ -1,4 +1,4 @@
-"""Pod metrics become columns; what cannot be read costs itself alone."""
+"""Usage is read into columns."""
 
 from __future__ import annotations
 
@@ -6,12 +6,71 @@ from datetime import UTC, datetime
 from typing import Any, SupportsIndex
 
 import pytest
+from hypothesis import given
 
+from app.model.errors import BadObject
+from app.model.selectors import EVERYTHING, Selector
 from app.recommender.core.moments import SECOND, nanoseconds
 from app.recommender.core.skipped import SkippedObjects
-from app.recommender.core.usage import ABSENT, REFUSED, Metrics, UsageLimits, read_metrics
+from app.recommender.core.targets import ObservedVpa, handles
+from app.recommender.core.usage import (
+    ABSENT,
+    REFUSED,
+    ExternalQuestion,
+    ExternalRules,
+    Metrics,
+    UsageBatch,
+    UsageLimits,
+    external_items,
+    external_questions,
+    read_metrics,
+    unfinished,
+)
+from tests import make
+from tests.junk import ANYTHING
 
 NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
+
+RULES = ExternalRules("cpu", "memory", "container")
+WEB = Selector.of_labels(make.LABELS)
+CPU = ExternalQuestion("default", "web-0", "cpu", "cpu", "app=web,pod=web-0")
+MEMORY = ExternalQuestion("default", "web-0", "memory", "memory", "app=web,pod=web-0")
+AT = "2026-01-05T00:00:00Z"
+
+
+def test_batch() -> None:
+    """Samples are laid out in columns."""
+    batch = UsageBatch.of([(("default", "web-0", "app"), 100, ABSENT, 5, 3)])
+
+    assert len(batch) == 1
+    assert batch.containers == [("default", "web-0", "app")]
+    columns = (batch.cpu_millicores, batch.memory_bytes, batch.times, batch.windows_ns)
+    assert [column.tolist() for column in columns] == [[100], [ABSENT], [5], [3]]
+
+
+def test_empty_batch() -> None:
+    """No samples are a batch too."""
+    assert len(UsageBatch.of([])) == 0
+
+
+def test_key() -> None:
+    """A VPA is known by namespace and name."""
+    assert ObservedVpa(make.vpa(), EVERYTHING).key == ("default", "web")
+
+
+@pytest.mark.parametrize(
+    ("named", "by_default", "by_perf"),
+    [
+        pytest.param([], True, False, id="none named"),
+        pytest.param(["default"], True, False, id="the default one"),
+        pytest.param(["perf"], False, True, id="another one"),
+    ],
+)
+def test_handles(named: list[str], by_default: bool, by_perf: bool) -> None:
+    """A VPA is for the recommenders it names, else for the default one."""
+    vpa = make.vpa(spec={"recommenders": [{"name": name} for name in named]})
+
+    assert (handles(vpa, "default"), handles(vpa, "perf")) == (by_default, by_perf)
 
 
 def item(*containers: object, **more: object) -> dict[str, Any]:
@@ -60,7 +119,7 @@ def test_a_mistake_of_ours_about_one_item() -> None:
 
 
 def test_columns() -> None:
-    """W96: each container becomes a line; amounts are rounded up."""
+    """Each container becomes a line; amounts are rounded up."""
     found = read(
         item(used(cpu="498501465n", memory="656Ki"), used("sidecar", cpu="1500m", memory=5))
     )
@@ -152,3 +211,80 @@ def test_no_items() -> None:
     """An empty list is an empty batch; a missing window is none."""
     assert len(read().batch) == 0
     assert read(item(used(), window="soon")).batch.windows_ns.tolist() == [0]
+
+
+def value(amount: object, container: str = "app", **more: object) -> dict[str, Any]:
+    """Return a value of an answer."""
+    labels = {"container": container} if container else {}
+    return {"metricLabels": labels, "timestamp": AT, "value": amount, **more}
+
+
+def answer(*values: object) -> dict[str, Any]:
+    """Return an answer."""
+    return {"kind": "ExternalMetricValueList", "items": list(values)}
+
+
+def test_questions() -> None:
+    """Each pod of a VPA is asked for each resource, once, by the selector and its name."""
+    pods = {
+        "default": [
+            make.pod(name="web-0"),
+            make.pod(name="done", status={"phase": "Succeeded"}),
+            make.pod(name="db-0", labels={"app": "db"}),
+        ]
+    }
+    vpas = [
+        ObservedVpa(make.vpa("web"), WEB),
+        ObservedVpa(make.vpa("other"), WEB),
+        ObservedVpa(make.vpa("lost"), None, "no such target"),
+        ObservedVpa(make.vpa("all"), EVERYTHING),
+    ]
+    found = external_questions(
+        vpas, lambda name: unfinished(pods.get(name, [])), RULES, SkippedObjects()
+    )
+
+    assert [(one.pod, one.resource, one.selector) for one in found] == [
+        ("web-0", "cpu", "app=web,pod=web-0"),
+        ("web-0", "memory", "app=web,pod=web-0"),
+        ("db-0", "cpu", "pod=db-0"),
+        ("db-0", "memory", "pod=db-0"),
+    ]
+    rules = ExternalRules("", "memory")
+    alone = external_questions(
+        vpas, lambda name: unfinished(pods.get(name, [])), rules, SkippedObjects()
+    )
+    assert {one.metric for one in alone} == {"memory"}
+
+
+def test_items() -> None:
+    """Each value is a sample of one resource, at its own time; the other is not told."""
+    values = [value("250m", window=30), value("1", "log"), value("2", "")]
+    found = read_metrics({"items": external_items(CPU, answer(*values), RULES)})
+
+    assert found.problems == []
+    assert found.batch.containers == [("default", "web-0", "app"), ("default", "web-0", "log")]
+    assert found.batch.cpu_millicores.tolist() == [250, 1000]
+    assert found.batch.memory_bytes.tolist() == [-1, -1]
+    assert found.batch.windows_ns.tolist() == [30 * 10**9, 0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"items": {}}, id="no list"),
+        pytest.param({"items": [1]}, id="no values"),
+        pytest.param(answer({"metricLabels": ["app"]}), id="no labels"),
+    ],
+)
+def test_bad_answers(body: dict[str, Any]) -> None:
+    """What is no answer is refused with the field that is wrong."""
+    with pytest.raises(BadObject, match="items"):
+        external_items(CPU, body, RULES)
+
+
+@given(item=ANYTHING, amount=ANYTHING)
+def test_junk(item: object, amount: object) -> None:
+    """Whatever a value says, the others count."""
+    values = [value(amount, window=item, timestamp=amount), value("1")]
+    found = read_metrics({"items": external_items(CPU, answer(*values), RULES)})
+    assert found.batch.cpu_millicores[-1] == 1000

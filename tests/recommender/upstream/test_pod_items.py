@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.recommender.core.usage import ExternalQuestion, UsageLimits, read_metrics
 from app.recommender.upstream.pod_items import pod_items
-from tests.recommender.core.test_external import CPU, MEMORY, RULES, answer, value
+from tests.recommender.core.test_usage import CPU, MEMORY, RULES, answer, value
 
 
 def test_pod_items() -> None:

@@ -1,7 +1,8 @@
-"""What is told of a recommendation is what stands, and every step to it adds up."""
+"""What is explained is what stands, and every step to it adds up."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
@@ -14,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.quantity import Quantity
-from app.recommender.core.explanation import explained
+from app.recommender.core.estimation import Derivation
+from app.recommender.core.explanation import Absence, explained
 from app.recommender.core.rules import (
     CapRules,
     EstimatorRules,
@@ -23,13 +25,160 @@ from app.recommender.core.rules import (
     PublishRules,
     RecommenderRules,
 )
+from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.tuning import as_upstream
 from tests import make
-from tests.recommender.core.scene import GI, Scene
+from tests.recommender.core.scene import GI, MI, Scene
+
+EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
+LAZY = RecommenderRules(publish=PublishRules(bound_tolerance=0.5, refresh=timedelta(days=365)))
+AS_UPSTREAM = as_upstream(RecommenderRules())
+WEB = ("default", "web")
 
 Json = dict[str, Any]
 
-EAGER = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
+AT_ONCE = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
 WORDS = ("target", "lowerBound", "upperBound")
+
+
+def derived(scene: Scene, container: str = "app") -> dict[str, str]:
+    """Return what the derivation of a container ends in, as `Scene.shown` does."""
+    found = scene.explained(container)
+    cpu, memory = found["derivation"]["cpu"], found["derivation"]["memory"]
+    words = ("target", "lowerBound", "upperBound")
+    return {word: f"{cpu[word]['quantity']} {memory[word]['quantity']}" for word in words}
+
+
+def steps(scene: Scene, derivation: Derivation) -> make.Json:
+    """Return all that a derivation explains."""
+    vpa = scene.vpas["web"].vpa
+    return explained([(vpa, derivation)], scene.rules, with_steps=True)[0]
+
+
+def published(scene: Scene, container: str = "app") -> dict[str, str]:
+    """Return what is published of a container, in the same words."""
+    shown = scene.shown()[container]
+    words = {"target": "target", "lowerBound": "lower", "upperBound": "upper"}
+    return {word: shown[name] for word, name in words.items()}
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(lambda: Scene(EAGER), id="every change"),
+        pytest.param(lambda: Scene(LAZY), id="slight moves wait"),
+        pytest.param(lambda: Scene(AS_UPSTREAM, model=UpstreamModel), id="as upstream"),
+    ],
+)
+def test_they_end_in_what_stands(begin: Callable[[], Scene]) -> None:
+    """After every tick the derivation leads to the status, also where newer numbers wait."""
+    scene = begin()
+    scene.vpa(policies=[make.policy_json("*", max_allowed={"cpu": "1500m"})])
+    scene.pod("web-0", "app", "log")
+    for minute in range(90):
+        scene.go(minute)
+        scene.use(1000 + minute, GI)
+        scene.use(10 * minute, 300 * MI, container="log")
+        scene.tick()
+
+        assert derived(scene) == published(scene)
+        assert derived(scene, "log") == published(scene, "log")
+        assert set(scene.explained()["origin"].values()) == {"computed"}  # the uncapped target too
+
+
+def test_slight_moves_leave_them_alone() -> None:
+    """What is told of a number is how it was made, not how it would be made now."""
+    scene = Scene(LAZY)
+    scene.vpa()
+    scene.pod()
+    for minute in range(600):
+        scene.go(minute)
+        scene.use(1000, GI)
+        scene.tick()
+    found = scene.model.derivations()[WEB]
+
+    told = scene.explained()
+    assert found.at < scene.now
+    assert told["evidence"]["samples"] < 600
+    assert told["origin"] == {"cpu": "computed", "memory": "computed"}
+
+
+def test_they_are_there_after_a_restart() -> None:
+    """What stands is explained at once, also where it is not worth a write yet."""
+    scene = Scene(LAZY)
+    scene.vpa()
+    scene.pod()
+    for minute in range(600):
+        scene.go(minute)
+        scene.use(1000, GI)
+        scene.tick()
+    before = published(scene)
+    scene.restart()
+    scene.go(601)
+    assert scene.tick() == []
+
+    assert derived(scene)["target"] == published(scene)["target"] == before["target"]
+    assert derived(scene)["lowerBound"] != before["lowerBound"]
+
+
+def test_a_kill_renews_them() -> None:
+    """What is published between two ticks can be derived at once."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.tick()
+    scene.go(0.5)
+    scene.killed(2 * GI)
+    scene.tick(urgent=True)
+
+    assert derived(scene) == published(scene)
+    assert Quantity.parse(derived(scene)["target"].split()[1]) > Quantity.parse("2Gi")
+
+
+def test_what_is_held_stays() -> None:
+    """Later ticks change nothing in what somebody was given."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    scene.tick()
+    held = scene.model.derivations()
+    before = steps(scene, held[WEB])["containers"][0]["derivation"]
+    scene.go(1)
+    scene.use(9000, 8 * GI)
+    scene.tick()
+
+    assert steps(scene, held[WEB])["containers"][0]["derivation"] == before
+    assert scene.explained()["derivation"] != before
+    with pytest.raises(ValueError, match="read-only"):
+        held[WEB].basis["samples"] = 0
+
+
+def test_gone_vpas_take_them_along() -> None:
+    """Nothing is kept of a VPA that is gone, and nothing is there before the first tick."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    assert scene.model.derivations() == {}
+    scene.tick()
+    assert scene.model.derivations().keys() == {WEB}
+    scene.model.vpa_gone(WEB, scene.now)
+    del scene.vpas["web"]
+    scene.tick()
+
+    assert scene.model.derivations() == {}
+
+
+def test_without_containers() -> None:
+    """A VPA without containers has no lines; as upstream there is nothing before a loop."""
+    scene = Scene()
+    scene.vpa()
+    scene.tick()
+    found = scene.model.derivations()[WEB]
+
+    assert (found.containers, steps(scene, found)["containers"]) == ((), [])
+    assert Scene(AS_UPSTREAM, model=UpstreamModel).model.derivations() == {}
 
 
 def told(scene: Scene, *, explains: bool = True) -> Json:
@@ -42,7 +191,7 @@ def told(scene: Scene, *, explains: bool = True) -> Json:
 
 def used(rules: RecommenderRules | None = None, policy: Json | None = None) -> Scene:
     """Return a scene with an hour of usage of one container."""
-    scene = Scene(rules or RecommenderRules(publish=EAGER))
+    scene = Scene(rules or RecommenderRules(publish=AT_ONCE))
     scene.vpa(policies=None if policy is None else [policy])
     scene.pod()
     for minute in range(61):
@@ -131,7 +280,7 @@ def test_every_step() -> None:
 def test_the_flag_is_named() -> None:
     """A cap that no policy asks for is the flag's."""
     caps = CapRules(max_allowed_memory=Quantity.parse("500Mi"))
-    scene = used(RecommenderRules(publish=EAGER, caps=caps))
+    scene = used(RecommenderRules(publish=AT_ONCE, caps=caps))
     found = told(scene)["containers"][0]
 
     flag = "--container-recommendation-max-allowed-memory"
@@ -222,7 +371,7 @@ RULES = st.builds(
         max_allowed_cpu=st.none() | AMOUNTS.map(Quantity.parse),
         max_allowed_memory=st.none() | SIZES.map(Quantity.parse),
     ),
-    publish=st.sampled_from([EAGER, PublishRules()]),
+    publish=st.sampled_from([AT_ONCE, PublishRules()]),
     extras=st.builds(Extras, interpolate=st.booleans()),
 )
 USES = st.lists(
@@ -262,7 +411,7 @@ def test_steps_multiply_out(
             for word in WORDS:
                 add_up(way, way[word], word)
             if way["isShown"]:
-                published(found, resource, way)
+                adds_up_to_published(found, resource, way)
             else:
                 assert resource not in found["target"]
 
@@ -295,7 +444,7 @@ def add_up(way: Json, steps: Json, word: str) -> None:
         assert steps["capped"] == steps["rounded"]
 
 
-def published(found: Json, resource: str, way: Json) -> None:
+def adds_up_to_published(found: Json, resource: str, way: Json) -> None:
     """Compare the ends of all ways with what stands, within its caps."""
     assert found["origin"][resource] == "computed"
     per_unit = 1000 if resource == "cpu" else 1
@@ -308,3 +457,28 @@ def published(found: Json, resource: str, way: Json) -> None:
         assert found["cappedBy"].get(resource, {}).get(word, "") == steps["cappedBy"]
     uncapped = Quantity.parse(found["uncappedTarget"][resource])
     assert float(Fraction(uncapped.nano * per_unit, 10**9)) == way["target"]["rounded"]
+
+
+def test_absence() -> None:
+    """Why a container is not recommended for."""
+    scene = Scene(EAGER)
+    scene.vpa(policies=[make.policy_json("log", mode="Off")])
+    scene.pod("web-0", "app", "log", "old", "new")
+    for container in ("app", "log", "old"):
+        scene.use(100, GI, container=container)
+    scene.pod("web-1", "app", "log", "new")
+    scene.drop("web-0")
+    scene.tick()
+    scene.go(25 * 60)
+    scene.tick()
+
+    found = {name: scene.explained(name)["absence"] for name in ("app", "log", "old", "new")}
+
+    assert found == {
+        "app": Absence.NONE,
+        "log": Absence.OFF,
+        "old": Absence.STALE,
+        "new": Absence.NO_SAMPLES,
+    }
+    target = scene.explained("new")["derivation"]["cpu"]["target"]
+    assert (target["bucket"], target["bucketStart"], target["percentileAmount"]) == (None, None, 0)

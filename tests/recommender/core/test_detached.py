@@ -1,4 +1,4 @@
-"""History of pods that no VPA wants yet."""
+"""Rows without a VPA wait for one, and expire."""
 
 from __future__ import annotations
 
@@ -8,14 +8,57 @@ from datetime import timedelta
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
+from app.recommender.core.detached import DetachedRows
+from app.recommender.core.moments import DAY, HOUR
+from app.recommender.core.rules import Extras, PublishRules, RecommenderRules, container_rules
+from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.tracked import NO_OWNER
+from tests import make
 from tests.recommender.core.scene import GI, MI, WEB, Scene
+
+KEY = ("default", "web")
+DEFAULTS = RecommenderRules()
 
 RULES = RecommenderRules(
     publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)),
     extras=Extras(retain_unmatched=True),
 )
+
+
+def rows_of(table: RowTable, *containers: str) -> dict[str, int]:
+    """Begin rows that belong to the first VPA."""
+    rows = {}
+    for container in containers:
+        row = rows[container] = table.start(container, 0)
+        table.follow(row, 0, container_rules(make.vpa(), container, DEFAULTS))
+    return rows
+
+
+def test_rows_come_back_to_their_target() -> None:
+    """What a VPA left for another target it gets back for the same one, once."""
+    table = RowTable(DEFAULTS.aggregation)
+    parking, rows = DetachedRows(table), rows_of(table, "app")
+    parking.park(KEY, ("Deployment", "web"), rows)
+
+    assert table.vpa[rows["app"]] == NOWHERE
+    assert parking.fetch(KEY, ("Deployment", "db")) is None
+    assert parking.fetch(KEY, ("Deployment", "web")) == rows
+    assert parking.fetch(KEY, ("Deployment", "web")) is None
+
+
+def test_nobody_came_back() -> None:
+    """Rows go when their time is over, or when their history has expired."""
+    table = RowTable(DEFAULTS.aggregation)
+    parking = DetachedRows(table)
+    parking.park(KEY, None, rows_of(table, "app"), until_ns=HOUR)
+    parking.park(KEY, ("Deployment", "web"), rows_of(table, "app", "log"))
+    table.last_any[1] = DAY
+
+    assert parking.over(HOUR - 1) == []
+    assert parking.over(HOUR) == [(KEY, 0)]
+    assert parking.over(8 * DAY) == [(KEY, 2)]
+    assert parking.over(9 * DAY) == [(KEY, 1)]
+    assert parking.fetch(KEY, ("Deployment", "web")) is None
 
 
 def used(rules: RecommenderRules = RULES, *, top: ObjectKey | None = WEB) -> Scene:

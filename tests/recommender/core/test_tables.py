@@ -1,15 +1,52 @@
-"""Rows: taken, followed, forgotten."""
+"""Tables grow, rows are filed and expire."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from app.recommender.core.moments import DAY, UNSET
 from app.recommender.core.rules import AggregationRules, RecommenderRules, container_rules
-from app.recommender.core.tables import NOWHERE, RowTable
+from app.recommender.core.tables import NOWHERE, Fill, RowTable, Table, VpaTable
 from tests import make
 
 RULES = RecommenderRules()
+
+
+class Places(Table):
+    """Two columns."""
+
+    FILLS: ClassVar[Mapping[str, Fill]] = {"count": (np.int64, 0), "place": (np.int32, -1)}
+
+    count: np.ndarray[tuple[int], np.dtype[np.int64]]
+    place: np.ndarray[tuple[int], np.dtype[np.int32]]
+
+
+def test_lines_are_taken_released_and_taken_again() -> None:
+    """A released line comes back as good as new."""
+    table = Places()
+    lines = [table.take() for _ in range(3)]
+    table.count[1], table.place[1] = 7, 5
+    table.release(1)
+
+    assert lines == [0, 1, 2]
+    assert len(table) == 2
+    assert table.take() == 1
+    assert (table.count[1], table.place[1]) == (0, -1)
+
+
+def test_growing_keeps_what_there_is() -> None:
+    """More lines than there is room for make more room."""
+    table = Places()
+    for number in range(40):
+        line = table.take()
+        table.count[line] = number
+
+    assert table.count[:40].tolist() == list(range(40))
+    assert (table.place == -1).all()
+    assert len(table) == 40
 
 
 def test_dropped_rows_are_as_good_as_new() -> None:
@@ -64,3 +101,19 @@ def test_growing() -> None:
     assert table.names[99] == "c99"
     assert table.created[:100].tolist() == list(range(100))
     assert (table.cpu.weights.sum(axis=1)[:100] == table.cpu.totals[:100]).all()
+
+
+def test_modes() -> None:
+    """Modes are remembered as numbers, each once; a new line has none."""
+    table = VpaTable()
+    lines = [table.take() for _ in range(3)]
+    for line, mode in zip(lines, ("Auto", "Off", "Auto"), strict=True):
+        table.set_mode(line, mode)
+
+    assert [table.modes[table.mode[line]] for line in [*lines, table.take()]] == [
+        "Auto",
+        "Off",
+        "Auto",
+        "",
+    ]
+    assert table.modes == ["", "Auto", "Off"]

@@ -1,4 +1,4 @@
-"""One memory peak per container and interval."""
+"""Routes of samples and their memory peaks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,96 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.recommender.core.histograms import MEMORY_GRID, Bank
-from app.recommender.core.moments import DAY, HOUR, MINUTE, nanoseconds
-from app.recommender.core.samples import Windows
+from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
+from app.recommender.core.samples import MANY, NO_STREAM, SampleRoutes, Windows
 from app.recommender.core.tables import file_peaks
 
 MI = 2**20
 START = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
 ALONE = np.array([0])
+
+
+def pointed(streams: SampleRoutes, instance: int) -> int:
+    """Return what the table of instances says of an instance."""
+    return int(streams.instances.stream[instance])
+
+
+def test_one_stream_in_a_life() -> None:
+    """An instance that feeds one row has one stream, and goes without a trace."""
+    streams = SampleRoutes()
+    instance = streams.instances.take()
+    stream = streams.join(instance, 7, 0)
+
+    assert pointed(streams, instance) == stream
+    assert streams.all_of(instance) == streams.active_of(instance) == {7: stream}
+
+    streams.drop(instance)
+
+    assert (len(streams.instances), len(streams.table)) == (0, 0)
+
+
+def test_several_rows_at_once() -> None:
+    """An instance may feed several rows, each by a stream of its own."""
+    streams = SampleRoutes()
+    instance = streams.instances.take()
+    one, other = streams.join(instance, 7, 0), streams.join(instance, 9, 0)
+
+    assert pointed(streams, instance) == MANY
+    assert streams.active_of(instance) == {7: one, 9: other}
+
+    streams.leave(instance, 7)
+
+    assert pointed(streams, instance) == other
+    assert streams.active_of(instance) == {9: other}
+    assert streams.all_of(instance) == {7: one, 9: other}
+
+
+def test_coming_back_goes_on_with_the_old_stream() -> None:
+    """While its interval runs, a stream of the past waits for its instance."""
+    streams = SampleRoutes()
+    instance = streams.instances.take()
+    first = streams.join(instance, 7, 0)
+    streams.windows.resume(first, DAY, 100, 0)
+    streams.leave(instance, 7)
+    streams.tidy(DAY - 1)
+    again = streams.join(instance, 7, DAY - 1)
+    resumed = int(streams.windows.ends[again])
+    streams.leave(instance, 7)
+    late = streams.join(instance, 7, DAY)
+    ended = int(streams.windows.ends[late])
+    streams.leave(instance, 7)
+    streams.tidy(DAY)
+
+    assert (again, late) == (first, first)
+    assert (resumed, ended) == (DAY, UNSET)
+    assert streams.all_of(instance) == {}
+    assert pointed(streams, instance) == NO_STREAM
+    assert streams.windows.ends[first] == UNSET
+
+
+def test_rows_that_go_cut_their_streams() -> None:
+    """Streams to a row that is gone are gone, also active ones."""
+    streams = SampleRoutes()
+    instances = [streams.instances.take() for _ in range(2)]
+    for instance in instances:
+        streams.join(instance, 7, 0)
+    kept = streams.join(instances[1], 8, 0)
+    streams.cut([7], row_capacity=16)
+
+    assert [pointed(streams, instance) for instance in instances] == [NO_STREAM, kept]
+    assert streams.of_rows([7, 8], row_capacity=16).tolist() == [kept]
+
+
+def test_a_stream_of_the_past_can_be_made() -> None:
+    """A late observation may need a stream that is not active."""
+    streams = SampleRoutes()
+    instance = streams.instances.take()
+    active = streams.join(instance, 7, 0)
+    past = streams.between(instance, 9)
+
+    assert streams.between(instance, 9) == past
+    assert streams.active_of(instance) == {7: active}
+    assert pointed(streams, instance) == active
 
 
 class Container:
@@ -58,7 +141,7 @@ class Container:
             DAY,
             [(0, 100), (1, 90), (2, 150), (1439, 120)],
             [("+", 100, 24), ("-", 100, 24), ("+", 150, 24)],
-            id="W30: only the peak counts",
+            id="only the peak counts",
         ),
         pytest.param(
             DAY,
@@ -71,16 +154,16 @@ class Container:
                 ("-", 80, 48),
                 ("+", 200, 48),
             ],
-            id="W31: the next interval starts anew",
+            id="the next interval starts anew",
         ),
         pytest.param(
-            DAY, [(0, 100), (3.5 * 1440, 90)], [("+", 100, 24), ("+", 90, 96)], id="W32: a gap"
+            DAY, [(0, 100), (3.5 * 1440, 90)], [("+", 100, 24), ("+", 90, 96)], id="a gap"
         ),
         pytest.param(
             HOUR,
             [(0, 100), (30, 120), (61, 80), (200, 90)],
             [("+", 100, 1), ("-", 100, 1), ("+", 120, 1), ("+", 80, 2), ("+", 90, 4)],
-            id="W35: an hour",
+            id="an hour",
         ),
         pytest.param(DAY, [(0, 100), (1, 100)], [("+", 100, 24)], id="an equal value is no peak"),
     ],
@@ -97,7 +180,7 @@ def test_peaks(
 
 
 def test_weights_of_two_days() -> None:
-    """W31: what the row holds after two intervals."""
+    """What the row holds after two intervals."""
     container = Container()
     for minute, mebibytes in [(0, 100), (2, 150), (1440, 80), (1441, 200)]:
         container.uses(minute, mebibytes)
@@ -126,7 +209,7 @@ def test_zero() -> None:
 
 
 def test_one_leaking_pod_in_ten() -> None:
-    """W36: peaks of ten streams in one row."""
+    """Peaks of ten streams in one row."""
     windows, bank = Windows(), Bank(DAY, 1)
     windows.grow(10)
     amounts = np.array([1024 * MI] * 9 + [4096 * MI])
@@ -147,10 +230,10 @@ def test_one_leaking_pod_in_ten() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "fraction", "day"),
     [
-        pytest.param(200, 1000, 0.9, 1, id="W37: up with the first sample"),
-        pytest.param(1000, 200, 0.5, 1, id="W38: p50 falls on day 1"),
-        pytest.param(1000, 200, 0.9, 4, id="W38: p90 falls on day 4"),
-        pytest.param(1000, 200, 0.95, 5, id="W38: p95 falls on day 5"),
+        pytest.param(200, 1000, 0.9, 1, id="up with the first sample"),
+        pytest.param(1000, 200, 0.5, 1, id="p50 falls on day 1"),
+        pytest.param(1000, 200, 0.9, 4, id="p90 falls on day 4"),
+        pytest.param(1000, 200, 0.95, 5, id="p95 falls on day 5"),
     ],
 )
 def test_daily_peaks(before: int, after: int, fraction: float, day: int) -> None:
