@@ -6,8 +6,8 @@ thing that the rest of the process holds; one thread at a time calls it, and it 
 State
   histograms.Bank           one histogram a row, of cpu and of memory; weights relative to the row's
                             own reference time
-  tables.RowTable           one row for each container of each VPA: both histograms, how much history
-                            there is, what its policy says, what was last published and stored
+  tables.RowTable           one row for each container of each VPA: both histograms, how much
+                            history there is, its policy, what was last published and stored
   tables.VpaTable           one line a VPA: what makes it worth another look
   samples.SampleRoutes      instances (a container of a pod: its newest sample and kill) and streams
                             (from an instance to a row: the running memory interval and its peak)
@@ -23,10 +23,11 @@ Who changes it
   `vpa_seen`, `pod_seen` and their opposites change the membership at that moment; so a pod that
   changes its labels feeds other rows from its next sample on. `usage` goes through intake to rows:
   cpu samples as they are, memory as one peak for each stream and interval, which a higher one
-  replaces. `killed` makes a memory peak of each kill. `restore` adds checkpoints to what was learned
-  meanwhile, `learn_past` (backfill) usage of the past. `tick` and `urgent` estimate all rows or some
-  (estimation), round and cap them (shaping), compare with what stands (status) and return what is
-  worth a write. `checkpoints` returns the rows that have changed most. Once an hour, expired rows go.
+  replaces. `killed` makes a memory peak of each kill. `restore` adds checkpoints to what was
+  learned meanwhile, `learn_past` (backfill) usage of the past. `tick` and `urgent` estimate all
+  rows or some (estimation), round and cap them (shaping), compare with what stands (status) and
+  return what is worth a write. `checkpoints` returns the rows that have changed most. Once an hour,
+  expired rows go.
 
 From sample to status
   sample > stream > bucket of a row > percentile > margin > confidence > floor of the pod > rounding
