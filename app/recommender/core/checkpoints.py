@@ -331,7 +331,7 @@ class CheckpointNames:
         return self._names[namespace, owner]
 
     def is_free(self, namespace: str, name: str) -> bool:
-        """Whether nobody has a name, as far as is known."""
+        """Whether a name is free, as far as is known."""
         return (namespace, name) not in self._owners
 
     def release(self, namespace: str, owner: Owner) -> str | None:

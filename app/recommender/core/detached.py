@@ -81,7 +81,7 @@ class DetachedRows:
         }
 
     def over(self, now_ns: int) -> list[tuple[VpaKey, int]]:
-        """Take out the rows nobody came back for, and those whose history has expired."""
+        """Take out the rows that waited too long, and those whose history has expired."""
         gone: list[tuple[VpaKey, int]] = []
         for key, parked in list(self._parked.items()):
             for container, row in list(parked.rows.items()):
@@ -143,7 +143,7 @@ class OrphanedRows:
         return rows
 
     def over(self, now_ns: int) -> list[int]:
-        """Take out the rows that nobody feeds and whose history has expired."""
+        """Take out the rows that no pod feeds and whose history has expired."""
         gone: list[int] = []
         for place, rows in list(self._kept.items()):
             for container, row in list(rows.items()):

@@ -6,7 +6,7 @@ bucket: no logarithm decides, and every platform agrees. A percentile is the end
 
 A sample weighs `2**((time - reference) / half_life)` times its own weight, so nothing stored
 changes as time goes by. Every row has its own reference, the whole half-life nearest to its first
-sample, so its weights are the same numbers whatever else is in the bank. Additions happen in the
+sample, so its weights are the same numbers with any others in the bank. Additions happen in the
 order given. A bucket below epsilon counts as empty.
 
 Powers are computed here, the way published numbers have always been computed: C's power and the
@@ -157,7 +157,7 @@ def latest_time(references: Times, half_life_ns: int) -> Times:
 
 
 class Bank:
-    """Histograms; a row is whatever the owner of the bank says."""
+    """Histograms; its owner says what a row is."""
 
     def __init__(self, half_life_ns: int, rows: int = 0) -> None:
         self.half_life_ns = half_life_ns

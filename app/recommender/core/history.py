@@ -59,7 +59,7 @@ class StoredHistory:
         self._members = members
         self._oom_kills = oom_kills
         self._rules = rules
-        self._gone: list[tuple[str, str]] = []  # checkpoints nobody needs any more
+        self._gone: list[tuple[str, str]] = []  # checkpoints to delete
 
     # --- out
 
@@ -377,7 +377,7 @@ class Expiry:
 def orphans(
     checkpoints: Iterable[Checkpoint], vpas: Collection[VpaKey], *, kept_namespaces: Collection[str]
 ) -> list[Checkpoint]:
-    """Return the checkpoints whose VPA does not exist, whoever would handle it.
+    """Return the checkpoints whose VPA does not exist, under any recommender.
 
     `vpas` must be a complete list of all VPAs; checkpoints in kept namespaces stay.
     """

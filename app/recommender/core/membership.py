@@ -125,7 +125,7 @@ class Membership:
         return row
 
     def drop_rows(self, rows: Iterable[int]) -> None:
-        """Forget rows that nobody feeds."""
+        """Forget rows that no pod feeds."""
         gone = list(rows)
         self.streams.cut(gone, self.rows.capacity)
         for row in gone:
@@ -150,7 +150,7 @@ class Membership:
         return tracked
 
     def _change_target(self, tracked: TrackedVpa, observed: ObservedVpa, now_ns: int) -> None:
-        """Begin anew for another target, or go on where it was left."""
+        """Start again for another target, or go on where it was left."""
         self._empty(tracked, now_ns)
         self.detached.park(tracked.key, target_of(tracked.observed), tracked.rows)
         tracked.rows = self.detached.fetch(tracked.key, target_of(observed)) or {}
@@ -216,7 +216,7 @@ class Membership:
         return [line for line in pod.vpas if self._claims.has_own_selector(line)]
 
     def claiming(self, namespace: str, labels: Mapping[str, str]) -> frozenset[int]:
-        """Return the VPAs that claim any pod with such labels, whoever owns it."""
+        """Return the VPAs that claim any pod with such labels, whatever owns it."""
         return self._claims.of(namespace, labels, None, frozenset())
 
     def streams_at(self, pod: TrackedPod, instance: int, time_ns: int) -> list[int]:

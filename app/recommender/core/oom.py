@@ -89,7 +89,7 @@ def evicted(event: Object, *, share_resource: bool) -> list[OomRecord]:
             for container, usage in _offenders(annotations, share_resource=share_resource)
         ]
     except BadObject:
-        return []  # somebody else's event; there is nobody to tell
+        return []  # not an event of the kubelet; there is no one to tell
 
 
 def _offenders(annotations: Object, *, share_resource: bool) -> Iterator[tuple[str, int]]:
@@ -190,19 +190,16 @@ class OomKills:
         for instance in [one for one in self._newest if one not in self._members.owners]:
             del self._newest[instance]
 
-    def count(self, records: Iterable[OomRecord], now_ns: int) -> None:
-        """Count kills, the VPAs concerned become urgent."""
-        self._count_each(records, now_ns)
+    def count(self, records: Iterable[OomRecord], now_ns: int, *, holds: bool = True) -> None:
+        """Count kills, the VPAs concerned become urgent; hold those that history may hold."""
+        for record in records:
+            with self._members.skipped.guard("kill", record, name=_name):
+                self._count(record, now_ns, holds=holds)
 
     def count_held(self, now_ns: int) -> None:
         """Count what was held back."""
         held, self._held = self._held, []
-        self._count_each(held, now_ns, holds=False)
-
-    def _count_each(self, records: Iterable[OomRecord], now_ns: int, *, holds: bool = True) -> None:
-        for record in records:
-            with self._members.skipped.guard("kill", record, name=_name):
-                self._count(record, now_ns, holds=holds)
+        self.count(held, now_ns, holds=False)
 
     def _count(self, record: OomRecord, now_ns: int, *, holds: bool) -> None:
         tally = self._intake.tally

@@ -117,7 +117,7 @@ class Flaws:
 
 
 def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
-    """Yield the series of an answer, whatever else is in it.
+    """Yield the series of an answer that can be read.
 
     Raises:
         BadObject: it is no answer.

@@ -1,6 +1,6 @@
 """How usage compares with what was recommended, and how far recommendations go.
 
-Strategy: nothing is counted here; whoever publishes numbers asks for the comparisons since the
+Strategy: nothing is counted here; the metrics ask for the comparisons since the
 last time and bins them. They come as arrays, one for each update mode, resource and kind of
 sample, and are only gathered on demand.
 """

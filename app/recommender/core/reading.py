@@ -7,7 +7,7 @@
 
 Strategy: it asks for CPU and for memory, each in pieces that follow one another in time, and for
 the labels of pods. The first pieces are small, until one tells how many series there are; the
-others are as large as an answer can well be. Whoever asks may stop at any question and go on
+others are as large as an answer can well be. The caller may stop at any question and go on
 later, or say that it was refused.
 """
 

@@ -126,7 +126,7 @@ class RecommenderRules:
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
     expects_past: bool = False  # what VPAs used before is told later, by `learn_past`
-    gathers_quality: bool = False  # somebody will ask how usage compares with recommendations
+    gathers_quality: bool = False  # keep how usage compares with recommendations
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class SampleRoutes:
     def leave(self, instance: int, row: int) -> None:
         """Let an instance feed a row no longer, if it ever did."""
         streams = self._several.setdefault(instance, self.all_of(instance))
-        if row in streams:  # else the row began anew after this container had ended
+        if row in streams:  # else the row began again after this container had ended
             self.table.is_active[streams[row]] = False
         self._point(instance, streams)
 

@@ -139,54 +139,10 @@ def _cap(amounts: Amounts, caps: Caps) -> Shaped:
     return Shaped(capped, bounds.astype(np.int8))
 
 
-@dataclass(frozen=True, slots=True)
-class ShapedRows:
-    """The shaped amounts of some rows; every list has one line for each."""
-
-    table: RowTable
-    rows: list[int]
-    shows: list[int]
-    cpu: Shaped
-    memory: Shaped
-
-    def by_vpa(self) -> dict[int, list[ContainerRecommendation]]:
-        """Return the entries of each VPA, sorted by container."""
-        found: dict[int, list[ContainerRecommendation]] = {}
-        vpas = self.table.vpa[self.rows].tolist()
-        for vpa, shows, entry in zip(vpas, self.shows, self.all(), strict=True):
-            entries = found.setdefault(vpa, [])
-            if shows & SHOWS_ENTRY:
-                entries.append(entry)
-        for entries in found.values():
-            entries.sort(key=lambda entry: entry.container)
-        return found
-
-    def all(self) -> Iterator[ContainerRecommendation]:
-        """Return what each line would show."""
-        columns = (
-            self.cpu.amounts.tolist(),
-            self.cpu.bounds.tolist(),
-            self.memory.amounts.tolist(),
-            self.memory.bounds.tolist(),
-        )
-        for row, shows, cpu, cpu_bounds, memory, memory_bounds in zip(
-            self.rows, self.shows, *columns, strict=True
-        ):
-            rules = self.table.rules[row]
-            lists: list[dict[str, Quantity]] = [{}, {}, {}, {}]  # target, lower, upper, uncapped
-            if shows & SHOWS_CPU:
-                for of, amount, bound in zip(lists, cpu, cpu_bounds, strict=True):
-                    of[CPU] = cpu_quantity(amount, bound, rules.cpu)
-            if shows & SHOWS_MEMORY:
-                for of, amount, bound in zip(lists, memory, memory_bounds, strict=True):
-                    of[MEMORY] = memory_quantity(amount, bound, rules.memory)
-            yield ContainerRecommendation(self.table.names[row], *lists)
-
-
 def shape_rows(
     table: RowTable, estimation: Estimation, wanted: Flags, rules: FormatRules
-) -> ShapedRows:
-    """Round and cap the lines of an estimation that are wanted."""
+) -> dict[int, list[ContainerRecommendation]]:
+    """Round and cap the wanted rows of an estimation; return those of each VPA, by container."""
     rows = estimation.rows[wanted]
     cpu = shape_cpu(
         estimation.cpu.amounts[wanted],
@@ -200,4 +156,32 @@ def shape_rows(
         Caps(table.memory_least[rows], table.memory_most[rows], table.memory_crossed[rows]),
         humanize=rules.humanize_memory,
     )
-    return ShapedRows(table, rows.tolist(), estimation.shows[wanted].tolist(), cpu, memory)
+    shows = estimation.shows[wanted].tolist()
+    found: dict[int, list[ContainerRecommendation]] = {}
+    every = _recommendations(table, rows.tolist(), shows, cpu, memory)
+    for vpa, bits, recommendation in zip(table.vpa[rows].tolist(), shows, every, strict=True):
+        of_vpa = found.setdefault(vpa, [])
+        if bits & SHOWS_ENTRY:
+            of_vpa.append(recommendation)
+    for of_vpa in found.values():
+        of_vpa.sort(key=lambda one: one.container)
+    return found
+
+
+def _recommendations(
+    table: RowTable, rows: list[int], shows: list[int], cpu: Shaped, memory: Shaped
+) -> Iterator[ContainerRecommendation]:
+    """Yield what each row would show."""
+    columns = (cpu.amounts, cpu.bounds, memory.amounts, memory.bounds)
+    for row, bits, cpus, cpu_bounds, memories, memory_bounds in zip(
+        rows, shows, *(column.tolist() for column in columns), strict=True
+    ):
+        rules = table.rules[row]
+        lists: list[dict[str, Quantity]] = [{}, {}, {}, {}]  # target, lower, upper, uncapped
+        if bits & SHOWS_CPU:
+            for of, amount, bound in zip(lists, cpus, cpu_bounds, strict=True):
+                of[CPU] = cpu_quantity(amount, bound, rules.cpu)
+        if bits & SHOWS_MEMORY:
+            for of, amount, bound in zip(lists, memories, memory_bounds, strict=True):
+                of[MEMORY] = memory_quantity(amount, bound, rules.memory)
+        yield ContainerRecommendation(table.names[row], *lists)

@@ -71,7 +71,7 @@ class _Guard:
         if not isinstance(error, Exception):
             return False
         named = "?"
-        with suppress(Exception):  # whatever is wrong with it
+        with suppress(Exception):  # the object may be broken too
             named = self._name(*self._parts)
         self._met.append(SkippedObject(self._kind, named, error))
         return True

@@ -72,7 +72,7 @@ def status_of(vpa: Vpa) -> VpaStatus:
 
 
 def fetches_history(vpa: Vpa) -> bool:
-    """Whether somebody says that history of a VPA is being fetched; nobody here does."""
+    """Whether a condition says that history is being fetched; it is never set here."""
     kind = ConditionType.FETCHING_HISTORY
     return any(one.type == kind and one.status == "True" for one in vpa.conditions)
 

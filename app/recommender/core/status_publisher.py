@@ -137,7 +137,7 @@ class StatusPublisher:
         chosen = estimation.rows[wanted]
         rows.published[chosen] = estimation.amounts[wanted]
         rows.told[chosen] = estimation.shows[wanted]
-        return shape_rows(rows, estimation, wanted, self._rules.format).by_vpa()
+        return shape_rows(rows, estimation, wanted, self._rules.format)
 
     def _publication(
         self,

@@ -61,7 +61,7 @@ class Table:
             setattr(self, name, np.zeros(0, dtype=kind))
 
     def take(self) -> int:
-        """Return a line nobody uses, as good as new."""
+        """Return an unused line, as good as new."""
         if self._free:
             return self._free.pop()
         if self.used == self.capacity:

@@ -2,8 +2,8 @@
 
 Strategy: the target must exist, know its pods, and be the topmost controller that is built in
 or can be scaled. What the view does not hold is not guessed: the answer is `LookupNeeded` with what
-to look up. With `by_kind` the seven built-in kinds are told by their kind alone, whatever API
-group stands beside it, as upstream does.
+to look up. With `by_kind` the seven built-in kinds are told by their kind alone, in any API
+group, as upstream does.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _why_not(
 
 
 def _has_top_above(start: Workload, around: _Surroundings) -> bool | str | LookupNeeded:
-    """Tell whether a topmost controller stands above another; a text says why nobody knows."""
+    """Tell whether a topmost controller stands above another; a text says why that is not known."""
     has_parent, seen, owner = False, {start.key}, start.owner
     while owner is not None:
         if owner.kind == "Node":

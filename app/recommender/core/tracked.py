@@ -97,7 +97,7 @@ class TrackedVpa:
     pods: set[PodKey] = field(default_factory=set)
     awaits_history: bool = True  # its checkpoints have not been read yet
     inherited: Recommendation = ()  # stood when it came, while what it rested on is not known
-    is_fetched_for: bool = False  # somebody else says that history is being fetched
+    is_fetched_for: bool = False  # its status says that history is being fetched
     had_rows: bool = False  # since it entered
     broken_since_ns: int | None = None  # the target cannot be resolved
     sent: VpaStatus | None = None  # the status that was last published

@@ -303,7 +303,7 @@ class UpstreamModel:
         self._estimation, self._looped_at = estimation, now
         self._note_targets(estimation)
         every = np.ones(len(estimation.rows), dtype=np.bool_)
-        entries = shape_rows(table, estimation, every, self.rules.format).by_vpa()
+        entries = shape_rows(table, estimation, every, self.rules.format)
         pods = self._cluster.matching_pods()
         found = []
         for line, (key, vpa) in enumerate(lines):

@@ -172,7 +172,7 @@ class Reference:
                 self.rows.setdefault((vpa, container), Row())
 
     def move(self, name: str, pod: Pod, labels: Labels, now: float) -> None:
-        """Take a pod with other labels; a row it comes back to later than a day begins anew."""
+        """Take a pod with other labels; a row it comes back to later than a day begins again."""
         self.touch(now)
         left, joined = self.members(pod.labels), self.members(labels)
         if left != joined:

@@ -77,7 +77,7 @@ class Story:
             self.scene.drop(self.random.choice(sorted(self.scene.pods)))
 
     def use(self) -> None:
-        """Usage is told of, in time, late or of nobody."""
+        """Usage is told of, in time, late or of no pod."""
         pick = self.random.choice
         self.scene.use(
             pick([ABSENT, 0, 100, 10**14]),

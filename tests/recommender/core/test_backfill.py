@@ -336,7 +336,7 @@ def test_pod_that_moved_since() -> None:
 
 
 def test_unknown_owners_are_no_owners() -> None:
-    """A VPA with a selector learns from its own pods, not from those nobody can tell of."""
+    """A VPA with a selector learns from its own pods, not from those that are not told of."""
     scene = Scene()
     scene.vpa(selector=SPLIT)
     scene.pod("web-0", role="leader")
@@ -371,7 +371,7 @@ def test_nothing_is_told() -> None:
 
 
 def test_flaws_of_the_past() -> None:
-    """What could not be read is counted, whoever it would have fed."""
+    """What could not be read is counted, whatever it would have fed."""
     scene = Scene()
     told = replace(past({"web-0/app": USED}, START), refused_series=2, refused_points=3)
     scene.model.learn_past(told, START)

@@ -141,7 +141,7 @@ def test_pods_come_and_go() -> None:
 
 
 def test_expiry() -> None:
-    """What nobody came for expires with its pods."""
+    """What no VPA came for expires with its pods."""
     scene = used()
     for day in (7, 20):
         scene.go(day * 1440)

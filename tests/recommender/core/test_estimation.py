@@ -246,7 +246,7 @@ def test_stale_containers(
 
 
 def test_amounts_that_are_not_shown_are_zero() -> None:
-    """Changes of what nobody sees are no changes."""
+    """Changes of what is not shown are no changes."""
     table, rules = RowTable(EAGER.aggregation), EAGER
     row = table.start("app", 0)
     table.follow(row, 0, container_rules(make.vpa(), "app", rules))

@@ -137,7 +137,7 @@ def test_a_kill_renews_them() -> None:
 
 
 def test_what_is_held_stays() -> None:
-    """Later ticks change nothing in what somebody was given."""
+    """Later ticks change nothing in what was handed out."""
     scene = Scene(EAGER)
     scene.vpa()
     scene.pod()
@@ -289,7 +289,7 @@ def test_the_flag_is_named() -> None:
 
 
 def test_what_was_kept() -> None:
-    """Where something else stands than was computed, that is told; so is what nobody knows."""
+    """Where something else stands than was computed, that is told; so is what is not known."""
     scene = used(policy=make.policy_json("app", max_allowed={"cpu": "1"}))
     vpa = scene.vpas["web"].vpa
     (found,) = vpa.recommendation or ()
@@ -306,7 +306,7 @@ def test_what_was_kept() -> None:
 
 
 def test_without_a_derivation() -> None:
-    """Whoever only has the status tells that."""
+    """With the status alone, nothing else is told."""
     scene = used()
     (found,) = explained([(scene.vpas["web"].vpa, None)], scene.rules, with_steps=True)
 
@@ -393,7 +393,7 @@ def test_steps_multiply_out(
     whole: bool,
     uses: list[tuple[int, int, int, bool]],
 ) -> None:
-    """Whoever computes along with what is told arrives at the published amounts."""
+    """Computing along with what is told leads to the published amounts."""
     scene = Scene(rules)
     annotations = {"vpa-post-processor.kubernetes.io/app_integerCPU": "true"} if whole else None
     scene.vpa(policies=[policy], annotations=annotations)

@@ -15,6 +15,7 @@ from app.model.selectors import EVERYTHING
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint, OpenWindow, StoredHistogram
 from app.recommender.core.history import orphans
+from app.recommender.core.model import Model
 from app.recommender.core.moments import DAY, nanoseconds
 from app.recommender.core.rules import (
     AggregationRules,
@@ -226,7 +227,7 @@ def test_nothing_is_overwritten_before_it_is_read() -> None:
 
 
 def test_nothing_is_written_while_somebody_fetches() -> None:
-    """A VPA of which somebody says that its history is being fetched has no checkpoint written."""
+    """A VPA whose status says that its history is being fetched has no checkpoint written."""
     scene = Scene()
     vpa = scene.vpa()
     scene.pod()
@@ -497,7 +498,7 @@ PER_VPA = replace(EAGER, per_vpa_config=True)
         pytest.param(WEEKLY, EAGER, id="a shorter interval"),
         pytest.param(MONTHLY, EAGER, id="shorter half-lives"),
         pytest.param(PER_VPA, PER_VPA, id="an interval of a week in the policy"),
-        pytest.param(PER_VPA, EAGER, id="of which nobody asks any more"),
+        pytest.param(PER_VPA, EAGER, id="which are not asked of any more"),
     ],
 )
 def test_settings_that_change_cost_no_history(
@@ -678,7 +679,7 @@ def test_forgetting_after_a_clock_was_put_right() -> None:
     ("namespace", "vpa", "expected"),
     [
         pytest.param("a", "gone", True, id="its VPA is gone"),
-        pytest.param("a", "web", False, id="its VPA is there, whoever handles it"),
+        pytest.param("a", "web", False, id="its VPA is there, under any recommender"),
         pytest.param("kept", "gone", False, id="its namespace is not ours"),
         pytest.param("b", "web", True, id="a VPA of that name in another namespace"),
     ],
@@ -690,3 +691,17 @@ def test_orphans(namespace: str, vpa: str, expected: bool) -> None:
     found = orphans([checkpoint], {("a", "web"), ("kept", "web")}, kept_namespaces={"kept"})
 
     assert found == ([checkpoint] if expected else [])
+
+
+def test_a_row_that_cannot_be_stored_is_named() -> None:
+    """A row at which our own code fails is kept by the name of its checkpoint."""
+    scene = Scene()
+    scene.vpa()
+    scene.pod()
+    scene.use(100, GI)
+    model = scene.model
+    assert isinstance(model, Model)
+    model.members.rows.cpu.references = model.members.rows.cpu.references[:0]
+
+    assert model.checkpoints(scene.now, None) == []
+    assert [one.name for one in model.skipped.taken()] == ["default/web-app/web/app"]

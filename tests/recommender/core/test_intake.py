@@ -207,7 +207,7 @@ def test_broken_dates(days: float, counted: bool) -> None:
 
 
 def test_without_a_date_to_compare_with_all_dates_are_sound() -> None:
-    """Whoever tells of usage without saying when it is, is believed."""
+    """Usage that comes without the present time is believed."""
     scene = Scene()
     scene.vpa()
     scene.pod()

@@ -132,7 +132,7 @@ def test_an_owner_that_cannot_be_looked_up_changes_nothing() -> None:
 
 
 def test_vacant_role_keeps_its_recommendation() -> None:
-    """A role that nobody holds stays published for whoever comes next."""
+    """A role that no pod has stays published for the next one."""
     scene = split()
     scene.pod(role="leader")
     scene.use(2000, 4 * GI)

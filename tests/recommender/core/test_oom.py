@@ -652,3 +652,16 @@ def test_kills_from_the_future() -> None:
     scene.killed(1000 * MI, at=scene.now + timedelta(days=2))
 
     assert (scene.model.tally.kills, scene.model.tally.kills_late) == (0, 1)
+
+
+def test_a_broken_kill_costs_only_itself() -> None:
+    """A kill at which our own code fails is kept by name, the next one counts."""
+    scene = started()
+    broken = OomRecord("default", "web-0", "app", None, MI)  # type: ignore[arg-type]
+    good = OomRecord("default", "web-0", "app", nanoseconds(scene.now), 1000 * MI)
+    scene.model.killed([broken, good], scene.now)
+
+    assert [(one.kind, one.name) for one in scene.model.skipped.taken()] == [
+        ("kill", "default/web-0/app")
+    ]
+    assert scene.model.tally.kills == 1

@@ -121,7 +121,7 @@ def test_own_aggregation() -> None:
 
 @pytest.mark.parametrize("amount", ["5e999999", "-5e999999"])
 def test_amounts_that_no_array_can_hold(amount: str) -> None:
-    """An amount with a thousand digits is a very large one, and costs nobody a round."""
+    """An amount with a thousand digits is a very large one, and costs no round."""
     found = rules_of(
         make.policy_json("app", oomBumpUpRatio=amount, oomMinBumpUp=amount)
     ).aggregation

@@ -154,7 +154,7 @@ class Container:
                 ("-", 80, 48),
                 ("+", 200, 48),
             ],
-            id="the next interval starts anew",
+            id="the next interval starts again",
         ),
         pytest.param(
             DAY, [(0, 100), (3.5 * 1440, 90)], [("+", 100, 24), ("+", 90, 96)], id="a gap"

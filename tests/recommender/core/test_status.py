@@ -301,9 +301,9 @@ def test_why(
     ("selector", "problem", "expected"),
     [
         pytest.param(EVERYTHING, "", "", id="found"),
-        pytest.param(EVERYTHING, "ignored", "", id="found, whatever is said"),
+        pytest.param(EVERYTHING, "ignored", "", id="found, with a problem"),
         pytest.param(None, "is gone", "is gone", id="not found"),
-        pytest.param(None, "", "Cannot read targetRef", id="not found, and nobody knows why"),
+        pytest.param(None, "", "Cannot read targetRef", id="not found, and it is not known why"),
     ],
 )
 def test_problem(selector: Selector | None, problem: str, expected: str) -> None:

@@ -138,7 +138,7 @@ def test_edits_are_acknowledged() -> None:
 
 
 def test_what_others_wrote_is_put_right() -> None:
-    """A status that somebody wiped is written again; conditions of others stay."""
+    """A status that was wiped is written again; conditions of others stay."""
     scene = Scene()
     scene.vpa()
     scene.pod()
@@ -371,7 +371,7 @@ def test_a_peak_after_the_start_is_forgotten_as_any_other() -> None:
 
 
 def test_when_the_past_is_known_it_counts() -> None:
-    """What was learned stands, be it less; what nobody told of stays as it is."""
+    """What was learned stands, be it less; what was not told of stays as it is."""
     scene = standing(FORGETFUL)
     scene.pod("web-0", "app", "log")
     scene.use(100, GI)

@@ -66,7 +66,7 @@ def resolved(
     ],
 )
 def test_selector_of_target(target: str, objects: list[make.Json], selector: Selector) -> None:
-    """A built-in target that nobody owns says which pods are meant."""
+    """A built-in target without an owner says which pods are meant."""
     assert resolved(target, *objects) == ResolvedTarget(selector)
 
 

@@ -22,7 +22,7 @@ LABELS = {"app": "web", "role": "leader", "zone": "a"}
     ("claim", "top", "before", "expected"),
     [
         pytest.param(Claim("ns", OF_WEB), None, False, True, id="labels alone"),
-        pytest.param(Claim("ns", OF_WEB), DB, False, True, id="labels alone, whoever owns it"),
+        pytest.param(Claim("ns", OF_WEB), DB, False, True, id="labels alone, with any owner"),
         pytest.param(Claim("ns", NOTHING), WEB, True, False, id="a target that selects nothing"),
         pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), WEB, False, True, id="owned and selected"),
         pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), DB, True, False, id="owned by another"),
