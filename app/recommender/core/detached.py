@@ -32,7 +32,7 @@ def target_of(observed: ObservedVpa) -> Target:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parked:
+class _Detached:
     rows: dict[str, int]
     until_ns: int
     is_former: bool  # of a VPA for all pods of its target, which was deleted
@@ -43,9 +43,9 @@ class DetachedRows:
 
     def __init__(self, rows: RowTable) -> None:
         self._rows = rows
-        self._parked: dict[tuple[VpaKey, Target], _Parked] = {}
+        self._by_target: dict[tuple[VpaKey, Target], _Detached] = {}
 
-    def park(
+    def detach(
         self,
         vpa: VpaKey,
         target: Target,
@@ -57,14 +57,14 @@ class DetachedRows:
         """Put the rows of a VPA aside; none of them is published any more."""
         for row in rows.values():
             self._rows.vpa[row] = NOWHERE
-        self._parked[vpa, target] = _Parked(rows, until_ns, is_former)
+        self._by_target[vpa, target] = _Detached(rows, until_ns, is_former)
 
-    def fetch(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
+    def take_back(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
         """Return the rows a VPA once had for a target, None if there are none.
 
         Their checkpoints may have been deleted or overwritten since, so they shall be written.
         """
-        found = self._parked.pop((vpa, target), None)
+        found = self._by_target.pop((vpa, target), None)
         if found is None:
             return None
         for row in found.rows.values():
@@ -72,24 +72,24 @@ class DetachedRows:
         return found.rows
 
     def former(self, namespace: str, target: Target) -> dict[str, int]:
-        """Return the rows of deleted VPAs for all pods of a target; they stay parked."""
+        """Return the rows of deleted VPAs for all pods of a target; they stay detached."""
         return {
             container: row
-            for (vpa, parked_target), parked in self._parked.items()
-            if parked.is_former and vpa[0] == namespace and parked_target == target
-            for container, row in parked.rows.items()
+            for (vpa, its_target), one in self._by_target.items()
+            if one.is_former and vpa[0] == namespace and its_target == target
+            for container, row in one.rows.items()
         }
 
-    def over(self, now_ns: int) -> list[tuple[VpaKey, int]]:
+    def take_expired(self, now_ns: int) -> list[tuple[VpaKey, int]]:
         """Take out the rows that waited too long, and those whose history has expired."""
         gone: list[tuple[VpaKey, int]] = []
-        for key, parked in list(self._parked.items()):
-            for container, row in list(parked.rows.items()):
-                if now_ns >= parked.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
+        for key, one in list(self._by_target.items()):
+            for container, row in list(one.rows.items()):
+                if now_ns >= one.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
                     gone.append((key[0], row))
-                    del parked.rows[container]
-            if not parked.rows:
-                del self._parked[key]
+                    del one.rows[container]
+            if not one.rows:
+                del self._by_target[key]
         return gone
 
 
@@ -133,7 +133,9 @@ class OrphanedRows:
                 self._rows.live[row] -= 1
                 self._rows.last_live[row] = now_ns
 
-    def fetch(self, namespace: str, controller: ObjectKey, now_ns: int) -> dict[str, int] | None:
+    def hand_over(
+        self, namespace: str, controller: ObjectKey, now_ns: int
+    ) -> dict[str, int] | None:
         """Hand the rows of a controller over, None if there are none."""
         rows = self._kept.pop((namespace, controller), None)
         if rows is not None:
@@ -142,7 +144,7 @@ class OrphanedRows:
                     self.leave(pod, now_ns)
         return rows
 
-    def over(self, now_ns: int) -> list[int]:
+    def take_expired(self, now_ns: int) -> list[int]:
         """Take out the rows that no pod feeds and whose history has expired."""
         gone: list[int] = []
         for place, rows in list(self._kept.items()):

@@ -341,8 +341,8 @@ class Expiry:
     def tidy(self, now_ns: int) -> None:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
-        self._drop_parked(now_ns)
-        self._members.drop_rows(self._members.orphaned.over(now_ns))
+        self._drop_detached(now_ns)
+        self._members.drop_rows(self._members.orphaned.take_expired(now_ns))
         self._members.streams.tidy(now_ns)
         for row, windows in list(self._members.waiting.items()):
             open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
@@ -366,8 +366,8 @@ class Expiry:
             self._members.table.is_dirty[tracked.line] = True
             self._members.drop_rows([row])
 
-    def _drop_parked(self, now_ns: int) -> None:
-        gone = self._members.detached.over(now_ns)
+    def _drop_detached(self, now_ns: int) -> None:
+        gone = self._members.detached.take_expired(now_ns)
         for (namespace, vpa), row in gone:
             if (namespace, vpa) not in self._members.vpas:  # else the name is that of another row
                 self._history.names.release(namespace, (vpa, self._members.rows.names[row]))

@@ -37,7 +37,7 @@ from app.recommender.core.tracked import (
 
 _PENDING: Final = "Pending"
 _SIDECAR: Final = "Always"
-_PARKING_NS: Final = HOUR  # for the rows of deleted VPAs
+_DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
 _SHARE: Final = 0.01  # of the weights
 _CONFIDENCE: Final = 0.1  # at most
 
@@ -100,8 +100,8 @@ class Membership:
         for pod in self._by_namespace[key[0]].values():
             pod.forget(tracked.line)
         target, is_former = target_of(tracked.observed), tracked.vpa.selector is None
-        until_ns = now_ns + _PARKING_NS
-        self.detached.park(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
+        until_ns = now_ns + _DETACHED_NS
+        self.detached.detach(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
         self._broken.discard(key)
         del self.by_line[tracked.line]
         self.table.release(tracked.line)
@@ -139,10 +139,10 @@ class Membership:
         self._claims.put(tracked.line, tracked.claim)
         self.table.published[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
-        rows = self.detached.fetch(tracked.key, target_of(observed))
+        rows = self.detached.take_back(tracked.key, target_of(observed))
         vpa = observed.vpa
         if rows is None and vpa.target is not None and vpa.selector is None:
-            tracked.rows = self.orphaned.fetch(vpa.namespace, vpa.target.key, now_ns) or {}
+            tracked.rows = self.orphaned.hand_over(vpa.namespace, vpa.target.key, now_ns) or {}
             tracked.had_rows = bool(tracked.rows)
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
@@ -152,8 +152,8 @@ class Membership:
     def _change_target(self, tracked: TrackedVpa, observed: ObservedVpa, now_ns: int) -> None:
         """Start again for another target, or go on where it was left."""
         self._empty(tracked, now_ns)
-        self.detached.park(tracked.key, target_of(tracked.observed), tracked.rows)
-        tracked.rows = self.detached.fetch(tracked.key, target_of(observed)) or {}
+        self.detached.detach(tracked.key, target_of(tracked.observed), tracked.rows)
+        tracked.rows = self.detached.take_back(tracked.key, target_of(observed)) or {}
         tracked.awaits_history = False
 
     def _empty(self, tracked: TrackedVpa, now_ns: int) -> None:

@@ -89,7 +89,7 @@ def evicted(event: Object, *, share_resource: bool) -> list[OomRecord]:
             for container, usage in _offenders(annotations, share_resource=share_resource)
         ]
     except BadObject:
-        return []  # not an event of the kubelet; there is no one to tell
+        return []  # not an event of the kubelet
 
 
 def _offenders(annotations: Object, *, share_resource: bool) -> Iterator[tuple[str, int]]:

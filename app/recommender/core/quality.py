@@ -1,7 +1,7 @@
 """How usage compares with what was recommended, and how far recommendations go.
 
-Strategy: nothing is counted here; the metrics ask for the comparisons since the
-last time and bins them. They come as arrays, one for each update mode, resource and kind of
+Strategy: nothing is counted here; the metrics ask for the comparisons since the last time and bin
+them. They come as arrays, one for each update mode, resource and kind of
 sample, and are only gathered on demand.
 """
 

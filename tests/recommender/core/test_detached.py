@@ -37,28 +37,28 @@ def rows_of(table: RowTable, *containers: str) -> dict[str, int]:
 def test_rows_come_back_to_their_target() -> None:
     """What a VPA left for another target it gets back for the same one, once."""
     table = RowTable(DEFAULTS.aggregation)
-    parking, rows = DetachedRows(table), rows_of(table, "app")
-    parking.park(KEY, ("Deployment", "web"), rows)
+    detached, rows = DetachedRows(table), rows_of(table, "app")
+    detached.detach(KEY, ("Deployment", "web"), rows)
 
     assert table.vpa[rows["app"]] == NOWHERE
-    assert parking.fetch(KEY, ("Deployment", "db")) is None
-    assert parking.fetch(KEY, ("Deployment", "web")) == rows
-    assert parking.fetch(KEY, ("Deployment", "web")) is None
+    assert detached.take_back(KEY, ("Deployment", "db")) is None
+    assert detached.take_back(KEY, ("Deployment", "web")) == rows
+    assert detached.take_back(KEY, ("Deployment", "web")) is None
 
 
 def test_nobody_came_back() -> None:
     """Rows go when their time is over, or when their history has expired."""
     table = RowTable(DEFAULTS.aggregation)
-    parking = DetachedRows(table)
-    parking.park(KEY, None, rows_of(table, "app"), until_ns=HOUR)
-    parking.park(KEY, ("Deployment", "web"), rows_of(table, "app", "log"))
+    detached = DetachedRows(table)
+    detached.detach(KEY, None, rows_of(table, "app"), until_ns=HOUR)
+    detached.detach(KEY, ("Deployment", "web"), rows_of(table, "app", "log"))
     table.last_any[1] = DAY
 
-    assert parking.over(HOUR - 1) == []
-    assert parking.over(HOUR) == [(KEY, 0)]
-    assert parking.over(8 * DAY) == [(KEY, 2)]
-    assert parking.over(9 * DAY) == [(KEY, 1)]
-    assert parking.fetch(KEY, ("Deployment", "web")) is None
+    assert detached.take_expired(HOUR - 1) == []
+    assert detached.take_expired(HOUR) == [(KEY, 0)]
+    assert detached.take_expired(8 * DAY) == [(KEY, 2)]
+    assert detached.take_expired(9 * DAY) == [(KEY, 1)]
+    assert detached.take_back(KEY, ("Deployment", "web")) is None
 
 
 def used(rules: RecommenderRules = RULES, *, top: ObjectKey | None = WEB) -> Scene:
