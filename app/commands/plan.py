@@ -17,10 +17,9 @@ from app.model.text import amount
 from app.output import Line, Piece, Report, Text, Tone, line
 from app.ports import Clock
 from app.runtime.logs import start_logging
-from app.updater.core.decisions import Action, Decision
+from app.updater.core.decisions import Action, Decision, decision_json
+from app.updater.core.events import counted
 from app.updater.core.memory import Memory
-from app.updater.core.summary import counted
-from app.updater.core.telling import decision_json
 from app.updater.deciding import Decider, Sight
 from app.updater.pace import PaceRules, within_pace
 from app.updater.rules import lease_rules, update_rules

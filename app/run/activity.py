@@ -30,7 +30,7 @@ from app.run.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_o
 from app.runtime.live import Runtime
 from app.updater.api import Archive
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.unboost import boosted_containers
+from app.updater.core.patching import boosted_containers
 from app.updater.knowledge import sources as watched_sources
 
 _KEPT: Final = 100  # happenings that may be shown again

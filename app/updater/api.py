@@ -10,8 +10,7 @@ import orjson
 from fastapi import FastAPI, Query, Response
 
 from app.model.times import rfc3339
-from app.updater.core.decisions import Decision
-from app.updater.core.telling import decision_json
+from app.updater.core.decisions import Decision, decision_json
 
 Json = dict[str, Any]
 

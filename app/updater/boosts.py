@@ -19,12 +19,12 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import Clock
 from app.updater.carrying import Carrier, Job
-from app.updater.core.carrying import Queue
+from app.updater.core.action_queue import Queue
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Place
+from app.updater.core.patching import boosted_containers, pending_containers
 from app.updater.core.plan import Plan
-from app.updater.core.unboost import boosted_containers, pending_containers, ready_condition
-from app.updater.core.unboost_queue import Next, look, pause_after, starts_anew
+from app.updater.core.unboost import Next, look, pause_after, ready_condition, starts_anew
 from app.updater.deciding import Decider, Sight
 from app.updater.notebook import Notebook
 

@@ -17,9 +17,9 @@ from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavail
 from app.model.pods import Pod, read_pod
 from app.ports import PODS, Cluster, PatchKind, Ref
 from app.updater.core.decisions import Action, PodChange
-from app.updater.core.failures import Aftermath, after_eviction
+from app.updater.core.outcomes import Aftermath, after_eviction
 from app.updater.core.patching import annotation_patch, resize_patch
-from app.updater.core.resizing import are_same
+from app.updater.core.resize_state import are_same
 from app.updater.core.unboost import after_refusal
 
 log = logging.getLogger("updater.calls")

@@ -20,19 +20,19 @@ from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.ports import Clock
 from app.updater.calls import Calls
-from app.updater.core.carrying import Queue, Step, Walk
+from app.updater.core.action_queue import Queue, Step, Walk
 from app.updater.core.decisions import Decision, Reason, Why
-from app.updater.core.failures import (
+from app.updater.core.memory import Memory
+from app.updater.core.outcomes import (
     Aftermath,
+    Outcome,
     after_eviction,
     after_resize,
     evicts_instead,
     refusal,
 )
-from app.updater.core.memory import Memory
-from app.updater.core.outcomes import Outcome
+from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.core.rules import UpdateRules
-from app.updater.core.trials import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.doubts import Doubts
 from app.updater.notebook import Actor, Entry, Lesson, Notebook
 from app.updater.pace import RATE_LIMITED, Pace, Wait

@@ -20,12 +20,11 @@ from typing import Final
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
 from app.ports import Clock
-from app.updater.core.carrying import Queue, Step
+from app.updater.core.action_queue import Queue, Step
 from app.updater.core.decisions import Action
-from app.updater.core.memory import Memory, after_absence
+from app.updater.core.memory import Memory, after_absence, shifted
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.rules import UpdateRules
-from app.updater.core.shifting import shifted
 
 log = logging.getLogger("updater.state")
 

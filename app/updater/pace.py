@@ -16,7 +16,7 @@ from typing import Final
 
 from app.model.token_bucket import TokenBucket
 from app.ports import Clock
-from app.updater.core.carrying import Queue
+from app.updater.core.action_queue import Queue
 from app.updater.core.decisions import Action, Decision, Reason
 
 RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 
 from app.model.snapshot import Snapshot
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.failures import Aftermath, after_resize
-from app.updater.core.namespaces import NamespacePlan
-from app.updater.core.outcomes import Outcome
-from app.updater.core.plan import Plan
+from app.updater.core.outcomes import Aftermath, Outcome, after_resize
+from app.updater.core.plan import NamespacePlan, Plan
 from app.updater.metrics import (
     EvictionFailure,
     PerRound,

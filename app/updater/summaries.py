@@ -19,7 +19,7 @@ from app.model.errors import ClusterError, NotFound, Refused, TooMany, Unavailab
 from app.model.vpa import Vpa
 from app.ports import VPAS, Cluster, PatchKind, Ref
 from app.updater.core.decisions import Decision
-from app.updater.core.summary import summary
+from app.updater.core.events import summary
 from app.updater.resting import Resting
 
 log = logging.getLogger("updater.summaries")

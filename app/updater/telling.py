@@ -12,7 +12,7 @@ from app.updater.carrying import Done
 from app.updater.core.decisions import Reason
 from app.updater.core.events import Notice, Severity, of_decisions, of_outcome
 from app.updater.core.outcomes import Outcome
-from app.updater.core.owned import Overlap
+from app.updater.core.owners import Overlap
 from app.updater.core.plan import Plan
 from app.updater.journal import Journal
 from app.updater.reporting import Book, Counts, waiting

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.updater.core.carrying import Queue, Rank, Step, Walk
+from app.updater.core.action_queue import Queue, Rank, Step, Walk
 
 Rate = tuple[bool, str]  # of evictions or not; of one namespace, or empty for all together
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from app.model.errors import BadObject, ClusterError, TooMany, Unavailable
 from app.model.fields import object_at, time_at
+from app.model.times import later
 from app.ports import LEASES, Clock, Cluster, Json, Ref
-from app.updater.core.moments import later
-from app.updater.core.webhook import is_fresh
+from app.updater.core.rules import is_fresh
 from app.updater.metrics import LeaseTrouble
 
 log = logging.getLogger("updater.webhook_lease")

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from app.model.errors import BadObject, ClusterError, Invalid, Refused
 from app.model.snapshot import Snapshot
-from app.updater.core.carrying import Walk
+from app.updater.core.action_queue import Walk
+from app.updater.core.decisions import decision_json
 from app.updater.core.events import of_outcome
 from app.updater.core.memory import Memory
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
-from app.updater.core.telling import decision_json
-from app.updater.core.unboost_queue import look
+from app.updater.core.unboost import look
 from tests import make
 from tests.make import ALL_GATES, with_value
 from tests.updater.core.boosts import boost, boosted, mark

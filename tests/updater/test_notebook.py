@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from app.model.errors import Unavailable
-from app.updater.core.carrying import Queue, Step
+from app.updater.core.action_queue import Queue, Step
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.model.kinds import ObjectKey
-from app.updater.core.budget import Budget
-from app.updater.core.carrying import Queue, Step
+from app.updater.core.action_queue import Queue, Step
 from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.owners import Budget
 from app.updater.turns import Rate, Turn, Turns
 from tests import make
 

@@ -15,9 +15,8 @@ from app.diagnosis.core.advice import UPDATES
 from app.diagnosis.core.comparisons import without_gaps
 from app.model.fields import Json
 from app.model.pods import Pod
-from app.updater.core.decisions import Action, Decision
+from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.plan import Plan
-from app.updater.core.telling import decision_json
 
 _MOST_TURNS: Final = 5
 _DONE: Final = (Action.EVICT, Action.RESIZE, Action.UNBOOST)

@@ -1,36 +1,54 @@
-"""What one pod needs, looked at alone.
-
-Strategy: first what switches updates off (mode, gates, a boost, no recommendation), then whether
-the pod needs one, and only then how: in place or by eviction. Whoever needs nothing gets its
-decision here.
-"""
+"""Which VPAs update running pods at all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
-from app.model.gates import FeatureGate
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.pods import Pod
 from app.model.quantity import Quantity
-from app.model.vpa import UpdateMode
-from app.updater.core.boosted import boosted, has_marks, is_ordinary
+from app.model.vpa import UpdateMode, Vpa
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.in_place import in_place
 from app.updater.core.memory import NOTHING
-from app.updater.core.modes import IN_PLACE_MODES
-from app.updater.core.need import Need, Priority, Trigger, need, percent
-from app.updater.core.oom import QuickOom, quick_oom
-from app.updater.core.patching import last_updated
-from app.updater.core.requirements import first_unmet, told
-from app.updater.core.resize_wishes import REASONS, Urge, assessment, evict, waiting
-from app.updater.core.resizing import ResizeState, is_stuck, resize_state
-from app.updater.core.shapes import Shape, Shapes
-from app.updater.core.unboost import boosted_containers
-from app.updater.core.under_way import dated, leftover
-from app.updater.core.wishes import Assessment, Case, Terms
+from app.updater.core.need import (
+    Need,
+    Priority,
+    QuickOom,
+    Trigger,
+    first_unmet,
+    need,
+    percent,
+    quick_oom,
+    told,
+)
+from app.updater.core.patching import boosted_containers, last_updated
+from app.updater.core.proposals import REASONS, Assessment, Case, Terms, Urge
+from app.updater.core.resize import assessment, dated, evict, in_place, leftover, waiting
+from app.updater.core.resize_state import ResizeState, is_stuck, resize_state
+from app.updater.core.targets import Shape, Shapes
+from app.updater.core.unboost import boosted, has_marks, is_ordinary
 
+IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
+_RECREATE: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 Allocatable = Mapping[str, Quantity] | None
+
+
+def switched_off(vpa: Vpa, gates: FeatureGates) -> tuple[Reason, str] | None:
+    """Return why a VPA updates no running pods, None if it does."""
+    mode = vpa.mode
+    if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
+        return None
+    if mode == UpdateMode.IN_PLACE:
+        if FeatureGate.IN_PLACE in gates:
+            return None
+        return Reason.GATE_DISABLED, "mode InPlace needs the feature gate InPlace"
+    if mode == UpdateMode.INITIAL:
+        return Reason.MODE_INITIAL, "mode Initial sizes pods only when they are created"
+    if mode == UpdateMode.OFF:
+        return Reason.MODE_OFF, "mode Off changes no pods"
+    return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'
 
 
 def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = None) -> Assessment:
@@ -58,8 +76,8 @@ def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = No
 
 def _ordinary(case: Case, boosted: frozenset[str]) -> Assessment:
     """Assess a pod that no boost concerns, or none but its cpu."""
-    if case.shapes.off is not None:
-        return case.decided(Action.NONE, *case.shapes.off)
+    if (off := switched_off(case.vpa, case.terms.gates)) is not None:
+        return case.decided(Action.NONE, *off)
     if case.vpa.recommendation is None:
         return case.decided(Action.NONE, Reason.NO_RECOMMENDATION, "there is no recommendation yet")
     shape = case.shapes.of(case.pod, boosted)

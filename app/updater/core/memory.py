@@ -7,25 +7,31 @@ watch shows them, and no longer than it may lag.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
+from app.model.quantity import SIZED, Quantity
 from app.model.snapshot import Snapshot
-from app.updater.core.failures import Pause
-from app.updater.core.infeasible import Infeasible
+from app.model.times import doubled, later
+from app.updater.core.decisions import Pair, Reason
+from app.updater.core.patching import boosted_containers, pending_containers
 from app.updater.core.proof import Breaker, Proof
-from app.updater.core.resizing import resize_state
+from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
-from app.updater.core.unboost import boosted_containers, pending_containers
 
 ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
 Place = tuple[str, str]  # namespace and name
-
 _LONGEST_UNLISTED: Final = timedelta(days=1)
+Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
+_CLEARLY_LESS: Final = 99  # percent
+_IN_TEXT: Final = ("{}, requested", "resource: {}", "resources: {}", "enough {}")
+_FIRST_PAUSE: Final = timedelta(seconds=10)
+LONGEST_PAUSE: Final = timedelta(minutes=10)
+_LONGEST_ASKED_SECONDS: Final = 3600.0  # a server that asks for more is not believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +206,122 @@ def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:
     if memory.breaker.canary and memory.breaker.canary in uids:
         return replace(memory, breaker=memory.breaker.without_canary())
     return memory
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """What was too much for which node."""
+
+    wanted: Wanted
+    blamed: frozenset[str]  # resources that the refusal named, empty for any
+    at: datetime
+    allocatable: Mapping[str, Quantity] | None  # of the node, None if not known
+
+
+def targets(pairs: Iterable[Pair]) -> Wanted:
+    """Return what a resize asks for."""
+    return {
+        (pair.container, pair.resource): pair.target for pair in pairs if pair.resource in SIZED
+    }
+
+
+def blamed_resources(message: str) -> frozenset[str]:
+    """Return the resources that a refusal names as missing."""
+    return frozenset(
+        resource for resource in SIZED if any(text.format(resource) in message for text in _IN_TEXT)
+    )
+
+
+def is_remembered(
+    past: Infeasible,
+    wanted: Wanted,
+    allocatable: Mapping[str, Quantity] | None,
+    rules: UpdateRules,
+    now: datetime,
+) -> bool:
+    """Whether asking for `wanted` would be refused again, as far as we know."""
+    if now - past.at >= rules.infeasible_expiry or allocatable != past.allocatable:
+        return False
+    return not any(
+        wanted[key].nano * 100 < past.wanted[key].nano * _CLEARLY_LESS
+        for key in past.wanted
+        if key in wanted and (not past.blamed or key[1] in past.blamed)
+    )
+
+
+def shifted(memory: Memory, by: timedelta) -> Memory:
+    """Return the memory after the clock was set forward (or back) by so much."""
+    if not by:
+        return memory
+    return replace(
+        memory,
+        pods={uid: _pod(found, by) for uid, found in memory.pods.items()},
+        proofs={key: _proof(found, by) for key, found in memory.proofs.items()},
+        breaker=_breaker(memory.breaker, by),
+        budget_pauses={key: _pause(found, by) for key, found in memory.budget_pauses.items()},
+        rollouts={
+            key: replace(found, since=later(found.since, by))
+            for key, found in memory.rollouts.items()
+        },
+    )
+
+
+def _pod(found: PodMemory, by: timedelta) -> PodMemory:
+    resized, infeasible, pause = found.resized, found.infeasible, found.pause
+    return replace(
+        found,
+        evicted=_moment(found.evicted, by),
+        resized=replace(resized, at=later(resized.at, by)) if resized is not None else None,
+        resizing_since=_moment(found.resizing_since, by),
+        infeasible=replace(infeasible, at=later(infeasible.at, by)) if infeasible else None,
+        pause=_pause(pause, by) if pause is not None else None,
+        unboosted=_moment(found.unboosted, by),
+    )
+
+
+def _proof(found: Proof, by: timedelta) -> Proof:
+    return replace(found, since=_moment(found.since, by), until=_moment(found.until, by))
+
+
+def _breaker(found: Breaker, by: timedelta) -> Breaker:
+    verdicts = tuple((later(moment, by), helped) for moment, helped in found.verdicts)
+    return replace(found, verdicts=verdicts, until=_moment(found.until, by))
+
+
+def _pause(found: Pause, by: timedelta) -> Pause:
+    return replace(found, until=later(found.until, by))
+
+
+def _moment(moment: datetime | None, by: timedelta) -> datetime | None:
+    return None if moment is None else later(moment, by)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """How often something failed in a row, and until when it rests."""
+
+    reason: Reason
+    message: str
+    count: int
+    until: datetime
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it may be tried again."""
+        return now >= self.until
+
+
+def longer(
+    before: Pause | None,
+    reason: Reason,
+    message: str,
+    now: datetime,
+    *,
+    longest: timedelta = LONGEST_PAUSE,
+    retry_after_seconds: float | None = None,
+) -> Pause:
+    """Return the pause after one more failure: doubling, and no shorter than the server asks."""
+    count = before.count + 1 if before is not None else 1
+    pause = doubled(_FIRST_PAUSE, count, longest)
+    if retry_after_seconds is not None:
+        pause = max(pause, timedelta(seconds=min(retry_after_seconds, _LONGEST_ASKED_SECONDS)))
+    return Pause(reason, message, count, now + pause)

@@ -1,9 +1,8 @@
-"""What is learnt from carrying out a plan: accepted and refused calls become memory.
+"""What follows from an API server's refusal of an eviction or a resize.
 
-Strategy: outcomes are gathered while calls are made side by side and taken in together, in the
-order in which they came. Nothing is looked at here but the outcomes and what was planned.
-A call in doubt counts as done for the budget and for what is awaited, and as failed for when to
-try again.
+Strategy: only a refusal that no waiting can mend leads to an eviction instead of a resize. What
+would hit the recreated pod just as well (a quota, a LimitRange, a missing right) leads to
+waiting, longer each time.
 """
 
 from __future__ import annotations
@@ -11,29 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
-from app.model.errors import ClusterError
+from app.model.errors import (
+    ClusterError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    TooMany,
+    Unavailable,
+)
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.updater.core.carrying import Queue, Step
-from app.updater.core.decisions import Action, Reason
-from app.updater.core.failures import (
-    LONGEST_PAUSE,
-    Aftermath,
-    after_eviction,
-    after_resize,
-    longer,
-    refusal,
-)
-from app.updater.core.infeasible import Infeasible, blamed_resources, targets
+from app.updater.core.action_queue import Queue, Step
+from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import (
+    LONGEST_PAUSE,
+    Infeasible,
     Memory,
     Place,
     PodMemory,
     ProofKey,
     Resized,
+    blamed_resources,
     is_unseen_budget,
+    longer,
+    targets,
     unseen_budget,
     with_pods,
     without_breaker_canary,
@@ -41,7 +45,75 @@ from app.updater.core.memory import (
 from app.updater.core.proof import current_proof, expected_requests, version_of
 from app.updater.core.rules import Prove, UpdateRules
 
+_NODE_CAPACITY: Final = "NodeCapacity"
+_BUDGET: Final = "DisruptionBudget"
+_SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+_NO_SUCH_PATH: Final = "could not find the requested resource"
+_WOULD_STRIKE_AGAIN: Final = ("exceeded quota", "usage per Container", "usage per Pod", "cannot ")
 _LONGEST_UNBOOST_PAUSE: Final = timedelta(minutes=5)
+
+
+class Aftermath(StrEnum):
+    """What a refusal means."""
+
+    GONE = "gone"  # the pod is no longer there, or another one has its name
+    RETRY = "retry"  # wait, then try again
+    INFEASIBLE = "infeasible"  # too much for the node
+    HOPELESS = "hopeless"  # never in this form
+    BUDGET = "budget"  # a PodDisruptionBudget holds
+
+
+_TOLD: Final = {
+    Aftermath.BUDGET: Reason.PDB_BLOCKED,
+    Aftermath.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
+}
+
+
+def after_resize(error: ClusterError) -> Aftermath:
+    """Tell what a refused resize means."""
+    match error:
+        case NotFound():
+            return Aftermath.HOPELESS if _NO_SUCH_PATH in error.message else Aftermath.GONE
+        case Refused():
+            if any(reason == _NODE_CAPACITY for reason, _ in error.causes):
+                return Aftermath.INFEASIBLE
+            if any(text in error.message for text in _WOULD_STRIKE_AGAIN):
+                return Aftermath.RETRY
+            return Aftermath.HOPELESS
+        case Invalid():
+            return Aftermath.HOPELESS
+        case _:
+            return Aftermath.HOPELESS if error.status in (405, 415) else Aftermath.RETRY
+
+
+def after_eviction(error: ClusterError) -> Aftermath:
+    """Tell what a refused eviction means."""
+    match error:
+        case NotFound() | Conflict():
+            return Aftermath.GONE
+        case TooMany():
+            is_budget = any(reason == _BUDGET for reason, _ in error.causes)
+            return Aftermath.BUDGET if is_budget or _BUDGET in error.message else Aftermath.RETRY
+        case Unavailable() if _SEVERAL_BUDGETS in error.message:
+            return Aftermath.BUDGET
+        case _:
+            return Aftermath.RETRY
+
+
+def refusal(action: Action, error: ClusterError) -> Why:
+    """Return what is told of a pod for which a call was refused."""
+    if action is Action.EVICT:
+        aftermath, usual = after_eviction(error), Reason.EVICTION_ERROR
+    else:
+        aftermath, usual = after_resize(error), Reason.RESIZE_ERROR
+    if aftermath is Aftermath.GONE:
+        return Reason.POD_TERMINATING, "the pod went meanwhile"
+    return _TOLD.get(aftermath, usual), f"refused: {error.message}"
+
+
+def evicts_instead(aftermath: Aftermath) -> bool:
+    """Whether a pod whose resize was refused is evicted, if it may be."""
+    return aftermath in (Aftermath.HOPELESS, Aftermath.INFEASIBLE)
 
 
 @dataclass(frozen=True, slots=True)

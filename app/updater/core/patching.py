@@ -7,20 +7,43 @@ what the pod carries by then, so annotations of others stay as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from app.model.patches import Operation, add, test
-from app.model.pods import IN_PLACE_ANNOTATION, Container, Pod
+from app.model.pods import (
+    BOOST_ANNOTATION,
+    IN_PLACE_ANNOTATION,
+    OBSERVED_ANNOTATION,
+    Container,
+    Pod,
+)
 from app.model.quantity import MEMORY
-from app.model.times import rfc3339
+from app.model.times import believed, rfc3339
 from app.sizing.scaling import in_order
 from app.updater.core.decisions import ContainerChange, PodChange
-from app.updater.core.moments import believed
 
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
+MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back
+
+
+def observed_containers(pod: Pod) -> frozenset[str] | None:
+    """Return the containers that the webhook saw, None for all."""
+    text = pod.annotation(OBSERVED_ANNOTATION)
+    return None if text is None else _parse_observed(text)
+
+
+@lru_cache(4096)
+def _parse_observed(text: str) -> frozenset[str] | None:
+    if not text:
+        return frozenset()
+    names = text.split(", ")
+    return frozenset(names) if all(map(_NAME.fullmatch, names)) else None
 
 
 def resize_patch(pod: Pod, change: PodChange) -> list[Operation]:
@@ -113,3 +136,26 @@ def read_time(text: str | None) -> datetime | None:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # the latter at both ends of the calendar
         return None
+
+
+def boosted_containers(pod: Pod) -> frozenset[str]:
+    """Return the containers that the webhook marked as boosted."""
+    return _marked(pod, BOOST_ANNOTATION)
+
+
+def pending_containers(pod: Pod) -> frozenset[str]:
+    """Return the containers that are being brought back."""
+    return _marked(pod, MARK)
+
+
+def _marked(pod: Pod, prefix: str) -> frozenset[str]:
+    return frozenset(
+        key.removeprefix(prefix) for key in pod.annotations or () if key.startswith(prefix)
+    )
+
+
+def pending_since(pod: Pod, now: datetime) -> datetime | None:
+    """Return since when a pod is being brought back, None if it is not, or not readably."""
+    marks = (pod.annotation(MARK + name) for name in pending_containers(pod))
+    times = [believed(read_time(text), now) for text in marks]
+    return min((moment for moment in times if moment is not None), default=None)

@@ -14,14 +14,13 @@ from typing import Final
 
 from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
+from app.model.times import doubled
 from app.model.vpa import Vpa
 from app.updater.core.decisions import Numbers, Pair
-from app.updater.core.failures import doubled
-from app.updater.core.resizing import are_same
+from app.updater.core.resize_state import are_same
 from app.updater.core.rules import Prove, UpdateRules
 
 Expected = Mapping[tuple[str, str], Quantity]  # requests by container and resource
-
 _CLOSE: Final = 10  # percent
 _MOST_VERDICTS: Final = 1000
 

@@ -6,7 +6,7 @@ Strategy: every number is a field with its usual value; what users may change ha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 
@@ -54,3 +54,10 @@ class UpdateRules:
         if self.namespace:
             return namespace == self.namespace
         return namespace not in self.ignored_namespaces
+
+
+def is_fresh(
+    created: datetime | None, renewed: datetime | None, timeout: timedelta, now: datetime
+) -> bool:
+    """Whether a Lease was created or renewed not longer ago than the timeout."""
+    return any(moment is not None and now - moment < timeout for moment in (created, renewed))

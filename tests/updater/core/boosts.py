@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory
+from app.updater.core.patching import MARK
 from app.updater.core.rules import UpdateRules
-from app.updater.core.unboost import MARK
 from tests import make
 from tests.updater.core.scenes import (
     UNPROVEN,

@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.infeasible import Infeasible
-from app.updater.core.memory import Memory, PodMemory
+from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import (

@@ -9,11 +9,9 @@ import pytest
 
 from app.model.patches import merge
 from app.updater.core.decisions import Action, PodChange, Reason
-from app.updater.core.failures import Pause
-from app.updater.core.memory import Memory, PodMemory, Resized
-from app.updater.core.patching import annotation_patch, resize_patch
+from app.updater.core.memory import Memory, Pause, PodMemory, Resized
+from app.updater.core.patching import MARK, annotation_patch, resize_patch
 from app.updater.core.plan import Around
-from app.updater.core.unboost import MARK
 from tests import make
 from tests.make import NO_GATES
 from tests.updater.core.boosts import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.updater.core.budget import Budget
+from app.updater.core.owners import Budget
 
 
 def spent(budget: Budget, *, broken: bool = False) -> int:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.updater.core.budget import Budget
-from app.updater.core.carrying import NO_RANK, Queue, Step, Walk
+from app.updater.core.action_queue import NO_RANK, Queue, Step, Walk
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Place
+from app.updater.core.owners import Budget
 from tests import make
 
 PDB: Place = ("default", "web")

@@ -16,12 +16,12 @@ from app.model.errors import (
     Unavailable,
 )
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.failures import (
+from app.updater.core.memory import longer
+from app.updater.core.outcomes import (
     Aftermath,
     after_eviction,
     after_resize,
     evicts_instead,
-    longer,
     refusal,
 )
 from tests.updater.core.scenes import NOW

@@ -8,7 +8,7 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.model.workloads import Workload, scaled_workload
-from app.updater.core.groups import (
+from app.updater.core.owners import (
     Rolling,
     budget_of,
     configured_size,

@@ -11,8 +11,7 @@ import pytest
 from app.model.kinds import ObjectKey
 from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.failures import Pause
-from app.updater.core.memory import Memory, PodMemory, RolloutSight, unseen_budget
+from app.updater.core.memory import Memory, Pause, PodMemory, RolloutSight, unseen_budget
 from app.updater.core.plan import Around
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.failures import Pause
-from app.updater.core.memory import Memory, PodMemory, Resized
+from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from tests import make
 from tests.make import NO_GATES
 from tests.updater.core.resizes import (

@@ -7,13 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.updater.core.decisions import Pair
-from app.updater.core.infeasible import (
-    Infeasible,
-    Wanted,
-    blamed_resources,
-    is_remembered,
-    targets,
-)
+from app.updater.core.memory import Infeasible, Wanted, blamed_resources, is_remembered, targets
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, amounts
 

@@ -9,13 +9,12 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
-from app.updater.core.groups import Rolling
-from app.updater.core.infeasible import Infeasible
-from app.updater.core.ledger import Ledger
-from app.updater.core.memory import Memory, PodMemory, RolloutSight
+from app.updater.core.memory import Infeasible, Memory, PodMemory, RolloutSight
+from app.updater.core.owners import Rolling
+from app.updater.core.plan_state import Ledger
 from app.updater.core.proof import Breaker, Proof, Version
+from app.updater.core.proposals import Assessment, Terms
 from app.updater.core.rules import UpdateRules
-from app.updater.core.wishes import Assessment, Terms
 from tests import make
 from tests.make import NO_GATES
 from tests.updater.core.scenes import NOW, OURS, UNPROVEN

@@ -9,9 +9,9 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
-from app.updater.core.failures import Pause
 from app.updater.core.memory import (
     Memory,
+    Pause,
     PodMemory,
     Resized,
     RolloutSight,

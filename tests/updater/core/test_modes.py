@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.model.gates import FeatureGates
+from app.updater.core.assess import switched_off
 from app.updater.core.decisions import Reason
-from app.updater.core.modes import switched_off
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
 

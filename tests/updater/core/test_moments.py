@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.updater.core.moments import LATEST, believed, later
+from app.model.times import LATEST, believed, later
 from tests.updater.core.scenes import NOW
 
 FIRST = datetime(1, 1, 1, tzinfo=UTC)

@@ -9,8 +9,7 @@ from app.model.snapshot import Snapshot
 from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Decision, Reason
 from app.updater.core.memory import Memory, PodMemory
-from app.updater.core.namespaces import Total
-from app.updater.core.plan import Around, Plan, plan
+from app.updater.core.plan import Around, Plan, Total, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.updater.core.decisions import Reason
-from app.updater.core.need import Need, Priority, Trigger, need, percent
-from app.updater.core.oom import QuickOom
+from app.updater.core.need import Need, Priority, QuickOom, Trigger, need, percent
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import NOW, OURS

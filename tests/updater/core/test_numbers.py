@@ -12,7 +12,8 @@ from app.model.limits import NO_LIMITS
 from app.model.quantity import Quantity
 from app.sizing.sizing import capped
 from app.updater.core.decisions import Numbers, Pair
-from app.updater.core.numbers import measure, observed_containers, pairs_of
+from app.updater.core.patching import observed_containers
+from app.updater.core.targets import measure, pairs_of
 from tests import make
 from tests.updater.core.scenes import (
     container,

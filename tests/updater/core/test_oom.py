@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.model.gates import FeatureGates
-from app.updater.core.oom import quick_oom
+from app.updater.core.need import quick_oom
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES, NO_GATES

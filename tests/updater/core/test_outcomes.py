@@ -11,8 +11,7 @@ import pytest
 from app.model.errors import ClusterError, Conflict, NotFound, Refused, TooMany, Unavailable
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.failures import Pause
-from app.updater.core.memory import Memory, PodMemory, Resized, unseen_budget
+from app.updater.core.memory import Memory, Pause, PodMemory, Resized, unseen_budget
 from app.updater.core.outcomes import Outcome, learn, undone
 from app.updater.core.proof import Breaker
 from app.updater.core.rules import UpdateRules

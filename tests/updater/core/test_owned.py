@@ -6,7 +6,7 @@ import pytest
 
 from app.model.workloads import Absent, scaled_workload
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.owned import Overlap
+from app.updater.core.owners import Overlap
 from tests import make
 from tests.updater.core.owners import (
     FAR,

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from app.updater.core.decisions import Pair
-from app.updater.core.numbers import measure
 from app.updater.core.proof import (
     Breaker,
     Proof,
@@ -18,6 +17,7 @@ from app.updater.core.proof import (
     helped,
     version_of,
 )
+from app.updater.core.targets import measure
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, UNPROVEN, amounts, container, read, running
 

@@ -10,8 +10,7 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.failures import Pause
-from app.updater.core.memory import Memory, PodMemory, ProofKey
+from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.plan import Around, Plan
 from app.updater.core.proof import Breaker, Proof, Version

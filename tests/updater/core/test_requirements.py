@@ -9,7 +9,7 @@ import pytest
 
 from app.model.vpa import EvictionRequirement
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.requirements import told
+from app.updater.core.need import told
 from tests import make
 from tests.updater.core.scenes import (
     Scene,

@@ -8,7 +8,7 @@ import pytest
 
 from app.model.pods import NO_RESOURCES, Resources
 from app.updater.core.decisions import ContainerChange
-from app.updater.core.resizing import (
+from app.updater.core.resize_state import (
     Qos,
     ResizeState,
     Stage,

@@ -9,9 +9,8 @@ import pytest
 from app.model.limits import NO_LIMITS, NamespaceLimits, combined_limits
 from app.model.pods import Pod
 from app.model.workloads import Workload
-from app.updater.core.shapes import Shapes
+from app.updater.core.targets import Shapes
 from tests import make
-from tests.make import NO_GATES
 from tests.updater.core.scenes import (
     OURS,
     amounts,
@@ -42,7 +41,7 @@ def shapes(
         policies=policies,
     )
     workload = None if owner is None else _read(owner)
-    return Shapes(vpa, workload, limits, OURS, NO_GATES)
+    return Shapes(vpa, workload, limits, OURS)
 
 
 def _read(item: Json) -> Workload:

@@ -9,11 +9,16 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
-from app.updater.core.failures import Pause
-from app.updater.core.infeasible import Infeasible
-from app.updater.core.memory import Memory, PodMemory, Resized, RolloutSight
+from app.updater.core.memory import (
+    Infeasible,
+    Memory,
+    Pause,
+    PodMemory,
+    Resized,
+    RolloutSight,
+    shifted,
+)
 from app.updater.core.proof import Breaker, Proof, Version
-from app.updater.core.shifting import shifted
 from tests.updater.core.scenes import NOW
 
 PAUSE = Pause(Reason.RESIZE_ERROR, "no", 1, NOW)

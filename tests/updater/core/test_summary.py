@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.summary import Summary, summary
+from app.updater.core.events import Summary, summary
 
 
 def decisions(*words: tuple[Action, Reason]) -> list[Decision]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from app.updater.core.telling import decision_json
+from app.updater.core.decisions import decision_json
 from tests.updater.core.scenes import Scene, container, recommended, running, several
 
 

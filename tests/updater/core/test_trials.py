@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from app.model.pods import Pod
-from app.updater.core.carrying import Queue, Step
+from app.updater.core.action_queue import Queue, Step
 from app.updater.core.memory import Memory
+from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.core.rules import Prove
-from app.updater.core.trials import Trial, after_useless_trial, judge_trial, needs_trial
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, Scene, container, running, several
 

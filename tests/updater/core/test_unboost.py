@@ -11,14 +11,13 @@ import pytest
 
 from app.model.pods import Resources
 from app.updater.core.decisions import Action, PodChange, Reason
+from app.updater.core.patching import MARK, pending_since
 from app.updater.core.unboost import (
-    MARK,
     after_refusal,
     boost_lasts,
     due_containers,
     next_due,
     original_resources,
-    pending_since,
     remaining,
 )
 from tests import make

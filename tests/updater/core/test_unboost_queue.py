@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.updater.core.unboost import MARK
-from app.updater.core.unboost_queue import Look, Next, look, pause_after, starts_anew
+from app.updater.core.patching import MARK
+from app.updater.core.unboost import Look, Next, look, pause_after, starts_anew
 from tests import make
 from tests.updater.core.boosts import TWO, boost, boosted, policy
 from tests.updater.core.scenes import NOW, read, resize_condition, running

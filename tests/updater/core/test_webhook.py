@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.updater.core.webhook import is_fresh
+from app.updater.core.rules import is_fresh
 from tests.updater.core.scenes import NOW
 
 

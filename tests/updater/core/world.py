@@ -14,14 +14,13 @@ from datetime import datetime, timedelta
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.model.patches import apply, merge
 from app.model.snapshot import Snapshot
-from app.updater.core.carrying import Queue, Step, Walk
+from app.updater.core.action_queue import Queue, Step, Walk
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome, learn
-from app.updater.core.patching import annotation_patch, resize_patch
+from app.updater.core.patching import MARK, annotation_patch, resize_patch
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
-from app.updater.core.unboost import MARK
 from tests import make
 from tests.make import ALL_GATES
 from tests.updater.core.scenes import NOW, container

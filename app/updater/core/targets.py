@@ -1,30 +1,154 @@
-"""What a pod has, what it should have, and how far the two are apart: computed once per shape.
+"""How far a pod is from its recommendation.
 
-Strategy: pods of one VPA mostly look alike, and recommendations are the same for all that do.
-So the work is done for the first pod of a shape and looked up for the others.
-
-Ratios of limits to requests come from the owner's template, as they will when the pod is created
-anew; what a pod has been resized to would let them drift a little each time.
+Strategy: relative changes of the pod's totals, summed over resources, as upstream counts them.
+Beside that number stands one that does not let two containers cancel each other out, and one
+that looks at what grows alone. A missing request counts as the least amount there is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from app.model.gates import FeatureGates
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, SIZED, Quantity
 from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
-from app.updater.core.decisions import ContainerChange, Numbers
-from app.updater.core.modes import switched_off
+from app.updater.core.decisions import ContainerChange, Numbers, Pair
 from app.updater.core.need import Need, Trigger, calm, trigger
-from app.updater.core.numbers import measure, observed_containers, pairs_of
-from app.updater.core.resizing import are_same
+from app.updater.core.patching import observed_containers
+from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
+
+
+def pairs_of(
+    pod: Pod,
+    amounts: Mapping[str, CappedRecommendation],
+    current: Mapping[str, Resources],
+    boosted: frozenset[str] = frozenset(),
+) -> tuple[Pair, ...]:
+    """Return every resource with a target, container by container.
+
+    Args:
+        pod: the pod.
+        amounts: the recommendation of each container after caps.
+        current: what each container has now.
+        boosted: containers whose cpu is left out.
+    """
+    observed = observed_containers(pod)
+    found: list[Pair] = []
+    for container in pod.containers:
+        name = container.name
+        capped = amounts.get(name)
+        if capped is None or (observed is not None and name not in observed):
+            continue
+        requests = current[name].requests or {}
+        lower, upper = capped.lower_bound, capped.upper_bound
+        for resource, target in capped.target.items():
+            if resource == CPU and name in boosted:
+                continue
+            found.append(
+                Pair(
+                    name,
+                    resource,
+                    requests.get(resource),
+                    target,
+                    lower.get(resource),
+                    upper.get(resource),
+                    capped.is_own,
+                )
+            )
+    return tuple(found)
+
+
+def _share(part: int, whole: int) -> float:
+    """Return a quotient; some quantities are larger than any float."""
+    try:
+        return part / whole
+    except OverflowError:
+        return math.inf
+
+
+class _Sums:
+    """The totals of one resource, in thousandths."""
+
+    __slots__ = ("added", "requested", "taken", "wanted")
+
+    def __init__(self) -> None:
+        self.requested = self.wanted = self.added = self.taken = 0
+
+    @property
+    def base(self) -> int:
+        return max(self.requested, 1)
+
+    @property
+    def difference(self) -> float:
+        return _share(abs(self.base - self.wanted), self.base)
+
+    @property
+    def gross_difference(self) -> float:
+        if self.added and self.taken:
+            return _share(self.added + self.taken, self.base)
+        return self.difference
+
+
+def measure(pairs: tuple[Pair, ...], *, with_rise: bool = False) -> Numbers:
+    """Return how far the pairs together are from their targets; the rise alone takes more time."""
+    sums: dict[str, _Sums] = {}
+    is_outside = is_up = False
+    for pair in pairs:
+        total = sums.get(pair.resource)
+        if total is None:
+            total = sums[pair.resource] = _Sums()
+        target = pair.target.milli
+        total.wanted += target
+        request = pair.current
+        if request is None:
+            is_up = is_outside = True
+            total.added += target
+            continue
+        milli = request.milli
+        total.requested += milli
+        if target > milli:
+            is_up = True
+            total.added += target - milli
+        else:
+            total.taken += milli - target
+        if (pair.lower is not None and request < pair.lower) or (
+            pair.upper is not None and request > pair.upper
+        ):
+            is_outside = True
+    rise, rises_outside = _rise(pairs) if with_rise else (0.0, False)
+    return Numbers(
+        pairs,
+        sum(total.difference for total in sums.values()),
+        sum(total.gross_difference for total in sums.values()),
+        is_outside,
+        is_up,
+        rise,
+        rises_outside,
+    )
+
+
+def _rise(pairs: tuple[Pair, ...]) -> tuple[float, bool]:
+    """Return the relative growth if nothing shrank, and whether some of it is below its bound."""
+    sums: dict[str, _Sums] = {}
+    is_outside = False
+    for pair in pairs:
+        if not pair.is_controlled:
+            continue
+        total = sums.setdefault(pair.resource, _Sums())
+        target, request = pair.target.milli, pair.current.milli if pair.current else 0
+        total.requested += request
+        if pair.current is None or target > request:
+            total.added += target - request
+            is_outside |= pair.current is None or (
+                pair.lower is not None and pair.current < pair.lower
+            )
+    return sum(_share(total.added, total.base) for total in sums.values()), is_outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +195,9 @@ class Shapes:
         owner: Workload | None,
         limits: NamespaceLimits,
         rules: UpdateRules,
-        gates: FeatureGates,
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
         self.mode = vpa.mode
-        self.off = switched_off(vpa, gates)
         self._found: list[Shape] = []
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> Shape:

@@ -12,7 +12,6 @@ from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.updater.core.decisions import Reason, Why
-from app.updater.core.groups import Rolling
 from app.updater.core.memory import (
     Memory,
     Place,
@@ -22,9 +21,10 @@ from app.updater.core.memory import (
     with_pods,
     without_breaker_canary,
 )
+from app.updater.core.owners import Rolling
 from app.updater.core.proof import Breaker, Proof
+from app.updater.core.proposals import Assessment, Terms
 from app.updater.core.rules import Prove
-from app.updater.core.wishes import Assessment, Terms
 
 
 class Ledger:

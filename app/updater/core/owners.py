@@ -1,24 +1,120 @@
-"""The pods of one owner: how many there should be, how many there are, whether that is enough.
+"""The pods of one owner, and which VPA controls each of them.
 
-Strategy: a group is all live pods of a pod's immediate controller, whichever VPAs they belong
-to, so that VPAs which share a controller also share its budget.
+Strategy: owners are climbed once, not once a pod: where only one VPA can be meant, the other pods
+of an owner are like its first one as long as the selectors match.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
+from typing import Final
 
+from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.model.workloads import Rollout, Workload
-from app.updater.core.budget import Budget
+from app.model.workloads import LookedUp, Lookup, Rollout, Workload
+from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod, selects
 from app.updater.core.rules import UpdateRules
 
+_OF_ONE_POD: Final = (
+    MatchReason.CONTROLLED,
+    MatchReason.NO_TARGET_SELECTOR_MATCH,
+    MatchReason.NO_VPA_SELECTOR_MATCH,
+)
+_OVER: Final = ("Succeeded", "Failed")
 _SIZED_KINDS = frozenset({"DaemonSet", "ReplicationController", "ReplicaSet", "StatefulSet"})
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two VPAs that claim the same pods; the weaker one is passed over."""
+
+    namespace: str
+    stronger: str
+    weaker: str
+
+
+@dataclass(slots=True)
+class Owned:
+    """The pods of one owner."""
+
+    key: ObjectKey
+    pods: list[Pod]
+
+
+def by_owner(pods: Iterable[Pod]) -> list[Owned]:
+    """Return the pods by their immediate controllers, in a fixed order."""
+    found: dict[tuple[str, str, str], Owned] = {}
+    for pod in pods:
+        owners = pod.owners
+        is_plain = len(owners) == 1 and owners[0].controller
+        owner = owners[0] if is_plain else pod.controller
+        if owner is None or pod.phase in _OVER:
+            continue
+        place = (owner.kind, owner.name, owner.api_version)
+        owned = found.get(place)
+        if owned is None:
+            owned = found[place] = Owned(owner.key, [])
+        owned.pods.append(pod)
+    for owned in found.values():
+        owned.pods.sort(key=attrgetter("name"))
+    return [found[place] for place in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """How the only VPA of an owner came to control one of its pods."""
+
+    match: Match
+    owner: Workload
+    vpa: Vpa
+
+    def fits(self, pod: Pod) -> bool:
+        """Whether it controls another of the pods as well."""
+        return self.owner.selector.matches(pod.labels) and selects(self.vpa.selector, pod)
+
+
+class Matcher:
+    """Matches the pods of one namespace, and notes what is missing or claimed twice."""
+
+    def __init__(
+        self, namespace: str, view: NamespaceView, looked_up: LookedUp, gates: FeatureGates
+    ) -> None:
+        self._namespace, self._view, self._looked_up = namespace, view, looked_up
+        self._boosts = FeatureGate.CPU_STARTUP_BOOST in gates
+        self.lookups: dict[Lookup, None] = {}
+        self.overlaps: dict[Overlap, None] = {}
+
+    def matches(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Match]]:
+        """Yield the pods of one owner that a VPA may control, each with how it was matched."""
+        alike: _Alike | None = None
+        for pod in pods:
+            if alike is not None and alike.fits(pod):
+                yield pod, alike.match
+                continue
+            match = match_pod(pod, self._view, self._looked_up, boosts=self._boosts, with_off=True)
+            if isinstance(match, LookupNeeded):
+                self.lookups[match.lookup] = None
+                return
+            if match.reason not in _OF_ONE_POD:
+                return
+            self._note_overlaps(match)
+            yield pod, match
+            if alike is None and match.owner is not None and match.vpa is not None:
+                is_alone = len(self._view.rivals(match.owner.key)) == 1
+                alike = _Alike(match, match.owner, match.vpa) if is_alone else None
+
+    def _note_overlaps(self, match: Match) -> None:
+        if match.vpa is not None and not match.vpa.is_off:
+            for weaker in match.weaker:
+                if not weaker.is_off:
+                    found = Overlap(self._namespace, match.vpa.name, weaker.name)
+                    self.overlaps[found] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +261,44 @@ def _rollout(workload: Workload, rollout: Rollout) -> str:
     if workload.key.kind == "Deployment" and rollout.replicas > updated:
         return f"{rollout.replicas - updated} pods of an older template are still there"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The pods of one owner, as far as they count, and what we took away from them."""
+
+    configured: int
+    tolerance: float
+    running: int
+    alive: int  # of those running: not known to be unready
+    taken_running: int = 0
+    taken_alive: int = 0
+
+    @property
+    def tolerated(self) -> int:
+        """How many pods may be down."""
+        return int(self.configured * self.tolerance)
+
+    def has_place(self, *, broken: bool = False) -> bool:
+        """Whether one more pod may go down."""
+        up, taken = (self.running, self.taken_running) if broken else (self.alive, self.taken_alive)
+        if up - taken > self.configured - self.tolerated:
+            return True
+        is_untouched = self.taken_running == 0 and up == self.configured
+        return self.tolerated == 0 and is_untouched
+
+    def less_one(self, *, broken: bool = False) -> Budget:
+        """Return the budget after one more pod went down."""
+        return replace(
+            self,
+            taken_running=self.taken_running + 1,
+            taken_alive=self.taken_alive + (not broken),
+        )
+
+    def plus_one(self, *, broken: bool = False) -> Budget:
+        """Return the budget after one more pod turned out not to go down."""
+        return replace(
+            self,
+            taken_running=self.taken_running - 1,
+            taken_alive=self.taken_alive - (not broken),
+        )

@@ -13,13 +13,11 @@ from typing import Final
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.updater.core.budget import Budget
 from app.updater.core.decisions import Action, Decision, Reason, Why
-from app.updater.core.groups import went_down
 from app.updater.core.memory import Place
+from app.updater.core.owners import Budget, went_down
 
 Rank = tuple[int, float, float, str, str]
-
 NO_RANK: Final[Rank] = (0, 0.0, 0.0, "", "")
 
 

@@ -1,9 +1,4 @@
-"""Pods in a resize: wait, replace it, evict, or take it back.
-
-Strategy: a resize under way is waited for. It is replaced only when something clearly different
-is wanted, followed by an eviction where the mode allows one and it is stuck, and taken back where
-not: the scheduler holds the room that a deferred pod asked for, so it may not wait for ever.
-"""
+"""Pods that are updated in place where that is possible."""
 
 from __future__ import annotations
 
@@ -14,27 +9,143 @@ from typing import Final
 
 from app.model.pods import Pod
 from app.model.quantity import CPU, SIZED, Quantities, Quantity
+from app.model.times import LATEST, believed, later
+from app.model.vpa import UpdateMode
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason
-from app.updater.core.infeasible import Infeasible, blamed_resources
-from app.updater.core.moments import LATEST, believed, later
-from app.updater.core.numbers import measure
-from app.updater.core.patching import last_updated, updated_marks, without_raised_marks
-from app.updater.core.resize_wishes import (
-    REASONS,
-    Urge,
-    assessment,
-    changes_of,
-    evict,
-    fresh,
-    is_only_in_place,
-    resize,
-    waiting,
+from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, targets
+from app.updater.core.patching import (
+    last_updated,
+    raised_marks,
+    updated_marks,
+    without_raised_marks,
 )
-from app.updater.core.resizing import ResizeState, Stage, are_same, is_stuck
-from app.updater.core.shapes import Shape
-from app.updater.core.wishes import Assessment, Case, Wish
+from app.updater.core.proposals import REASONS, Assessment, Case, Urge, Wish
+from app.updater.core.resize_state import (
+    ResizeState,
+    Stage,
+    are_same,
+    changes_qos,
+    is_disruptive,
+    is_stuck,
+)
+from app.updater.core.targets import Shape, measure
 
 _PATIENT: Final = (Stage.DEFERRED, Stage.FAILING)  # taken back only after a while
+
+
+def in_place(case: Case, urge: Urge) -> Assessment:
+    """Assess a pod that needs an update and may get it in place."""
+    base = assessment(case, urge)
+    if case.remembered.resized is not None:
+        return waiting(base, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
+    if case.pod.phase == "Pending" and case.pod.node:
+        return _pending(case, urge, base)
+    if urge.state.is_ongoing:
+        return under_way(case, urge, base)
+    changes = changes_of(case, urge.shape)
+    if not changes:
+        message = "all that can be changed in place is asked for"
+        return case.decided(Action.NONE, Reason.NO_CHANGE, message, numbers=base.numbers)
+    return fresh(case, urge, base, changes)
+
+
+def _pending(case: Case, urge: Urge, base: Assessment) -> Assessment:
+    """Assess a pod that has a node but does not run yet: only want of memory is mended now."""
+    if urge.priority.quick_oom and not is_only_in_place(case):
+        return replace(base, wish=evict(case, urge, urge.message))
+    return waiting(base, Reason.POD_PENDING, "the pod does not run yet")
+
+
+def assessment(case: Case, urge: Urge) -> Assessment:
+    """Return the beginning of an assessment, with the numbers behind it."""
+    return Assessment(
+        case.pod,
+        case.vpa,
+        numbers=urge.shape.numbers,
+        quick_oom=urge.priority.quick_oom,
+    )
+
+
+def is_only_in_place(case: Case) -> bool:
+    """Whether the update mode never evicts."""
+    return case.vpa.mode == UpdateMode.IN_PLACE
+
+
+def waiting(base: Assessment, reason: Reason, message: str) -> Assessment:
+    """Return the assessment of a pod that has to wait."""
+    return replace(base, decision=base.decided(Action.WAIT, reason, message))
+
+
+def fresh(
+    case: Case, urge: Urge, base: Assessment, changes: tuple[ContainerChange, ...]
+) -> Assessment:
+    """Assess a pod that is in no resize."""
+    hopeless: tuple[Reason, str] | None = None
+    past = case.remembered.infeasible
+    if past is not None:
+        wanted = targets(urge.shape.numbers.pairs)
+        if is_remembered(past, wanted, case.allocatable, case.rules, case.terms.now):
+            hopeless = (Reason.INFEASIBLE_REMEMBERED, "the node refused as much before")
+    if changes_qos(case.pod, changes):
+        hopeless = (Reason.RESIZE_INFEASIBLE, "a resize may not change the pod's QoS class")
+    if hopeless is None:
+        return replace(base, wish=resize(case, urge, changes))
+    if is_only_in_place(case):
+        return waiting(base, *hopeless)
+    return replace(base, wish=evict(case, urge, f"{urge.message}; {hopeless[1]}"))
+
+
+def changes_of(case: Case, shape: Shape) -> tuple[ContainerChange, ...]:
+    """Return what a resize has to write."""
+    changes = case.shapes.changes(shape, case.pod)
+    if case.vpa.mode == UpdateMode.UPSCALE_ONLY:
+        return _only_rising(case.pod, changes)
+    return changes
+
+
+def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[ContainerChange, ...]:
+    """Keep what makes a container bigger, with the limits that go along."""
+    found: list[ContainerChange] = []
+    for change in changes:
+        has = pod.containers[change.index].resources
+        requests = {
+            name: amount
+            for name, amount in change.requests.items()
+            if (before := has.request(name)) is None or amount > before
+        }
+        limits = {name: amount for name, amount in change.limits.items() if name in requests}
+        if requests:
+            found.append(replace(change, requests=requests, limits=limits))
+    return tuple(found)
+
+
+def resize(case: Case, urge: Urge, changes: tuple[ContainerChange, ...]) -> Wish:
+    """Return the wish for a resize."""
+    now = case.terms.now
+    marks = (*updated_marks(now), *raised_marks(case.pod, changes, now))
+    return Wish(
+        Action.RESIZE,
+        urge.message,
+        PodChange(changes, marks, is_disruptive(case.pod, changes)),
+        urge.priority,
+        urge.unmet,
+        may_evict=not is_only_in_place(case),
+        is_free=not case.pod.node,
+    )
+
+
+def evict(case: Case, urge: Urge, message: str, otherwise: PodChange | None = None) -> Wish:
+    """Return the wish for an eviction."""
+    return Wish(
+        Action.EVICT,
+        message,
+        None,
+        urge.priority,
+        urge.unmet,
+        is_free=case.pod.phase == "Pending",
+        otherwise=otherwise,
+        gives_back=REASONS[urge.state.stage] if otherwise is not None else None,
+    )
 
 
 def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:

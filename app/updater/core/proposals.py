@@ -10,17 +10,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from app.model.gates import FeatureGates
+from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.quantity import Quantity
+from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
-from app.updater.core.decisions import Action, Decision, Numbers, PodChange, Reason
-from app.updater.core.infeasible import Infeasible
-from app.updater.core.memory import Memory, PodMemory
+from app.model.workloads import Workload
+from app.updater.core.decisions import (
+    Action,
+    Decision,
+    Numbers,
+    PodChange,
+    Reason,
+)
+from app.updater.core.memory import (
+    Infeasible,
+    Memory,
+    PodMemory,
+)
 from app.updater.core.need import Priority
+from app.updater.core.resize_state import (
+    ResizeState,
+    Stage,
+)
 from app.updater.core.rules import UpdateRules
-from app.updater.core.shapes import Shapes
+from app.updater.core.targets import Shape, Shapes
+
+REASONS: Final = {
+    Stage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
+    Stage.UNKNOWN: Reason.RESIZE_IN_PROGRESS,
+    Stage.FAILING: Reason.RESIZE_ERROR,
+    Stage.DEFERRED: Reason.RESIZE_DEFERRED,
+    Stage.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +141,26 @@ class Case:
             pod.uid, pod.namespace, pod.name, vpa.name, action, reason, message, numbers
         )
         return Assessment(pod, vpa, decision, numbers=numbers, until=until)
+
+
+@dataclass(frozen=True, slots=True)
+class Urge:
+    """A need that was found, for a pod of a certain shape."""
+
+    shape: Shape
+    message: str
+    priority: Priority
+    unmet: str
+    state: ResizeState
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The pods of one owner."""
+
+    namespace: str
+    key: ObjectKey
+    owner: Workload | None
+    view: NamespaceView
+    pods: tuple[Pod, ...]  # the live ones
+    assessments: tuple[Assessment, ...]
