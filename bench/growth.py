@@ -15,7 +15,7 @@ from typing import Final
 
 from app.runtime.memory import collect_seldom
 from app.updater.core.memory import Memory
-from app.updater.core.plan import Around, plan
+from app.updater.core.plan import PlanOptions, plan
 from app.updater.core.rules import UpdateRules
 from bench.circumstances import Options, result
 from bench.deciding import bodies, reviewer, seconds_each
@@ -88,6 +88,6 @@ def _plan_again(pods: int) -> float:
     gc.collect()
     begun = time.process_time()
     for count in range(1, _AGAIN + 1):
-        now, around = NOW + count * timedelta(minutes=1), Around(before=before)
+        now, around = NOW + count * timedelta(minutes=1), PlanOptions(before=before)
         before = plan(snapshot, rules, NO_GATES, before.memory, now, around)
     return (time.process_time() - begun) / _AGAIN

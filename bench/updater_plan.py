@@ -23,7 +23,7 @@ from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import read_vpa
 from app.model.workloads import read_workload
 from app.updater.core.memory import Memory
-from app.updater.core.plan import Around, plan
+from app.updater.core.plan import PlanOptions, plan
 from app.updater.core.rules import UpdateRules
 from bench.seeds import Json, controllers, pod, vpa
 from tests.make import NO_GATES
@@ -106,12 +106,12 @@ def main() -> int:
     later = NOW + timedelta(minutes=1)
     second, same = timed(
         "plan, nothing changed",
-        lambda: plan(snapshot, rules, NO_GATES, first.memory, later, Around(before=first)),
+        lambda: plan(snapshot, rules, NO_GATES, first.memory, later, PlanOptions(before=first)),
     )
     beaten = touched(snapshot, every=50)
     third, warm = timed(
         "plan, every 50th pod changed in each namespace",
-        lambda: plan(beaten, rules, NO_GATES, second.memory, later, Around(before=second)),
+        lambda: plan(beaten, rules, NO_GATES, second.memory, later, PlanOptions(before=second)),
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     count = len(third.decisions)

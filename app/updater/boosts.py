@@ -19,12 +19,18 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import Clock
 from app.updater.carrying import Carrier, Job
-from app.updater.core.action_queue import Queue
+from app.updater.core.action_queue import ActionQueue
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.memory import Place
+from app.updater.core.memory import NamespacedName
 from app.updater.core.patching import boosted_containers, pending_containers
 from app.updater.core.plan import Plan
-from app.updater.core.unboost import Next, look, pause_after, ready_condition, starts_anew
+from app.updater.core.unboost import (
+    BoostStep,
+    check_boost,
+    pause_after,
+    ready_condition,
+    resets_pauses,
+)
 from app.updater.deciding import Decider, Sight
 from app.updater.notebook import Notebook
 
@@ -72,7 +78,7 @@ class Boosts:
         self._is_active = is_active
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: dict[Place, _Entry] = {}
+        self._entries: dict[NamespacedName, _Entry] = {}
         self._touched: set[str] = set()  # namespaces in which a VPA changed
 
     # --- what feeds the queue
@@ -86,7 +92,7 @@ class Boosts:
             elif isinstance(change.after, Pod) and _is_boosted(change.after):
                 self._note((change.namespace, change.name), change.before, change.after)
 
-    def _note(self, place: Place, before: object, after: Pod) -> None:
+    def _note(self, place: NamespacedName, before: object, after: Pod) -> None:
         is_new = not isinstance(before, Pod) or before.uid != after.uid
         with self._lock:
             if is_new or place not in self._entries or _is_news(before, after):
@@ -118,7 +124,7 @@ class Boosts:
             return _IDLE_SECONDS
         with self._lock:
             touched, self._touched = self._touched, set()
-        due: dict[Place, _Entry] = {}
+        due: dict[NamespacedName, _Entry] = {}
         try:
             self._put(touched)
             due = self._take()
@@ -131,13 +137,13 @@ class Boosts:
             raise
         return self._pause()
 
-    def _take_back(self, touched: set[str], due: Mapping[Place, _Entry]) -> None:
+    def _take_back(self, touched: set[str], due: Mapping[NamespacedName, _Entry]) -> None:
         """Look again at what was not looked at to the end."""
         with self._lock:
             self._touched |= touched
             self._entries = {**due, **self._entries}
 
-    def _take(self) -> dict[Place, _Entry]:
+    def _take(self) -> dict[NamespacedName, _Entry]:
         now = self._clock.monotonic()
         with self._lock:
             due = {place: entry for place, entry in self._entries.items() if entry.due <= now}
@@ -152,7 +158,9 @@ class Boosts:
             return _PAUSE_SECONDS
         return min(max(first - self._clock.monotonic(), 0.0), _PAUSE_SECONDS)
 
-    def _look(self, places: dict[Place, _Entry], snapshot: Snapshot, now: datetime) -> None:
+    def _look(
+        self, places: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
+    ) -> None:
         memory, actor = self._notebook.look(_NAME)
         made = self._decider.plan(Sight(snapshot, only=frozenset(places)), memory, now)
         decisions = {(found.namespace, found.pod): found for found in made.decisions}
@@ -186,7 +194,7 @@ class Boosts:
 
     def _ends(
         self,
-        place: Place,
+        place: NamespacedName,
         entry: _Entry,
         decision: Decision | None,
         snapshot: Snapshot,
@@ -195,27 +203,27 @@ class Boosts:
         """Whether a boost ends now; if not, note when to look again."""
         view = snapshot.of(place[0])
         vpa = view.vpas.get(decision.vpa) if decision is not None else None
-        found = look(view.pods.get(place[1]), vpa, entry.count, now)
+        found = check_boost(view.pods.get(place[1]), vpa, entry.count, now)
         match found.next:
-            case Next.FORGET:
+            case BoostStep.FORGET:
                 return False
-            case Next.WHEN_DUE:
+            case BoostStep.WHEN_DUE:
                 self._again(place, found.wait.total_seconds() + _MOMENT_SECONDS, 0)
                 return False
-            case Next.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
+            case BoostStep.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
                 return True
         pause = found.wait or pause_after(entry.count)
         self._again(place, pause.total_seconds(), entry.count + 1)
         return False
 
-    def _again(self, place: Place, seconds: float, count: int) -> None:
+    def _again(self, place: NamespacedName, seconds: float, count: int) -> None:
         """Look again after a while, unless something happened to the pod since."""
         due = self._clock.monotonic() + seconds
         with self._lock:
             self._entries.setdefault(place, _Entry(due, count))
 
 
-def ends_of_boosts(made: Plan) -> Iterator[Queue]:
+def ends_of_boosts(made: Plan) -> Iterator[ActionQueue]:
     """Yield queues with the ends of boosts alone; who takes no place waits for nobody."""
     for queue in made.queues:
         steps = [step for step in queue.steps if step.decision.action is Action.UNBOOST]
@@ -240,13 +248,13 @@ def _is_boosted(pod: Pod) -> bool:
 def _is_news(before: object, after: Pod) -> bool:
     """Whether a pod changed so that a look that failed before may succeed now."""
     return isinstance(before, Pod) and (
-        starts_anew(before, after)
+        resets_pauses(before, after)
         or before.statuses != after.statuses
         or before.phase != after.phase
     )
 
 
-def _may_be_due(snapshot: Snapshot, place: Place) -> bool:
+def _may_be_due(snapshot: Snapshot, place: NamespacedName) -> bool:
     """Whether a pod can be due at all; one that is not ready comes back when it gets ready."""
     pod = snapshot.of(place[0]).pods.get(place[1])
     return pod is not None and (ready_condition(pod) is not None or bool(pending_containers(pod)))

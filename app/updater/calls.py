@@ -17,7 +17,7 @@ from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavail
 from app.model.pods import Pod, read_pod
 from app.ports import PODS, Cluster, PatchKind, Ref
 from app.updater.core.decisions import Action, PodChange
-from app.updater.core.outcomes import Aftermath, after_eviction
+from app.updater.core.outcomes import RefusalKind, eviction_refusal
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resize_state import are_same
 from app.updater.core.unboost import after_refusal
@@ -53,10 +53,10 @@ class Calls:
         try:
             self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
         except ClusterError as error:
-            aftermath = after_eviction(error)
-            if aftermath is Aftermath.GONE:
+            aftermath = eviction_refusal(error)
+            if aftermath is RefusalKind.GONE:
                 return Answer(error, is_gone=True)
-            if isinstance(error, Unavailable) and aftermath is not Aftermath.BUDGET:
+            if isinstance(error, Unavailable) and aftermath is not RefusalKind.BUDGET:
                 return self._after_silence(pod, None, error)
             return Answer(error)
         return ACCEPTED

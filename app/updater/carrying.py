@@ -20,16 +20,16 @@ from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.ports import Clock
 from app.updater.calls import Calls
-from app.updater.core.action_queue import Queue, Step, Walk
+from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Decision, Reason, Why
 from app.updater.core.memory import Memory
 from app.updater.core.outcomes import (
-    Aftermath,
     Outcome,
-    after_eviction,
-    after_resize,
+    RefusalKind,
+    eviction_refusal,
     evicts_instead,
-    refusal,
+    refusal_reason,
+    resize_refusal,
 )
 from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.core.rules import UpdateRules
@@ -56,7 +56,7 @@ _HIDDEN_BUDGET = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen re
 class Job:
     """Queues to carry out, and what they were planned upon."""
 
-    queues: Sequence[Queue]
+    queues: Sequence[ActionQueue]
     snapshot: Snapshot
     actor: Actor
     until: float | None = None  # no step begins later, by the monotonic clock
@@ -76,14 +76,14 @@ class Done:
         if outcome.error is None:
             self.decisions[outcome.step.pod.uid] = outcome.step.decision
         else:
-            self.put_off(outcome.step, *refusal(outcome.action, outcome.error))
+            self.put_off(outcome.step, *refusal_reason(outcome.action, outcome.error))
 
-    def put_off(self, step: Step, reason: Reason, message: str) -> None:
+    def put_off(self, step: QueueStep, reason: Reason, message: str) -> None:
         """Note that nothing came of a step."""
         told = f"{step.decision.message}; {message}"
         self.decisions[step.pod.uid] = step.decision.put_off(reason, told)
 
-    def without_turn(self, walk: Walk, why: Why | None = None) -> None:
+    def without_turn(self, walk: QueueCursor, why: Why | None = None) -> None:
         """Note the steps of a walk that got no turn."""
         for step, usual in walk.rest():
             if step.pod.uid not in self.decisions:
@@ -201,7 +201,7 @@ class Carrier:
         work.done.put_off(step, *why)
         return False
 
-    def _token(self, step: Step, namespace: str) -> Wait | None:
+    def _token(self, step: QueueStep, namespace: str) -> Wait | None:
         """Take a token, or return how long there is none; who only takes marks away needs none."""
         change = step.decision.change
         if step.is_eviction:
@@ -327,10 +327,10 @@ class Carrier:
     def _after_refusal(self, turn: Turn, error: ClusterError) -> None:
         step, walk = turn.step, turn.walk
         if not step.is_eviction:
-            if evicts_instead(after_resize(error)):
+            if evicts_instead(resize_refusal(error)):
                 walk.evict_later(step)
             return
-        if after_eviction(error) is Aftermath.BUDGET:
+        if eviction_refusal(error) is RefusalKind.BUDGET:
             walk.close(step.guards)
             if not step.guards:  # one that the watch does not show
                 walk.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)

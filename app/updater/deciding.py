@@ -20,7 +20,7 @@ from app.model.snapshot import Snapshot
 from app.model.workloads import Lookup, LookupResult
 from app.ports import Clock, Owners
 from app.updater.core.memory import Memory
-from app.updater.core.plan import Around, Plan, Unplannable, plan
+from app.updater.core.plan import Plan, PlanOptions, Unplannable, plan
 from app.updater.core.rules import UpdateRules
 
 log = logging.getLogger("updater.plan")
@@ -66,7 +66,7 @@ class Decider:
         needed = self._needed
         if needed.since is None or now - needed.since >= _KEPT:
             needed = self._needed = _Needed(since=now)
-        around = Around(sight.webhook_is_healthy, {}, self._before, sight.only)
+        around = PlanOptions(sight.webhook_is_healthy, {}, self._before, sight.only)
         for _ in range(MOST_LEVELS):
             around = replace(around, looked_up=self._looked_up(needed.lookups, sight))
             made = self._made(sight.snapshot, memory, now, around)
@@ -92,7 +92,7 @@ class Decider:
         near = (lookup for lookup in lookups if lookup.namespace in namespaces)
         return found_owners(self._owners, self._clock, near, _HASTY_SECONDS)
 
-    def _made(self, snapshot: Snapshot, memory: Memory, now: datetime, around: Around) -> Plan:
+    def _made(self, snapshot: Snapshot, memory: Memory, now: datetime, around: PlanOptions) -> Plan:
         """Return the plan, without the namespaces of which none can be made."""
         while True:
             try:

@@ -19,7 +19,7 @@ from app.model.snapshot import Snapshot
 from app.model.times import rfc3339
 from app.model.token_bucket import TokenBucket
 from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, Ref
-from app.updater.core.events import Notice
+from app.updater.core.events import UpdateEvent
 from app.updater.resting import Resting
 
 log = logging.getLogger("updater.events")
@@ -39,7 +39,7 @@ _NO_ENDS: Final = "-."  # of a part of a name
 class _Waiting(NamedTuple):
     """An event that was not sent yet."""
 
-    notice: Notice
+    notice: UpdateEvent
     uid: str
     at: datetime
 
@@ -56,7 +56,7 @@ class Journal:
         self._number = 0
         self._resting = Resting()
 
-    def tell(self, notices: Iterable[Notice], snapshot: Snapshot, now: datetime) -> None:
+    def tell(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
         """Have some events sent soon."""
         for notice in notices:
             uid = notice.uid or _uid(notice, snapshot)
@@ -94,7 +94,7 @@ class Journal:
         body = event(waiting.notice, waiting.uid, waiting.at, f"{number:x}")
         self._cluster.create(Ref(EVENTS, waiting.notice.namespace), body)
 
-    def _may_tell(self, notice: Notice) -> bool:
+    def _may_tell(self, notice: UpdateEvent) -> bool:
         moment = self._clock.monotonic()
         place = (notice.kind, notice.namespace, notice.name)
         bucket = self._buckets.get(place) or TokenBucket.full(_PER_SECOND, _AT_ONCE)
@@ -107,7 +107,7 @@ class Journal:
         return True
 
 
-def event(notice: Notice, uid: str, at: datetime, suffix: str) -> Json:
+def event(notice: UpdateEvent, uid: str, at: datetime, suffix: str) -> Json:
     """Return an event as recorders write it."""
     resource = PODS if notice.kind == PODS.kind else VPAS
     moment = rfc3339(at)
@@ -137,6 +137,6 @@ def event(notice: Notice, uid: str, at: datetime, suffix: str) -> Json:
     }
 
 
-def _uid(notice: Notice, snapshot: Snapshot) -> str:
+def _uid(notice: UpdateEvent, snapshot: Snapshot) -> str:
     vpa = snapshot.of(notice.namespace).vpas.get(notice.name)
     return vpa.uid if vpa is not None and notice.kind == VPAS.kind else ""

@@ -20,7 +20,7 @@ from typing import Final
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
 from app.ports import Clock
-from app.updater.core.action_queue import Queue, Step
+from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory, after_absence, shifted
 from app.updater.core.outcomes import Outcome, learn
@@ -183,7 +183,7 @@ class Notebook:
 
     # --- order
 
-    def enter(self, step: Step, queue: Queue, actor: Actor) -> Entry:
+    def enter(self, step: QueueStep, queue: ActionQueue, actor: Actor) -> Entry:
         """Claim a pod, and its owner if a place is taken; unless it is free nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
@@ -202,7 +202,7 @@ class Notebook:
                 self._busy_owners.add(owner)
             return Entry.FREE
 
-    def leave(self, step: Step, queue: Queue, actor: Actor, *, took_place: bool) -> None:
+    def leave(self, step: QueueStep, queue: ActionQueue, actor: Actor, *, took_place: bool) -> None:
         """Let others act on the pod and its owner again; call it after `learn`."""
         owner = (queue.namespace, queue.owner)
         with self._changed:

@@ -16,7 +16,7 @@ from typing import Final
 
 from app.model.token_bucket import TokenBucket
 from app.ports import Clock
-from app.updater.core.action_queue import Queue
+from app.updater.core.action_queue import ActionQueue
 from app.updater.core.decisions import Action, Decision, Reason
 
 RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
@@ -71,7 +71,7 @@ class Pace:
 
 
 def within_pace(
-    decisions: Iterable[Decision], queues: Iterable[Queue], rules: PaceRules, span: timedelta
+    decisions: Iterable[Decision], queues: Iterable[ActionQueue], rules: PaceRules, span: timedelta
 ) -> Iterator[Decision]:
     """Yield decisions as they come out if a round lasts so long; the most urgent go first."""
     ranks = {step.pod.uid: step.rank for queue in queues for step in queue.steps}

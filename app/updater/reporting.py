@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from app.model.snapshot import Snapshot
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.outcomes import Aftermath, Outcome, after_resize
+from app.updater.core.outcomes import Outcome, RefusalKind, resize_refusal
 from app.updater.core.plan import NamespacePlan, Plan
 from app.updater.metrics import (
     EvictionFailure,
@@ -171,7 +171,7 @@ class Counts:
 def _resize_failure(outcome: Outcome) -> ResizeFailure:
     if outcome.action is Action.UNBOOST:
         return ResizeFailure.UNBOOST
-    if outcome.error is not None and after_resize(outcome.error) is Aftermath.INFEASIBLE:
+    if outcome.error is not None and resize_refusal(outcome.error) is RefusalKind.INFEASIBLE:
         return ResizeFailure.INFEASIBLE
     return ResizeFailure.ERROR
 

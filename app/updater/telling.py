@@ -10,7 +10,7 @@ from app.model.snapshot import Snapshot
 from app.ports import VPAS
 from app.updater.carrying import Done
 from app.updater.core.decisions import Reason
-from app.updater.core.events import Notice, Severity, of_decisions, of_outcome
+from app.updater.core.events import Severity, UpdateEvent, decision_events, outcome_events
 from app.updater.core.outcomes import Outcome
 from app.updater.core.owners import Overlap
 from app.updater.core.plan import Plan
@@ -49,7 +49,7 @@ class Teller:
     def tried(self, outcome: Outcome) -> None:
         """Tell of a call as soon as it was made; from any thread."""
         self._counts.tried(outcome)
-        self._write(of_outcome(outcome), self._snapshot(), outcome.at)
+        self._write(outcome_events(outcome), self._snapshot(), outcome.at)
         decision, error = outcome.step.decision, outcome.error
         extra = {
             "action": str(outcome.action),
@@ -79,17 +79,17 @@ class Teller:
         """Tell of nothing that is going on, for others know better."""
         self._counts.clear()
 
-    def _write(self, notices: Iterable[Notice], snapshot: Snapshot, now: datetime) -> None:
+    def _write(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
         if self._journal is not None:
             self._journal.tell(notices, snapshot, now)
 
-    def _troubles(self, made: Plan) -> Iterator[Notice]:
+    def _troubles(self, made: Plan) -> Iterator[UpdateEvent]:
         """Yield what is told of troubles that begin."""
-        yield from of_decisions(made.decisions, self._waiting)
+        yield from decision_events(made.decisions, self._waiting)
         self._waiting = waiting(made.decisions)
         overlaps = frozenset(made.overlaps)
         for found in sorted(overlaps - self._overlaps, key=_place):
-            yield Notice(
+            yield UpdateEvent(
                 VPAS.kind,
                 found.namespace,
                 found.weaker,

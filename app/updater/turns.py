@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.updater.core.action_queue import Queue, Rank, Step, Walk
+from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep, Rank
 
 Rate = tuple[bool, str]  # of evictions or not; of one namespace, or empty for all together
 
@@ -23,9 +23,9 @@ class Turn(NamedTuple):
 
     rank: Rank
     number: int
-    walk: Walk
-    queue: Queue
-    step: Step
+    walk: QueueCursor
+    queue: ActionQueue
+    step: QueueStep
     has_waited: bool = False  # for a token
 
 
@@ -40,15 +40,15 @@ class _Room:
 class Turns:
     """Walks that wait for their turn; shared by the workers."""
 
-    def __init__(self, queues: Sequence[Queue]) -> None:
+    def __init__(self, queues: Sequence[ActionQueue]) -> None:
         self._lock = threading.Lock()
         self._ready: list[Turn] = []
         self._rooms: dict[Rate, _Room] = {}
         self._abandoned: set[int] = set()
-        self.ended: list[Walk] = []  # with what got no turn
-        self.abandoned: list[Walk] = []
+        self.ended: list[QueueCursor] = []  # with what got no turn
+        self.abandoned: list[QueueCursor] = []
         for number, queue in enumerate(queues):
-            self._put(number, Walk(queue), queue)
+            self._put(number, QueueCursor(queue), queue)
 
     def take(self, now: float, *, is_over: bool = False) -> Turn | float | None:
         """Return the most urgent turn, else the seconds until there may be one, None for never.
@@ -93,7 +93,7 @@ class Turns:
         with self._lock:
             self._abandoned.add(turn.number)
 
-    def _put(self, number: int, walk: Walk, queue: Queue) -> None:
+    def _put(self, number: int, walk: QueueCursor, queue: ActionQueue) -> None:
         step = walk.next()
         if step is None:
             self.ended.append(walk)

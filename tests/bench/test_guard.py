@@ -23,7 +23,7 @@ import pytest
 
 from app.model.snapshot import Snapshot
 from app.updater.core.memory import Memory
-from app.updater.core.plan import Around, plan
+from app.updater.core.plan import PlanOptions, plan
 from app.updater.core.rules import UpdateRules
 from bench.deciding import bodies, reviewer
 from bench.recommender_model import CONTAINERS, START, filled, metrics, reference_seconds, tick
@@ -127,7 +127,9 @@ def planned(snapshot: Snapshot) -> tuple[int, int]:
     rules, later = UpdateRules(), NOW + timedelta(minutes=1)
     first = plan(snapshot, rules, NO_GATES, Memory(), NOW)
     cold = calls(lambda: plan(snapshot, rules, NO_GATES, Memory(), NOW))
-    warm = calls(lambda: plan(snapshot, rules, NO_GATES, first.memory, later, Around(before=first)))
+    warm = calls(
+        lambda: plan(snapshot, rules, NO_GATES, first.memory, later, PlanOptions(before=first))
+    )
     return cold, warm
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from app.model.errors import BadObject, ClusterError, Invalid, Refused
 from app.model.snapshot import Snapshot
-from app.updater.core.action_queue import Walk
+from app.updater.core.action_queue import QueueCursor
 from app.updater.core.decisions import decision_json
-from app.updater.core.events import of_outcome
+from app.updater.core.events import outcome_events
 from app.updater.core.memory import Memory
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
-from app.updater.core.unboost import look
+from app.updater.core.unboost import check_boost
 from tests import make
 from tests.make import ALL_GATES, with_value
 from tests.updater.core.boosts import boost, boosted, mark
@@ -139,13 +139,13 @@ def learnt(made: Plan, found: Snapshot, rules: UpdateRules, error: ClusterError 
     """Return what is remembered after all steps of a plan ended in the same way."""
     memory = made.memory
     for queue in made.queues:
-        walk = Walk(queue)
+        walk = QueueCursor(queue)
         while (step := walk.next()) is not None:
             change = step.decision.change
             if change is not None:
                 assert resize_patch(step.pod, change) or annotation_patch(step.pod, change)
             outcome = Outcome(queue, step, NOW, error)
-            assert len(list(of_outcome(outcome))) <= 2
+            assert len(list(outcome_events(outcome))) <= 2
             memory = learn(memory, [outcome], found, rules)
     return memory
 
@@ -192,7 +192,7 @@ def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
         made = plan(found, rules, ALL_GATES, Memory(), NOW)
         assert len(made.decisions) >= 2
         view = found.of("default")
-        assert [look(each, view.vpas["web"], 0, NOW) for each in view.pods.values()]
+        assert [check_boost(each, view.vpas["web"], 0, NOW) for each in view.pods.values()]
 
 
 AMOUNTS: Final = ["100m/100Mi", "1e1000/1e1000", "1e-12/1e-12", "-1/-1", "0/0"]

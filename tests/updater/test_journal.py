@@ -9,7 +9,7 @@ import pytest
 from app.model.errors import NotFound, Refused, Unavailable
 from app.model.snapshot import Snapshot
 from app.ports import EVENTS, Json
-from app.updater.core.events import Notice, Severity
+from app.updater.core.events import Severity, UpdateEvent
 from app.updater.journal import Journal
 from tests import make
 from tests.cluster_in_memory import ClusterInMemory, outage
@@ -26,7 +26,7 @@ class Scene:
         self.journal = Journal(self.cluster, self.clock)
         self.snapshot = make.snapshot(make.vpa_json("web"))
 
-    def tell(self, *notices: Notice, snapshot: Snapshot | None = None) -> None:
+    def tell(self, *notices: UpdateEvent, snapshot: Snapshot | None = None) -> None:
         """Tell something now."""
         self.journal.tell(notices, snapshot or self.snapshot, self.clock.now())
 
@@ -41,9 +41,9 @@ class Scene:
 
 def notice(
     kind: str = "Pod", name: str = "web-0", uid: str = "uid-web-0", namespace: str = "default"
-) -> Notice:
+) -> UpdateEvent:
     """Return something to tell."""
-    return Notice(kind, namespace, name, uid, Severity.NORMAL, "EvictedByVPA", "evicted")
+    return UpdateEvent(kind, namespace, name, uid, Severity.NORMAL, "EvictedByVPA", "evicted")
 
 
 def test_an_event() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from app.model.errors import Unavailable
-from app.updater.core.action_queue import Queue, Step
+from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules
@@ -21,13 +21,13 @@ from tests.updater.set_clock import SetClock
 SCENE = Scene(several(running(container("app", "100m/100Mi")), 4))
 
 
-def queue() -> Queue:
+def queue() -> ActionQueue:
     """Return a queue with evictions of four pods."""
     (found,) = SCENE.plan().queues
     return found
 
 
-def evicted(step: Step) -> Lesson:
+def evicted(step: QueueStep) -> Lesson:
     """Return what is learnt from an eviction."""
     return Lesson(Outcome(queue(), step, NOW), SCENE.snapshot())
 
@@ -59,7 +59,7 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
     clock = SetClock(SteppedClock(NOW))
     notebook, (first, second, third, *_) = Notebook(UpdateRules(), clock), queue().steps
 
-    def learn(step: Step) -> None:
+    def learn(step: QueueStep) -> None:
         notebook.learn(Lesson(Outcome(queue(), step, clock.now()), SCENE.snapshot()))
 
     learn(first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.model.kinds import ObjectKey
-from app.updater.core.action_queue import Queue, Step
+from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.owners import Budget
 from app.updater.turns import Rate, Turn, Turns
@@ -13,16 +13,16 @@ ALL: Rate = (True, "")
 SHOP: Rate = (True, "shop")
 
 
-def queue(*steps: tuple[str, int]) -> Queue:
+def queue(*steps: tuple[str, int]) -> ActionQueue:
     """Return the queue of one owner; steps are names and how urgent they are, the least first."""
     found = []
     for name, rank in steps:
         pod = make.pod(name=name)
         decision = Decision(pod.uid, "shop", name, "web", Action.RESIZE, Reason.UPDATED, "")
         urgency = (rank, 0.0, 0.0, "", name)
-        found.append(Step(pod, decision, False, False, (), urgency))
+        found.append(QueueStep(pod, decision, False, False, (), urgency))
     key, budget = ObjectKey("", "StatefulSet", steps[0][0]), Budget(4, 0.5, 4, 4)
-    return Queue("shop", key, budget, tuple(found), frozenset(), frozenset())
+    return ActionQueue("shop", key, budget, tuple(found), frozenset(), frozenset())
 
 
 def taken(turns: Turns, now: float = 0, *, is_over: bool = False) -> Turn:

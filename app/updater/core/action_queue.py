@@ -14,7 +14,7 @@ from typing import Final
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.updater.core.decisions import Action, Decision, Reason, Why
-from app.updater.core.memory import Place
+from app.updater.core.memory import NamespacedName
 from app.updater.core.owners import Budget, went_down
 
 Rank = tuple[int, float, float, str, str]
@@ -22,14 +22,14 @@ NO_RANK: Final[Rank] = (0, 0.0, 0.0, "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class QueueStep:
     """One thing to do for one pod, and what it takes from the owner."""
 
     pod: Pod
     decision: Decision
     takes_place: bool  # in the budget
     is_broken: bool  # judged by what runs, not by what is ready
-    guards: tuple[Place, ...]  # the PodDisruptionBudgets over the pod
+    guards: tuple[NamespacedName, ...]  # the PodDisruptionBudgets over the pod
     rank: Rank = NO_RANK  # how urgent it is, the least first, across all owners
 
     @property
@@ -39,13 +39,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class ActionQueue:
     """What is to be done for the pods of one owner, in order; one call after the other."""
 
     namespace: str
     owner: ObjectKey
     budget: Budget
-    steps: tuple[Step, ...]
+    steps: tuple[QueueStep, ...]
     unproven: frozenset[str]  # VPAs for which only one pod may go
     pods: frozenset[str]  # uids of the owner's live pods
     up: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
@@ -56,19 +56,19 @@ class Queue:
         return min((step.rank for step in self.steps), default=NO_RANK)
 
 
-class Walk:
+class QueueCursor:
     """Goes through a queue; tell it of every step that came to nothing."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: ActionQueue) -> None:
         self.budget = queue.budget
         self._queue = queue
         self._steps = list(queue.steps)
         self._canaries: set[str] = set()
-        self._closed: set[Place] = set()
+        self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
         self._taken: set[str] = set()  # uids of the pods whose places are taken
 
-    def next(self) -> Step | None:
+    def next(self) -> QueueStep | None:
         """Return the next step that may be taken now, with its place taken."""
         for position, step in enumerate(self._steps):
             if self._fits(step):
@@ -77,7 +77,7 @@ class Walk:
                 return step
         return None
 
-    def has_still_room(self, step: Step, now: Mapping[str, Pod]) -> bool:
+    def has_still_room(self, step: QueueStep, now: Mapping[str, Pod]) -> bool:
         """Count anew who is up; tell whether the place of a step is still there.
 
         Args:
@@ -96,7 +96,7 @@ class Walk:
         before = self.budget.plus_one(broken=step.is_broken)
         return before.has_place(broken=step.is_broken)
 
-    def came_to_nothing(self, step: Step) -> None:
+    def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
         self._taken.discard(step.pod.uid)
         if step.takes_place:
@@ -104,7 +104,7 @@ class Walk:
         if step.is_eviction:
             self._canaries.discard(step.decision.vpa)
 
-    def close(self, guards: Iterable[Place]) -> None:
+    def close(self, guards: Iterable[NamespacedName]) -> None:
         """Skip evictions under PodDisruptionBudgets that refused one."""
         self._closed.update(guards)
 
@@ -112,7 +112,7 @@ class Walk:
         """Evict no more pods of a VPA."""
         self._stopped[vpa] = why
 
-    def evict_later(self, step: Step) -> None:
+    def evict_later(self, step: QueueStep) -> None:
         """Let a resize that was refused for good become an eviction, after all else is done."""
         if not step.decision.may_evict_instead:
             return
@@ -127,7 +127,7 @@ class Walk:
         )
         self._steps.append(replace(step, decision=decision, takes_place=True))
 
-    def rest(self) -> Iterator[tuple[Step, Why]]:
+    def rest(self) -> Iterator[tuple[QueueStep, Why]]:
         """Yield the steps that got no turn, and why not."""
         for step in self._steps:
             yield step, (self._held(step) or self._without_place())
@@ -139,7 +139,7 @@ class Walk:
             f"{budget.tolerated or 'at most one'} may be down"
         )
 
-    def _held(self, step: Step) -> Why | None:
+    def _held(self, step: QueueStep) -> Why | None:
         """Return what others met that holds back an eviction."""
         vpa = step.decision.vpa
         if not step.is_eviction:
@@ -152,12 +152,12 @@ class Walk:
             return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
         return None
 
-    def _fits(self, step: Step) -> bool:
+    def _fits(self, step: QueueStep) -> bool:
         if self._held(step) is not None:
             return False
         return not step.takes_place or self.budget.has_place(broken=step.is_broken)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: QueueStep) -> None:
         if step.takes_place:
             self._taken.add(step.pod.uid)
             self.budget = self.budget.less_one(broken=step.is_broken)

@@ -13,21 +13,21 @@ from app.model.vpa import UpdateMode, Vpa
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import NOTHING
 from app.updater.core.need import (
-    Need,
+    NeedCheck,
     Priority,
     QuickOom,
     Trigger,
+    check_need,
     first_unmet,
-    need,
     percent,
     quick_oom,
-    told,
+    requirement_text,
 )
 from app.updater.core.patching import boosted_containers, last_updated
-from app.updater.core.proposals import REASONS, Assessment, Case, Terms, Urge
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, Need, PlanInputs, PodContext
 from app.updater.core.resize import assessment, dated, evict, in_place, leftover, waiting
 from app.updater.core.resize_state import ResizeState, is_stuck, resize_state
-from app.updater.core.targets import Shape, Shapes
+from app.updater.core.targets import OwnerTargets, PodTarget
 from app.updater.core.unboost import boosted, has_marks, is_ordinary
 
 IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
@@ -35,7 +35,7 @@ _RECREATE: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONL
 Allocatable = Mapping[str, Quantity] | None
 
 
-def switched_off(vpa: Vpa, gates: FeatureGates) -> tuple[Reason, str] | None:
+def mode_blocker(vpa: Vpa, gates: FeatureGates) -> tuple[Reason, str] | None:
     """Return why a VPA updates no running pods, None if it does."""
     mode = vpa.mode
     if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
@@ -51,130 +51,140 @@ def switched_off(vpa: Vpa, gates: FeatureGates) -> tuple[Reason, str] | None:
     return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'
 
 
-def assess(pod: Pod, shapes: Shapes, terms: Terms, allocatable: Allocatable = None) -> Assessment:
+def assess(
+    pod: Pod, targets: OwnerTargets, inputs: PlanInputs, allocatable: Allocatable = None
+) -> Assessment:
     """Return what one pod needs.
 
     Args:
         pod: the pod.
-        shapes: of the pods of its owner under its VPA.
-        terms: what holds now.
+        targets: of the pods of its owner under its VPA.
+        inputs: what holds now.
         allocatable: what its node can give, None if that is not known.
     """
-    remembered = terms.memory.pods.get(pod.uid, NOTHING)
-    case = Case(pod, shapes.vpa, shapes, terms, remembered, allocatable)
+    remembered = inputs.memory.pods.get(pod.uid, NOTHING)
+    context = PodContext(pod, targets.vpa, targets, inputs, remembered, allocatable)
     if pod.deleted is not None:
-        return case.decided(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
+        return context.decided(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
     if remembered.evicted is not None:
-        return case.decided(Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet")
-    if pod.annotations and has_marks(pod) and FeatureGate.CPU_STARTUP_BOOST in terms.gates:
-        if not is_ordinary(case):
-            return boosted(case)
-        found = _ordinary(case, boosted_containers(pod))
-        return found if found.wish is not None else boosted(case)
-    return _ordinary(case, frozenset())
+        return context.decided(
+            Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet"
+        )
+    if pod.annotations and has_marks(pod) and FeatureGate.CPU_STARTUP_BOOST in inputs.gates:
+        if not is_ordinary(context):
+            return boosted(context)
+        found = _ordinary(context, boosted_containers(pod))
+        return found if found.proposal is not None else boosted(context)
+    return _ordinary(context, frozenset())
 
 
-def _ordinary(case: Case, boosted: frozenset[str]) -> Assessment:
+def _ordinary(context: PodContext, boosted: frozenset[str]) -> Assessment:
     """Assess a pod that no boost concerns, or none but its cpu."""
-    if (off := switched_off(case.vpa, case.terms.gates)) is not None:
-        return case.decided(Action.NONE, *off)
-    if case.vpa.recommendation is None:
-        return case.decided(Action.NONE, Reason.NO_RECOMMENDATION, "there is no recommendation yet")
-    shape = case.shapes.of(case.pod, boosted)
-    if not shape.numbers.pairs:
+    if (off := mode_blocker(context.vpa, context.inputs.gates)) is not None:
+        return context.decided(Action.NONE, *off)
+    if context.vpa.recommendation is None:
+        return context.decided(
+            Action.NONE, Reason.NO_RECOMMENDATION, "there is no recommendation yet"
+        )
+    target = context.targets.of(context.pod, boosted)
+    if not target.numbers.pairs:
         told = "there is no recommendation for any of the pod's containers"
-        return case.decided(Action.NONE, Reason.NO_CONTAINER_RECOMMENDATION, told)
-    if not case.pod.node and case.pod.phase in ("Pending", ""):
-        return _unscheduled(case, shape)
-    return _running(case, shape)
+        return context.decided(Action.NONE, Reason.NO_CONTAINER_RECOMMENDATION, told)
+    if not context.pod.node and context.pod.phase in ("Pending", ""):
+        return _unscheduled(context, target)
+    return _running(context, target)
 
 
-def _running(case: Case, shape: Shape) -> Assessment:
-    pod, rules, now = case.pod, case.rules, case.terms.now
-    is_upscale = case.shapes.mode == UpdateMode.UPSCALE_ONLY
-    found = shape.trigger
-    oom = quick_oom(pod, case.vpa, rules, case.terms.gates, now)
+def _running(context: PodContext, target: PodTarget) -> Assessment:
+    pod, rules, now = context.pod, context.rules, context.inputs.now
+    is_upscale = context.targets.mode == UpdateMode.UPSCALE_ONLY
+    found = target.trigger
+    oom = quick_oom(pod, context.vpa, rules, context.inputs.gates, now)
     rises = found.difference or found.is_outside
-    if is_upscale and not rises and shape.numbers.gross_difference:
+    if is_upscale and not rises and target.numbers.gross_difference:
         told = "nothing has to grow, and mode UpscaleOnly shrinks nothing"
-        needed = Need(Reason.NOT_UPSCALE, told)
-    elif oom is None and shape.calm is not None:
-        needed = shape.calm
+        needed = NeedCheck(Reason.NOT_UPSCALE, told)
+    elif oom is None and target.no_need is not None:
+        needed = target.no_need
     else:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
-        needed = need(found, oom, since, rules, now)
-    is_in_place = case.shapes.mode in IN_PLACE_MODES or (is_upscale and rules.upscale_only_in_place)
+        needed = check_need(found, oom, since, rules, now)
+    is_in_place = context.targets.mode in IN_PLACE_MODES or (
+        is_upscale and rules.upscale_only_in_place
+    )
     if needed.reason is not None:
-        quiet = case.decided(
-            Action.NONE, needed.reason, needed.message, numbers=shape.numbers, until=needed.until
+        quiet = context.decided(
+            Action.NONE, needed.reason, needed.message, numbers=target.numbers, until=needed.until
         )
         if is_in_place:
             state = resize_state(pod)
             if state.is_ongoing:
-                urge = _urge(case, shape, needed.message, found, oom, state)
-                return _after_pause(case, leftover(case, urge, quiet))
+                need = _need(context, target, needed.message, found, oom, state)
+                return _after_pause(context, leftover(context, need, quiet))
         return quiet
-    urge = _urge(case, shape, needed.message, found, oom, resize_state(pod))
+    need = _need(context, target, needed.message, found, oom, resize_state(pod))
     act = in_place if is_in_place else _by_eviction
-    return _after_pause(case, act(case, urge))
+    return _after_pause(context, act(context, need))
 
 
-def _urge(
-    case: Case,
-    shape: Shape,
+def _need(
+    context: PodContext,
+    target: PodTarget,
     message: str,
     found: Trigger,
     oom: QuickOom | None,
     state: ResizeState,
-) -> Urge:
-    priority = Priority(case.pod, shape.numbers.is_up, found, oom is not None)
-    return Urge(shape, message, priority, _unmet(case, shape), state)
+) -> Need:
+    priority = Priority(context.pod, target.numbers.is_up, found, oom is not None)
+    return Need(target, message, priority, _unmet(context, target), state)
 
 
-def _unmet(case: Case, shape: Shape) -> str:
+def _unmet(context: PodContext, target: PodTarget) -> str:
     """Return the eviction requirement that the change does not meet, empty if all are met."""
-    policy = case.vpa.update_policy
+    policy = context.vpa.update_policy
     if policy is None or not policy.eviction_requirements:
         return ""
-    unmet = first_unmet(policy.eviction_requirements, shape.numbers.pairs)
-    return "" if unmet is None else f"no container meets {told(unmet)}"
+    unmet = first_unmet(policy.eviction_requirements, target.numbers.pairs)
+    return "" if unmet is None else f"no container meets {requirement_text(unmet)}"
 
 
-def _by_eviction(case: Case, urge: Urge) -> Assessment:
+def _by_eviction(context: PodContext, need: Need) -> Assessment:
     """Assess a pod that is updated by being recreated."""
-    base = assessment(case, urge)
-    wish = evict(case, urge, urge.message)
-    if urge.state.is_ongoing and not wish.is_free:
-        base, since = dated(case, urge.state, base)
-        if not is_stuck(urge.state, since, case.rules, case.terms.now):
-            return waiting(base, REASONS[urge.state.stage], f"a resize is {urge.state.stage}")
-    return replace(base, wish=wish)
+    base = assessment(context, need)
+    proposal = evict(context, need, need.message)
+    if need.state.is_ongoing and not proposal.is_free:
+        base, since = dated(context, need.state, base)
+        if not is_stuck(need.state, since, context.rules, context.inputs.now):
+            return waiting(
+                base, RESIZE_REASONS[need.state.stage], f"a resize is {need.state.stage}"
+            )
+    return replace(base, proposal=proposal)
 
 
-def _after_pause(case: Case, found: Assessment) -> Assessment:
+def _after_pause(context: PodContext, found: Assessment) -> Assessment:
     """Let a pod rest for whose sake a call failed just now."""
-    pause = case.remembered.pause
-    if pause is None or found.wish is None or pause.is_over(case.terms.now):
+    pause = context.remembered.pause
+    if pause is None or found.proposal is None or pause.is_over(context.inputs.now):
         return found
-    return case.decided(Action.WAIT, pause.reason, pause.message, numbers=found.numbers)
+    return context.decided(Action.WAIT, pause.reason, pause.message, numbers=found.numbers)
 
 
-def _unscheduled(case: Case, shape: Shape) -> Assessment:
+def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
     """Assess a pod that no node takes: a smaller size may help, and nothing is disturbed."""
-    numbers, rules = shape.numbers, case.rules
+    numbers, rules = target.numbers, context.rules
     shrinks = any(
         pair.is_controlled and pair.current is not None and pair.target < pair.current
         for pair in numbers.pairs
     )
-    found = shape.trigger
+    found = target.trigger
     is_worth_it = found.difference >= rules.update_threshold or (
         found.is_outside and found.difference >= rules.least_difference
     )
-    if not (shrinks and is_worth_it) or case.vpa.mode == UpdateMode.UPSCALE_ONLY:
+    if not (shrinks and is_worth_it) or context.vpa.mode == UpdateMode.UPSCALE_ONLY:
         told = "the pod has no node, and no smaller size would help"
-        return case.decided(Action.WAIT, Reason.POD_PENDING, told, numbers=numbers)
+        return context.decided(Action.WAIT, Reason.POD_PENDING, told, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(found.difference)}"
-    urge = _urge(case, shape, message, found, None, resize_state(case.pod))
-    act = in_place if case.vpa.mode in IN_PLACE_MODES else _by_eviction
-    return _after_pause(case, act(case, urge))
+    need = _need(context, target, message, found, None, resize_state(context.pod))
+    act = in_place if context.vpa.mode in IN_PLACE_MODES else _by_eviction
+    return _after_pause(context, act(context, need))

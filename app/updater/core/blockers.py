@@ -14,11 +14,11 @@ from typing import Final
 from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.vpa import Vpa
-from app.updater.core.action_queue import Queue, Rank, Step, Walk
+from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep, Rank
 from app.updater.core.assess import IN_PLACE_MODES
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.events import counted
-from app.updater.core.memory import Place, unseen_budget
+from app.updater.core.memory import NamespacedName, unseen_budget
 from app.updater.core.need import Priority, Trigger
 from app.updater.core.owners import (
     Budget,
@@ -27,12 +27,12 @@ from app.updater.core.owners import (
     configured_size,
     is_broken,
     is_running,
+    ongoing_rollout,
     required_replicas,
-    rolling,
 )
-from app.updater.core.plan_state import Ledger
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Proof, current_proof, version_of
-from app.updater.core.proposals import Assessment, Group, Terms, Wish
+from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs, Proposal
 from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove
@@ -46,140 +46,144 @@ _DONE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class OwnerPlan:
     """What is decided for the pods of one owner."""
 
     decisions: dict[str, Decision]  # by uid
-    queue: Queue | None = None
+    queue: ActionQueue | None = None
     evictable: Counter[str] = field(default_factory=Counter)  # pods by VPA that could go now
     resizable: Counter[str] = field(default_factory=Counter)
 
 
-def settle(group: Group, terms: Terms, ledger: Ledger) -> Settled:
+def plan_owner(group: OwnerPods, inputs: PlanInputs, state: PlanState) -> OwnerPlan:
     """Decide for all pods of one owner."""
     found = {
         assessed.pod.uid: assessed.decision
         for assessed in group.assessments
         if assessed.decision is not None
     }
-    desk = Desk(group, terms, ledger)
-    judge_replacements(group, desk.size, terms, ledger)
-    settled = Settled(found)
+    checks = OwnerChecks(group, inputs, state)
+    judge_replacements(group, checks.size, inputs, state)
+    owner_plan = OwnerPlan(found)
     steps = [
         step
-        for assessed, wish in _wishes(group)
-        if (step := _step(assessed, wish, desk, settled)) is not None
+        for assessed, proposal in _proposals(group)
+        if (step := _step(assessed, proposal, checks, owner_plan)) is not None
     ]
     if not steps:
-        return settled
-    return replace(settled, queue=_given_out(steps, desk, found))
+        return owner_plan
+    return replace(owner_plan, queue=_given_out(steps, checks, found))
 
 
-def _wishes(group: Group) -> list[tuple[Assessment, Wish]]:
+def _proposals(group: OwnerPods) -> list[tuple[Assessment, Proposal]]:
     """Return the pods that wish something, in the order in which they get it."""
-    found = [(assessed, assessed.wish) for assessed in group.assessments if assessed.wish]
+    found = [(assessed, assessed.proposal) for assessed in group.assessments if assessed.proposal]
     return sorted(found, key=lambda pair: (_RANKS[pair[1].action], _rank(*pair)))
 
 
-def _rank(assessed: Assessment, wish: Wish) -> Rank:
+def _rank(assessed: Assessment, proposal: Proposal) -> Rank:
     """Return how urgent a wish is; the end of a boost comes behind all that is out of bounds."""
-    priority = wish.priority or Priority(
+    priority = proposal.priority or Priority(
         assessed.pod, is_up=False, found=Trigger(0, is_outside=False), quick_oom=False
     )
     return priority.key()
 
 
-def _step(assessed: Assessment, wish: Wish, desk: Desk, settled: Settled) -> Step | None:
+def _step(
+    assessed: Assessment, proposal: Proposal, checks: OwnerChecks, owner_plan: OwnerPlan
+) -> QueueStep | None:
     """Return what is to be done for a pod, or note why it has to wait."""
-    hindrance = desk.hindrance(assessed, wish)
-    if hindrance is not None and wish.otherwise is not None:
-        reason = wish.gives_back or Reason.RESIZE_DEFERRED
-        message = f"{wish.message}; taken back, for it may not be evicted: {hindrance[1]}"
-        wish = Wish(
+    blocker = checks.blocker(assessed, proposal)
+    if blocker is not None and proposal.otherwise is not None:
+        reason = proposal.gives_back or Reason.RESIZE_DEFERRED
+        message = f"{proposal.message}; taken back, for it may not be evicted: {blocker[1]}"
+        proposal = Proposal(
             Action.RESIZE,
             message,
-            wish.otherwise,
-            wish.priority,
+            proposal.otherwise,
+            proposal.priority,
             is_free=True,
             gives_back=reason,
         )
-        hindrance = None
-    if hindrance is not None:
-        settled.decisions[assessed.pod.uid] = assessed.decided(Action.WAIT, *hindrance)
+        blocker = None
+    if blocker is not None:
+        owner_plan.decisions[assessed.pod.uid] = assessed.decided(Action.WAIT, *blocker)
         return None
-    step = _made(assessed, wish, desk)
-    _count(step, assessed.vpa, desk.budget, settled)
+    step = _made(assessed, proposal, checks)
+    _count(step, assessed.vpa, checks.budget, owner_plan)
     return step
 
 
-def _made(assessed: Assessment, wish: Wish, desk: Desk) -> Step:
-    reason = wish.gives_back if wish.action is Action.RESIZE else None
-    decision = assessed.decided(wish.action, reason or _DONE[wish.action], wish.message)
-    may_evict = wish.may_evict and desk.may_evict(assessed)
-    goes = wish.action is Action.EVICT or may_evict
+def _made(assessed: Assessment, proposal: Proposal, checks: OwnerChecks) -> QueueStep:
+    reason = proposal.gives_back if proposal.action is Action.RESIZE else None
+    decision = assessed.decided(proposal.action, reason or _DONE[proposal.action], proposal.message)
+    may_evict = proposal.may_evict and checks.may_evict(assessed)
+    goes = proposal.action is Action.EVICT or may_evict
     decision = replace(
         decision,
-        change=wish.change,
+        change=proposal.change,
         may_evict_instead=may_evict,
-        is_canary=goes and desk.is_canary(assessed),
+        is_canary=goes and checks.is_canary(assessed),
     )
-    return Step(
+    return QueueStep(
         assessed.pod,
         decision,
-        takes_place=desk.takes_place(wish),
-        is_broken=desk.is_broken(assessed),
-        guards=desk.guard_places(assessed.pod) if goes else (),
-        rank=_rank(assessed, wish),
+        takes_place=checks.takes_place(proposal),
+        is_broken=checks.is_broken(assessed),
+        guards=checks.guard_places(assessed.pod) if goes else (),
+        rank=_rank(assessed, proposal),
     )
 
 
-def _count(step: Step, vpa: Vpa, budget: Budget, settled: Settled) -> None:
+def _count(step: QueueStep, vpa: Vpa, budget: Budget, owner_plan: OwnerPlan) -> None:
     """Count the pods that could be updated if each were the only one."""
     if step.decision.action is Action.UNBOOST:
         return
     if not step.takes_place or budget.has_place(broken=step.is_broken):
         is_in_place = vpa.mode in IN_PLACE_MODES or step.decision.action is Action.RESIZE
-        (settled.resizable if is_in_place else settled.evictable)[vpa.name] += 1
+        (owner_plan.resizable if is_in_place else owner_plan.evictable)[vpa.name] += 1
 
 
-def _given_out(steps: list[Step], desk: Desk, found: dict[str, Decision]) -> Queue | None:
+def _given_out(
+    steps: list[QueueStep], checks: OwnerChecks, found: dict[str, Decision]
+) -> ActionQueue | None:
     """Give out places as if every call will succeed; the others stand by."""
-    queue = Queue(
-        desk.group.namespace,
-        desk.group.key,
-        desk.budget,
+    queue = ActionQueue(
+        checks.group.namespace,
+        checks.group.key,
+        checks.budget,
         tuple(steps),
         frozenset(step.decision.vpa for step in steps if step.decision.is_canary),
-        frozenset(pod.uid for pod in desk.group.pods),
-        desk.up,
+        frozenset(pod.uid for pod in checks.group.pods),
+        checks.up,
     )
-    walk = Walk(queue)
+    cursor = QueueCursor(queue)
     planned: set[str] = set()
     dropped: set[str] = set()
-    while (step := walk.next()) is not None:
-        refusal = desk.refusal(step) if step.is_eviction else None
+    while (step := cursor.next()) is not None:
+        refusal = checks.refusal(step) if step.is_eviction else None
         if refusal is not None:
-            walk.came_to_nothing(step)
+            cursor.came_to_nothing(step)
             dropped.add(step.pod.uid)
             found[step.pod.uid] = step.decision.put_off(*refusal)
             continue
         planned.add(step.pod.uid)
         found[step.pod.uid] = step.decision
-    for step, why in walk.rest():
+    for step, why in cursor.rest():
         found[step.pod.uid] = step.decision.put_off(*why)
     if not planned:
         return None
     return replace(queue, steps=tuple(step for step in steps if step.pod.uid not in dropped))
 
 
-class Desk:
+class OwnerChecks:
     """Answers for one owner what may be done to its pods."""
 
-    def __init__(self, group: Group, terms: Terms, ledger: Ledger) -> None:
-        self.group, self.terms, self._ledger = group, terms, ledger
+    def __init__(self, group: OwnerPods, inputs: PlanInputs, state: PlanState) -> None:
+        self.group, self.inputs, self._state = group, inputs, state
         gone, disturbed = set(), set()
         for pod in group.pods:
-            remembered = terms.memory.pods.get(pod.uid)
+            remembered = inputs.memory.pods.get(pod.uid)
             if remembered is not None and remembered.evicted is not None:
                 gone.add(pod.uid)
             if remembered is not None and remembered.resized is not None:
@@ -191,7 +195,7 @@ class Desk:
         self.budget: Budget = budget_of(
             group.pods,
             self.size.configured or 0,
-            terms.rules.eviction_tolerance,
+            inputs.rules.eviction_tolerance,
             gone=gone,
             disturbed=disturbed,
         )
@@ -202,38 +206,38 @@ class Desk:
 
     # --- one pod
 
-    def hindrance(self, assessed: Assessment, wish: Wish) -> Why | None:
+    def blocker(self, assessed: Assessment, proposal: Proposal) -> Why | None:
         """Return what holds a wish back, None if only a place may be missing."""
-        match wish.action:
+        match proposal.action:
             case Action.EVICT:
-                return self._of_eviction(assessed, wish)
+                return self._of_eviction(assessed, proposal)
             case Action.RESIZE:
-                return self._of_resize(assessed, wish)
+                return self._of_resize(assessed, proposal)
             case _:
-                return self._unknown_owner() if self.takes_place(wish) else None
+                return self._unknown_owner() if self.takes_place(proposal) else None
 
-    def _of_resize(self, assessed: Assessment, wish: Wish) -> Why | None:
-        if wish.unmet and wish.is_disruptive:
-            return Reason.REQUIREMENT_NOT_MET, wish.unmet
-        if wish.gives_back is not None or not assessed.pod.node:
+    def _of_resize(self, assessed: Assessment, proposal: Proposal) -> Why | None:
+        if proposal.unmet and proposal.is_disruptive:
+            return Reason.REQUIREMENT_NOT_MET, proposal.unmet
+        if proposal.gives_back is not None or not assessed.pod.node:
             return None
         found = self._unknown_owner()
-        if wish.is_disruptive or not self.terms.rules.skip_disruption_budget:
+        if proposal.is_disruptive or not self.inputs.rules.skip_disruption_budget:
             found = found or self._too_few(assessed.vpa)
-        if wish.is_disruptive:
+        if proposal.is_disruptive:
             found = found or self._rollout(assessed)
         return found
 
-    def _of_eviction(self, assessed: Assessment, wish: Wish) -> Why | None:
-        if wish.unmet:
-            return Reason.REQUIREMENT_NOT_MET, wish.unmet
+    def _of_eviction(self, assessed: Assessment, proposal: Proposal) -> Why | None:
+        if proposal.unmet:
+            return Reason.REQUIREMENT_NOT_MET, proposal.unmet
         found = None
         if assessed.pod.node:
             found = self._unknown_owner() or self._too_few(assessed.vpa)
             found = found or self._rollout(assessed)
         if found is not None:
             return found
-        if not self.terms.webhook_is_healthy:
+        if not self.inputs.webhook_is_healthy:
             return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
         return self._unproven(assessed) or self._guarded(assessed)
 
@@ -242,20 +246,20 @@ class Desk:
 
         While only a few evictions are left, they are for those whose calls failed before.
         """
-        wish = assessed.wish
-        unmet = wish.unmet if wish is not None else ""
-        if self._of_eviction(assessed, Wish(Action.EVICT, "", unmet=unmet)) is not None:
+        proposal = assessed.proposal
+        unmet = proposal.unmet if proposal is not None else ""
+        if self._of_eviction(assessed, Proposal(Action.EVICT, "", unmet=unmet)) is not None:
             return False
-        if self._ledger.evictions_left is None:
+        if self._state.evictions_left is None:
             return True
-        failed = self.terms.memory.of(assessed.pod).pause is not None
-        return failed and self._ledger.takes_eviction()
+        failed = self.inputs.memory.of(assessed.pod).pause is not None
+        return failed and self._state.takes_eviction()
 
     def _unknown_owner(self) -> Why | None:
         return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
 
     def _too_few(self, vpa: Vpa) -> Why | None:
-        required, there = required_replicas(vpa, self.terms.rules), len(self._there)
+        required, there = required_replicas(vpa, self.inputs.rules), len(self._there)
         if there >= required:
             return None
         return (
@@ -266,10 +270,10 @@ class Desk:
     def _rollout(self, assessed: Assessment) -> Why | None:
         if assessed.quick_oom:
             return None
-        found = rolling(self.group.owner, self.group.view)
+        found = ongoing_rollout(self.group.owner, self.group.view)
         if found is None:
             return None
-        if self._ledger.seems_stuck((self.group.namespace, str(self.group.key)), found):
+        if self._state.seems_stuck((self.group.namespace, str(self.group.key)), found):
             return None
         return Reason.ROLLOUT_IN_PROGRESS, found.message
 
@@ -278,24 +282,24 @@ class Desk:
     def proof(self, vpa: Vpa) -> Proof:
         """Return what is proven of this owner under a VPA."""
         template = self.group.owner.template if self.group.owner is not None else ()
-        found = self._ledger.proof((self.group.namespace, self.group.key, vpa.name))
+        found = self._state.proof((self.group.namespace, self.group.key, vpa.name))
         return current_proof(found, version_of(vpa, template))
 
     def _unproven(self, assessed: Assessment) -> Why | None:
-        if self.terms.rules.prove is Prove.OFF:
+        if self.inputs.rules.prove is Prove.OFF:
             return None
         proof = self.proof(assessed.vpa)
-        if not proof.allows(self.terms.rules, self.terms.now):
+        if not proof.allows(self.inputs.rules, self.inputs.now):
             if proof.has_failed:
                 waits = "for the next" if proof.awaited else f"until {proof.until:%H:%M:%S}"
                 message = f"{counted(proof.failures)} came back unchanged; waits {waits}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
             return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
-        return self._ledger.without_eviction() if self._ledger.evictions_left == 0 else None
+        return self._state.without_eviction() if self._state.evictions_left == 0 else None
 
     def is_canary(self, assessed: Assessment) -> bool:
         """Whether a pod goes first and the others wait for its replacement."""
-        if self.terms.rules.prove is Prove.OFF:
+        if self.inputs.rules.prove is Prove.OFF:
             return False
         return not self.proof(assessed.vpa).is_proven
 
@@ -305,9 +309,9 @@ class Desk:
         """Return the PodDisruptionBudgets that an eviction has to pass."""
         if pod.phase == "Pending":
             return ()
-        return self._ledger.guards(pod, self.group.view)
+        return self._state.guards(pod, self.group.view)
 
-    def guard_places(self, pod: Pod) -> tuple[Place, ...]:
+    def guard_places(self, pod: Pod) -> tuple[NamespacedName, ...]:
         """Return where the budgets over a pod stand."""
         return tuple((guard.namespace, guard.name) for guard in self.guards(pod))
 
@@ -316,14 +320,14 @@ class Desk:
         if len(guards) > 1:
             names = ", ".join(guard.name for guard in guards)
             return Reason.PDB_BLOCKED, f"several PodDisruptionBudgets match the pod: {names}"
-        pauses = self.terms.memory.budget_pauses
+        pauses = self.inputs.memory.budget_pauses
         if not guards and assessed.pod.phase != "Pending":
             unseen = pauses.get(unseen_budget(self.group.namespace, self.group.key))
-            if unseen is not None and not unseen.is_over(self.terms.now):
+            if unseen is not None and not unseen.is_over(self.inputs.now):
                 return Reason.PDB_BLOCKED, unseen.message
         for guard in guards:
             pause = pauses.get((guard.namespace, guard.name))
-            if pause is not None and not pause.is_over(self.terms.now):
+            if pause is not None and not pause.is_over(self.inputs.now):
                 return Reason.PDB_BLOCKED, pause.message
             if not guard.is_current:
                 return Reason.PDB_BLOCKED, f"PodDisruptionBudget {guard.name} was just changed"
@@ -333,28 +337,28 @@ class Desk:
 
     def is_broken(self, assessed: Assessment) -> bool:
         """Whether disturbing a pod takes nothing away from what is ready."""
-        rules, now = self.terms.rules, self.terms.now
+        rules, now = self.inputs.rules, self.inputs.now
         return is_broken(assessed.pod, rules, now, quick_oom=assessed.quick_oom)
 
-    def refusal(self, step: Step) -> Why | None:
+    def refusal(self, step: QueueStep) -> Why | None:
         """Return what others have used up already, None if this eviction may go on."""
         guards = self.guards(step.pod)
-        if not self._ledger.takes(guards, broken=step.is_broken):
+        if not self._state.takes(guards, broken=step.is_broken):
             return _allows_none(guards)
-        return None if self._ledger.takes_eviction() else self._ledger.without_eviction()
+        return None if self._state.takes_eviction() else self._state.without_eviction()
 
     # --- places
 
-    def takes_place(self, wish: Wish) -> bool:
+    def takes_place(self, proposal: Proposal) -> bool:
         """Whether a wish takes a place in the budget."""
-        match wish.action:
+        match proposal.action:
             case Action.EVICT:
                 skips_budget = False
             case Action.RESIZE:
-                skips_budget = self.terms.rules.skip_disruption_budget
+                skips_budget = self.inputs.rules.skip_disruption_budget
             case _:
                 skips_budget = True
-        return not wish.is_free and (wish.is_disruptive or not skips_budget)
+        return not proposal.is_free and (proposal.is_disruptive or not skips_budget)
 
 
 def _allows_none(guards: tuple[DisruptionBudget, ...]) -> Why:

@@ -33,7 +33,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class UpdateEvent:
     """An event about a pod or, with kind VerticalPodAutoscaler, about its VPA."""
 
     kind: str
@@ -45,7 +45,7 @@ class Notice:
     message: str
 
 
-def of_outcome(outcome: Outcome) -> Iterator[Notice]:
+def outcome_events(outcome: Outcome) -> Iterator[UpdateEvent]:
     """Return what an accepted call tells; a refused one tells by the next decision."""
     decision = outcome.step.decision
     if outcome.error is not None:
@@ -59,7 +59,9 @@ def of_outcome(outcome: Outcome) -> Iterator[Notice]:
         yield _pod(decision, Severity.NORMAL, "InPlaceResizedByVPA", told)
 
 
-def of_decisions(decisions: Iterable[Decision], before: Mapping[str, Reason]) -> Iterator[Notice]:
+def decision_events(
+    decisions: Iterable[Decision], before: Mapping[str, Reason]
+) -> Iterator[UpdateEvent]:
     """Return what new troubles tell; `before` is the reason of each pod last time, by uid."""
     for decision in decisions:
         if before.get(decision.uid) is decision.reason:
@@ -71,13 +73,15 @@ def of_decisions(decisions: Iterable[Decision], before: Mapping[str, Reason]) ->
             yield _pod(decision, Severity.WARNING, str(decision.reason), decision.message)
 
 
-def _pod(decision: Decision, severity: Severity, reason: str, message: str) -> Notice:
-    return Notice("Pod", decision.namespace, decision.pod, decision.uid, severity, reason, message)
+def _pod(decision: Decision, severity: Severity, reason: str, message: str) -> UpdateEvent:
+    return UpdateEvent(
+        "Pod", decision.namespace, decision.pod, decision.uid, severity, reason, message
+    )
 
 
-def _vpa(decision: Decision, severity: Severity, reason: str, message: str) -> Notice:
+def _vpa(decision: Decision, severity: Severity, reason: str, message: str) -> UpdateEvent:
     kind = "VerticalPodAutoscaler"
-    return Notice(kind, decision.namespace, decision.vpa, "", severity, reason, message)
+    return UpdateEvent(kind, decision.namespace, decision.vpa, "", severity, reason, message)
 
 
 @dataclass(frozen=True, slots=True)

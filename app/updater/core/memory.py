@@ -24,7 +24,7 @@ from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
 
 ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
-Place = tuple[str, str]  # namespace and name
+NamespacedName = tuple[str, str]  # namespace and name
 _LONGEST_UNLISTED: Final = timedelta(days=1)
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
 _CLEARLY_LESS: Final = 99  # percent
@@ -66,7 +66,7 @@ NOTHING = PodMemory("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutSight:
+class SeenRollout:
     """A rollout and when it was first seen."""
 
     mark: str
@@ -81,8 +81,10 @@ class Memory:
     proofs: Mapping[ProofKey, Proof] = field(default_factory=dict)
     breaker: Breaker = field(default_factory=Breaker)
     # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
-    budget_pauses: Mapping[Place, Pause] = field(default_factory=dict)
-    rollouts: Mapping[Place, RolloutSight] = field(default_factory=dict)  # by namespace and owner
+    budget_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
+    rollouts: Mapping[NamespacedName, SeenRollout] = field(
+        default_factory=dict
+    )  # by namespace and owner
 
     def of(self, pod: Pod) -> PodMemory:
         """Return what is remembered of a pod, empty if nothing is."""
@@ -96,12 +98,12 @@ class Memory:
         return found
 
 
-def unseen_budget(namespace: str, owner: ObjectKey) -> Place:
+def unseen_budget(namespace: str, owner: ObjectKey) -> NamespacedName:
     """Return where it is noted that a PodDisruptionBudget holds which the watch does not show."""
     return namespace, str(owner)
 
 
-def is_unseen_budget(place: Place) -> bool:
+def is_unseen_budget(place: NamespacedName) -> bool:
     """Whether a place is not the name of a PodDisruptionBudget."""
     return "/" in place[1]
 
@@ -218,7 +220,7 @@ class Infeasible:
     allocatable: Mapping[str, Quantity] | None  # of the node, None if not known
 
 
-def targets(pairs: Iterable[Pair]) -> Wanted:
+def wanted_requests(pairs: Iterable[Pair]) -> Wanted:
     """Return what a resize asks for."""
     return {
         (pair.container, pair.resource): pair.target for pair in pairs if pair.resource in SIZED

@@ -33,7 +33,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeedCheck:
     """Whether a pod needs an update; a reason tells why not."""
 
     reason: Reason | None
@@ -48,48 +48,50 @@ def trigger(numbers: Numbers, *, upscale_only: bool) -> Trigger:
     return Trigger(numbers.gross_difference, numbers.is_outside)
 
 
-def calm(found: Trigger, rules: UpdateRules) -> Need | None:
+def no_need(found: Trigger, rules: UpdateRules) -> NeedCheck | None:
     """Return what holds for every pod with such a difference, unless it ran out of memory."""
     difference = found.difference
     if found.is_outside:
         if 0 < difference >= rules.least_difference:
             return None
         told = f"outside of its bounds, but the difference is {percent(difference)}"
-        return Need(Reason.NO_CHANGE, told)
+        return NeedCheck(Reason.NO_CHANGE, told)
     if difference == 0:
-        return Need(Reason.NO_CHANGE, "within its bounds and as recommended")
+        return NeedCheck(Reason.NO_CHANGE, "within its bounds and as recommended")
     if difference >= rules.update_threshold:
         return None
     least = percent(rules.update_threshold)
     told = f"within its bounds; a difference of {percent(difference)} is less than {least}"
-    return Need(Reason.TOO_SMALL, told)
+    return NeedCheck(Reason.TOO_SMALL, told)
 
 
-def need(
+def check_need(
     found: Trigger,
     oom: QuickOom | None,
     since: datetime | None,
     rules: UpdateRules,
     now: datetime,
-) -> Need:
+) -> NeedCheck:
     """Tell whether a pod needs an update; `since` is when it started or was last resized."""
     difference = percent(found.difference)
     if oom is not None:
         if not 0 < found.difference >= rules.least_difference:
             told = f"killed for want of memory, but the difference is {difference}"
-            return Need(Reason.NO_CHANGE, told)
-        return Need(None, f"container {oom.container} ran out of memory", oom.until)
-    if (quiet := calm(found, rules)) is not None:
+            return NeedCheck(Reason.NO_CHANGE, told)
+        return NeedCheck(None, f"container {oom.container} ran out of memory", oom.until)
+    if (quiet := no_need(found, rules)) is not None:
         return quiet
     if found.is_outside:
-        return Need(None, f"outside of its bounds; differs by {difference}")
+        return NeedCheck(None, f"outside of its bounds; differs by {difference}")
     if since is None:
-        return Need(Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown")
+        return NeedCheck(
+            Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown"
+        )
     old_enough = later(since, rules.lifetime_threshold)
     if now < old_enough:
         told = f"within its bounds; differs by {difference}, too young until "
-        return Need(Reason.TOO_YOUNG, told + rfc3339(old_enough), old_enough)
-    return Need(None, f"within its bounds, but differs by {difference}")
+        return NeedCheck(Reason.TOO_YOUNG, told + rfc3339(old_enough), old_enough)
+    return NeedCheck(None, f"within its bounds, but differs by {difference}")
 
 
 @lru_cache(4096)
@@ -231,6 +233,6 @@ def _meets(pair: Pair, requirement: EvictionRequirement) -> bool:
             return False
 
 
-def told(requirement: EvictionRequirement) -> str:
+def requirement_text(requirement: EvictionRequirement) -> str:
     """Write a requirement for people."""
     return f"{requirement.change} of {' or '.join(requirement.resources) or 'nothing'}"

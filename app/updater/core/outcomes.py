@@ -24,21 +24,21 @@ from app.model.errors import (
 )
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.updater.core.action_queue import Queue, Step
+from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import (
     LONGEST_PAUSE,
     Infeasible,
     Memory,
-    Place,
+    NamespacedName,
     PodMemory,
     ProofKey,
     Resized,
     blamed_resources,
     is_unseen_budget,
     longer,
-    targets,
     unseen_budget,
+    wanted_requests,
     with_pods,
     without_breaker_canary,
 )
@@ -53,7 +53,7 @@ _WOULD_STRIKE_AGAIN: Final = ("exceeded quota", "usage per Container", "usage pe
 _LONGEST_UNBOOST_PAUSE: Final = timedelta(minutes=5)
 
 
-class Aftermath(StrEnum):
+class RefusalKind(StrEnum):
     """What a refusal means."""
 
     GONE = "gone"  # the pod is no longer there, or another one has its name
@@ -64,64 +64,66 @@ class Aftermath(StrEnum):
 
 
 _TOLD: Final = {
-    Aftermath.BUDGET: Reason.PDB_BLOCKED,
-    Aftermath.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
+    RefusalKind.BUDGET: Reason.PDB_BLOCKED,
+    RefusalKind.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
 }
 
 
-def after_resize(error: ClusterError) -> Aftermath:
+def resize_refusal(error: ClusterError) -> RefusalKind:
     """Tell what a refused resize means."""
     match error:
         case NotFound():
-            return Aftermath.HOPELESS if _NO_SUCH_PATH in error.message else Aftermath.GONE
+            return RefusalKind.HOPELESS if _NO_SUCH_PATH in error.message else RefusalKind.GONE
         case Refused():
             if any(reason == _NODE_CAPACITY for reason, _ in error.causes):
-                return Aftermath.INFEASIBLE
+                return RefusalKind.INFEASIBLE
             if any(text in error.message for text in _WOULD_STRIKE_AGAIN):
-                return Aftermath.RETRY
-            return Aftermath.HOPELESS
+                return RefusalKind.RETRY
+            return RefusalKind.HOPELESS
         case Invalid():
-            return Aftermath.HOPELESS
+            return RefusalKind.HOPELESS
         case _:
-            return Aftermath.HOPELESS if error.status in (405, 415) else Aftermath.RETRY
+            return RefusalKind.HOPELESS if error.status in (405, 415) else RefusalKind.RETRY
 
 
-def after_eviction(error: ClusterError) -> Aftermath:
+def eviction_refusal(error: ClusterError) -> RefusalKind:
     """Tell what a refused eviction means."""
     match error:
         case NotFound() | Conflict():
-            return Aftermath.GONE
+            return RefusalKind.GONE
         case TooMany():
             is_budget = any(reason == _BUDGET for reason, _ in error.causes)
-            return Aftermath.BUDGET if is_budget or _BUDGET in error.message else Aftermath.RETRY
+            return (
+                RefusalKind.BUDGET if is_budget or _BUDGET in error.message else RefusalKind.RETRY
+            )
         case Unavailable() if _SEVERAL_BUDGETS in error.message:
-            return Aftermath.BUDGET
+            return RefusalKind.BUDGET
         case _:
-            return Aftermath.RETRY
+            return RefusalKind.RETRY
 
 
-def refusal(action: Action, error: ClusterError) -> Why:
+def refusal_reason(action: Action, error: ClusterError) -> Why:
     """Return what is told of a pod for which a call was refused."""
     if action is Action.EVICT:
-        aftermath, usual = after_eviction(error), Reason.EVICTION_ERROR
+        kind, usual = eviction_refusal(error), Reason.EVICTION_ERROR
     else:
-        aftermath, usual = after_resize(error), Reason.RESIZE_ERROR
-    if aftermath is Aftermath.GONE:
+        kind, usual = resize_refusal(error), Reason.RESIZE_ERROR
+    if kind is RefusalKind.GONE:
         return Reason.POD_TERMINATING, "the pod went meanwhile"
-    return _TOLD.get(aftermath, usual), f"refused: {error.message}"
+    return _TOLD.get(kind, usual), f"refused: {error.message}"
 
 
-def evicts_instead(aftermath: Aftermath) -> bool:
+def evicts_instead(kind: RefusalKind) -> bool:
     """Whether a pod whose resize was refused is evicted, if it may be."""
-    return aftermath in (Aftermath.HOPELESS, Aftermath.INFEASIBLE)
+    return kind in (RefusalKind.HOPELESS, RefusalKind.INFEASIBLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A call that was made for a pod, and what came of it."""
 
-    queue: Queue
-    step: Step
+    queue: ActionQueue
+    step: QueueStep
     at: datetime
     error: ClusterError | None = None  # None: accepted
     generation: int = 0  # of the pod as it was returned, 0 if it did not say
@@ -168,7 +170,7 @@ def undone(memory: Memory, outcome: Outcome) -> Memory:
     return replace(memory, proofs={**memory.proofs, key: proof.without(pod.uid)})
 
 
-def _guards(outcome: Outcome) -> tuple[Place, ...]:
+def _guards(outcome: Outcome) -> tuple[NamespacedName, ...]:
     queue = outcome.queue
     return outcome.step.guards or (unseen_budget(queue.namespace, queue.owner),)
 
@@ -246,10 +248,10 @@ class _Lessons:
         self._proofs[key] = proof.after_eviction(uid, queue.pods, expected, outcome.at)
 
     def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
-        aftermath = after_eviction(error)
-        if aftermath is Aftermath.BUDGET:
+        kind = eviction_refusal(error)
+        if kind is RefusalKind.BUDGET:
             self._pause_budgets(outcome, error)
-        elif aftermath is Aftermath.RETRY:
+        elif kind is RefusalKind.RETRY:
             self._pause(outcome, error)
 
     def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
@@ -268,7 +270,7 @@ class _Lessons:
         is_unboost = outcome.action is Action.UNBOOST
         pause = longer(
             found.pause,
-            *refusal(outcome.action, error),
+            *refusal_reason(outcome.action, error),
             outcome.at,
             longest=_LONGEST_UNBOOST_PAUSE if is_unboost else LONGEST_PAUSE,
             retry_after_seconds=error.retry_after_seconds,
@@ -291,21 +293,21 @@ class _Lessons:
         self._keep(outcome, found)
 
     def _not_resized(self, outcome: Outcome, error: ClusterError) -> None:
-        aftermath = after_resize(error)
+        kind = resize_refusal(error)
         if outcome.action is Action.UNBOOST:
             found = self._of(outcome)
             self._keep(outcome, replace(found, unboosted=found.unboosted or outcome.at))
-        elif aftermath is Aftermath.INFEASIBLE:
+        elif kind is RefusalKind.INFEASIBLE:
             self._remember_infeasible(outcome, error)
             return
-        if aftermath is not Aftermath.GONE:
+        if kind is not RefusalKind.GONE:
             self._pause(outcome, error)
 
     def _remember_infeasible(self, outcome: Outcome, error: ClusterError) -> None:
         numbers = outcome.step.decision.numbers
         node = self._snapshot.nodes.get(outcome.step.pod.node)
         past = Infeasible(
-            targets(numbers.pairs if numbers is not None else ()),
+            wanted_requests(numbers.pairs if numbers is not None else ()),
             blamed_resources(error.message),
             outcome.at,
             node.allocatable if node is not None else None,

@@ -221,14 +221,14 @@ def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolling:
+class OngoingRollout:
     """A rollout that is going on."""
 
     mark: str  # changes with every rollout, and with every step of one
     message: str
 
 
-def rolling(owner: Workload | None, view: NamespaceView) -> Rolling | None:
+def ongoing_rollout(owner: Workload | None, view: NamespaceView) -> OngoingRollout | None:
     """Return the rollout that is going on above a pod's owner, None if there is none."""
     parent = None
     if owner is not None and owner.owner is not None:
@@ -239,7 +239,7 @@ def rolling(owner: Workload | None, view: NamespaceView) -> Rolling | None:
             continue
         if told := _rollout(workload, rollout):
             mark = f"{workload.key}@{rollout.generation}/{rollout.updated_replicas}"
-            return Rolling(mark, f"{workload.key}: {told}")
+            return OngoingRollout(mark, f"{workload.key}: {told}")
     return None
 
 

@@ -24,16 +24,16 @@ from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, Workload
 from app.sizing.matching import MatchReason
-from app.updater.core.action_queue import Queue
+from app.updater.core.action_queue import ActionQueue
 from app.updater.core.assess import assess
-from app.updater.core.blockers import settle
+from app.updater.core.blockers import plan_owner
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.memory import Memory, Place, observed
+from app.updater.core.memory import Memory, NamespacedName, observed
 from app.updater.core.owners import Matcher, Overlap, Owned, by_owner, is_live
-from app.updater.core.plan_state import Ledger
-from app.updater.core.proposals import Assessment, Group, Terms
+from app.updater.core.plan_state import PlanState
+from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import UpdateRules
-from app.updater.core.targets import Shapes
+from app.updater.core.targets import OwnerTargets
 
 _GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
 
@@ -55,13 +55,13 @@ class Plan:
         return tuple(chain.from_iterable(found.decisions for found in self.namespaces.values()))
 
     @property
-    def queues(self) -> tuple[Queue, ...]:
+    def queues(self) -> tuple[ActionQueue, ...]:
         """What is to be carried out, per owner, the most urgent first; side by side if wanted."""
         found = chain.from_iterable(found.queues for found in self.namespaces.values())
         return tuple(sorted(found, key=attrgetter("rank")))
 
     @property
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[VpaCounts, ...]:
         """How many pods each VPA has, and how many of them could be updated."""
         return tuple(chain.from_iterable(found.totals for found in self.namespaces.values()))
 
@@ -77,17 +77,17 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class PlanOptions:
     """What a plan may take into account beside the cluster's objects."""
 
     webhook_is_healthy: bool = True
     looked_up: Mapping[str, LookedUp] = field(default_factory=dict)  # by namespace
     before: Plan | None = None  # whose unchanged parts are taken over
-    only: frozenset[Place] | None = None  # the pods to decide about, None for all
+    only: frozenset[NamespacedName] | None = None  # the pods to decide about, None for all
     without: frozenset[str] = frozenset()  # namespaces that are left out
 
 
-NOTHING_AROUND = Around()
+DEFAULT_OPTIONS = PlanOptions()
 
 
 class Unplannable(Exception):
@@ -104,7 +104,7 @@ def plan(
     gates: FeatureGates,
     memory: Memory,
     now: datetime,
-    around: Around = NOTHING_AROUND,
+    options: PlanOptions = DEFAULT_OPTIONS,
 ) -> Plan:
     """Decide about every controlled pod, or about some alone such as those just unboosted.
 
@@ -112,19 +112,19 @@ def plan(
         Unplannable: one namespace spoils the whole; it can be left out.
     """
     memory = observed(memory, snapshot, rules, now)
-    is_partial = around.only is not None
-    terms = Terms(rules, gates, memory, now, around.webhook_is_healthy, is_partial)
-    scene = Scene(terms, Ledger(terms), snapshot.nodes)
+    is_partial = options.only is not None
+    inputs = PlanInputs(rules, gates, memory, now, options.webhook_is_healthy, is_partial)
+    scene = Scene(inputs, PlanState(inputs), snapshot.nodes)
     touched = memory.namespaces()
-    before = _comparable(around.before, rules, gates, now)
+    before = _comparable(options.before, rules, gates, now)
     found: dict[str, NamespacePlan] = {}
-    for namespace, only in _wanted(_in_turn(snapshot, scene), around.only):
+    for namespace, only in _wanted(_in_turn(snapshot, scene), options.only):
         view = snapshot.of(namespace)
         if not view.vpas or not view.pods or not rules.covers(namespace):
             continue
-        if namespace in around.without:
+        if namespace in options.without:
             continue
-        looked_up = around.looked_up.get(namespace, NOTHING_LOOKED_UP)
+        looked_up = options.looked_up.get(namespace, NOTHING_LOOKED_UP)
         old = before.get(namespace)
         is_quiet = old is not None and only is None and namespace not in touched
         if old is not None and is_quiet and old.still_holds(view, looked_up, now):
@@ -135,7 +135,7 @@ def plan(
         except Exception as error:
             raise Unplannable(namespace) from error
     found = dict(sorted(found.items()))
-    return Plan(now, rules, gates, scene.ledger.memory(), found, is_partial)
+    return Plan(now, rules, gates, scene.state.memory(), found, is_partial)
 
 
 def _in_turn(snapshot: Snapshot, scene: Scene) -> list[str]:
@@ -144,14 +144,14 @@ def _in_turn(snapshot: Snapshot, scene: Scene) -> list[str]:
     Else one whose evictions are all refused would for ever take what is left for others.
     """
     names = sorted(snapshot.namespaces)
-    if scene.ledger.evictions_left is None:
+    if scene.state.evictions_left is None:
         return names
-    first = int(scene.terms.now.timestamp() * _GOLDEN % 1 * len(names))
+    first = int(scene.inputs.now.timestamp() * _GOLDEN % 1 * len(names))
     return names[first:] + names[:first]
 
 
 def _wanted(
-    namespaces: Iterable[str], only: frozenset[Place] | None
+    namespaces: Iterable[str], only: frozenset[NamespacedName] | None
 ) -> Iterator[tuple[str, frozenset[str] | None]]:
     """Return the namespaces in their order, each with the pods that are meant."""
     if only is None:
@@ -173,7 +173,7 @@ def _comparable(
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class VpaCounts:
     """How many pods a VPA has, and how many of them could be updated now."""
 
     namespace: str
@@ -191,8 +191,8 @@ class NamespacePlan:
     view: NamespaceView
     looked_up: LookedUp
     decisions: tuple[Decision, ...] = ()  # by pod
-    queues: tuple[Queue, ...] = ()
-    totals: tuple[Total, ...] = ()
+    queues: tuple[ActionQueue, ...] = ()
+    totals: tuple[VpaCounts, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     overlaps: tuple[Overlap, ...] = ()
     lasting: Mapping[str, Assessment] = field(default_factory=dict)  # by uid
@@ -212,8 +212,8 @@ class NamespacePlan:
 class Scene:
     """What all namespaces share while one plan is made."""
 
-    terms: Terms
-    ledger: Ledger
+    inputs: PlanInputs
+    state: PlanState
     nodes: Mapping[str, Node]
 
 
@@ -224,12 +224,12 @@ class _Planner:
         self, namespace: str, view: NamespaceView, looked_up: LookedUp, scene: Scene
     ) -> None:
         self.namespace, self.view, self.looked_up = namespace, view, looked_up
-        self.terms, self.ledger, self.nodes = scene.terms, scene.ledger, scene.nodes
-        self.matcher = Matcher(namespace, view, looked_up, scene.terms.gates)
+        self.inputs, self.state, self.nodes = scene.inputs, scene.state, scene.nodes
+        self.matcher = Matcher(namespace, view, looked_up, scene.inputs.gates)
         self.old: NamespacePlan | None = None
         self.only: frozenset[str] | None = None  # names of the pods to decide about, None for all
         self.decisions: list[Decision] = []
-        self.queues: list[Queue] = []
+        self.queues: list[ActionQueue] = []
         self.lasting: dict[str, Assessment] = {}
         self.controlled: Counter[str] = Counter()
         self.evictable: Counter[str] = Counter()
@@ -238,7 +238,7 @@ class _Planner:
     def plan_owner(self, owned: Owned) -> None:
         """Decide about the pods of one owner."""
         owner = self._owner(owned.key)
-        shapes: dict[str, Shapes] = {}
+        targets: dict[str, OwnerTargets] = {}
         assessed: list[Assessment] = []
         only = self.only
         wanted = owned.pods if only is None else [pod for pod in owned.pods if pod.name in only]
@@ -248,9 +248,9 @@ class _Planner:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
                     self.decisions.append(_unselected(pod, match.message))
                 continue
-            found = shapes.get(vpa.name)
+            found = targets.get(vpa.name)
             if found is None:
-                found = shapes[vpa.name] = self._shapes(vpa, owner)
+                found = targets[vpa.name] = self._targets(vpa, owner)
             assessed.append(self._assessed(pod, found))
             if is_live(pod):
                 self.controlled[vpa.name] += 1
@@ -262,34 +262,34 @@ class _Planner:
 
     # --- assessing
 
-    def _shapes(self, vpa: Vpa, owner: Workload | None) -> Shapes:
-        return Shapes(vpa, owner, self.view.limits, self.terms.rules)
+    def _targets(self, vpa: Vpa, owner: Workload | None) -> OwnerTargets:
+        return OwnerTargets(vpa, owner, self.view.limits, self.inputs.rules)
 
-    def _assessed(self, pod: Pod, shapes: Shapes) -> Assessment:
-        is_remembered = pod.uid in self.terms.memory.pods
-        if not is_remembered and (lasting := self._lasting(pod, shapes)) is not None:
+    def _assessed(self, pod: Pod, targets: OwnerTargets) -> Assessment:
+        is_remembered = pod.uid in self.inputs.memory.pods
+        if not is_remembered and (lasting := self._lasting(pod, targets)) is not None:
             self.lasting[pod.uid] = lasting
             return lasting
         node = self.nodes.get(pod.node)
-        found = assess(pod, shapes, self.terms, node.allocatable if node is not None else None)
-        self.ledger.remember(found)
+        found = assess(pod, targets, self.inputs, node.allocatable if node is not None else None)
+        self.state.remember(found)
         if not is_remembered and _lasts(found):
             self.lasting[pod.uid] = found
         return found
 
-    def _lasting(self, pod: Pod, shapes: Shapes) -> Assessment | None:
+    def _lasting(self, pod: Pod, targets: OwnerTargets) -> Assessment | None:
         """Return what was assessed before, if it still holds."""
         old = self.old
         found = old.lasting.get(pod.uid) if old is not None else None
         if found is None or old is None:
             return None
-        if not _is_same(found.pod, pod) or found.vpa is not shapes.vpa:
+        if not _is_same(found.pod, pod) or found.vpa is not targets.vpa:
             return None
         if old.view.limits is not self.view.limits:
             return None
-        if found.until is not None and self.terms.now >= found.until:
+        if found.until is not None and self.inputs.now >= found.until:
             return None
-        owner = shapes.owner
+        owner = targets.owner
         if owner is not None and old.view.workloads.get(owner.key) is not owner:
             return None
         return found
@@ -303,23 +303,23 @@ class _Planner:
             self.decisions += decisions
             return
         live = tuple(pod for pod in owned.pods if is_live(pod))
-        group = Group(self.namespace, owned.key, owner, self.view, live, tuple(assessed))
-        settled = settle(group, self.terms, self.ledger)
-        self.decisions += settled.decisions.values()
-        self.evictable += settled.evictable
-        self.resizable += settled.resizable
-        if settled.queue is not None:
-            self.queues.append(settled.queue)
+        group = OwnerPods(self.namespace, owned.key, owner, self.view, live, tuple(assessed))
+        owner_plan = plan_owner(group, self.inputs, self.state)
+        self.decisions += owner_plan.decisions.values()
+        self.evictable += owner_plan.evictable
+        self.resizable += owner_plan.resizable
+        if owner_plan.queue is not None:
+            self.queues.append(owner_plan.queue)
 
     def _has_to_be_settled(self, key: ObjectKey, assessed: list[Assessment]) -> bool:
         names = {found.vpa.name for found in assessed}
-        proofs = (self.terms.memory.proofs.get((self.namespace, key, name)) for name in names)
+        proofs = (self.inputs.memory.proofs.get((self.namespace, key, name)) for name in names)
         return any(proof is not None and proof.awaited for proof in proofs)
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[VpaCounts, ...]:
         """Return the counts of all VPAs with pods."""
         return tuple(
-            Total(
+            VpaCounts(
                 self.namespace,
                 name,
                 self.view.vpas[name].mode,

@@ -14,31 +14,31 @@ from app.model.snapshot import NamespaceView
 from app.updater.core.decisions import Reason, Why
 from app.updater.core.memory import (
     Memory,
-    Place,
+    NamespacedName,
     PodMemory,
     ProofKey,
-    RolloutSight,
+    SeenRollout,
     with_pods,
     without_breaker_canary,
 )
-from app.updater.core.owners import Rolling
+from app.updater.core.owners import OngoingRollout
 from app.updater.core.proof import Breaker, Proof
-from app.updater.core.proposals import Assessment, Terms
+from app.updater.core.proposals import Assessment, PlanInputs
 from app.updater.core.rules import Prove
 
 
-class Ledger:
+class PlanState:
     """What is used up and what is learnt while a plan is made."""
 
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        breaker = terms.memory.breaker
-        self.evictions_left = _evictions_left(terms)
+    def __init__(self, inputs: PlanInputs) -> None:
+        self._inputs = inputs
+        breaker = inputs.memory.breaker
+        self.evictions_left = _evictions_left(inputs)
         self._breaker: Breaker = breaker
-        self._left: dict[Place, int] = {}
+        self._left: dict[NamespacedName, int] = {}
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
-        self._rollouts: dict[Place, RolloutSight] = {}
+        self._rollouts: dict[NamespacedName, SeenRollout] = {}
         self._unanswered: set[str] = set()
 
     # --- PodDisruptionBudgets
@@ -81,7 +81,7 @@ class Ledger:
         """Keep what an assessment wants to be remembered of its pod."""
         if found.resizing_since is None and found.infeasible is None:
             return
-        before = self._terms.memory.of(found.pod)
+        before = self._inputs.memory.of(found.pod)
         self._pods[found.pod.uid] = replace(
             before,
             resizing_since=found.resizing_since or before.resizing_since,
@@ -90,7 +90,7 @@ class Ledger:
 
     def proof(self, key: ProofKey) -> Proof | None:
         """Return what is known of a workload under a VPA."""
-        return self._proofs.get(key) or self._terms.memory.proofs.get(key)
+        return self._proofs.get(key) or self._inputs.memory.proofs.get(key)
 
     def keep_proof(self, key: ProofKey, proof: Proof) -> None:
         """Keep what was learnt of a workload."""
@@ -98,7 +98,7 @@ class Ledger:
 
     def judged(self, evicted: frozenset[str], *, helped: bool) -> None:
         """Count the replacement of one of some evicted pods for the breaker."""
-        rules, now = self._terms.rules, self._terms.now
+        rules, now = self._inputs.rules, self._inputs.now
         was_open = self._breaker.is_open
         self._breaker = self._breaker.after(helped, rules, now, evicted=evicted)
         if self._breaker.is_open and not was_open:
@@ -110,18 +110,18 @@ class Ledger:
         """Note evicted pods for which no replacement will come."""
         self._unanswered |= uids
 
-    def seems_stuck(self, place: Place, rolling: Rolling) -> bool:
+    def seems_stuck(self, place: NamespacedName, rolling: OngoingRollout) -> bool:
         """Note a rollout, and tell whether it takes too long to be waited for."""
-        found = self._terms.memory.rollouts.get(place)
+        found = self._inputs.memory.rollouts.get(place)
         if found is None or found.mark != rolling.mark:
-            found = RolloutSight(rolling.mark, self._terms.now)
+            found = SeenRollout(rolling.mark, self._inputs.now)
         self._rollouts[place] = found
-        return self._terms.now - found.since >= self._terms.rules.rollout_patience
+        return self._inputs.now - found.since >= self._inputs.rules.rollout_patience
 
     def memory(self) -> Memory:
         """Return the memory with all that was learnt."""
-        memory = with_pods(self._terms.memory, self._pods)
-        seen_before = memory.rollouts if self._terms.is_partial else {}
+        memory = with_pods(self._inputs.memory, self._pods)
+        seen_before = memory.rollouts if self._inputs.is_partial else {}
         memory = replace(
             memory,
             proofs={**memory.proofs, **self._proofs} if self._proofs else memory.proofs,
@@ -131,9 +131,9 @@ class Ledger:
         return without_breaker_canary(memory, self._unanswered)
 
 
-def _evictions_left(terms: Terms) -> int | None:
+def _evictions_left(inputs: PlanInputs) -> int | None:
     """Return how many pods may go in the whole cluster, None for any number."""
-    rules, memory, now = terms.rules, terms.memory, terms.now
+    rules, memory, now = inputs.rules, inputs.memory, inputs.now
     if memory.breaker.is_open:
         return 1 if memory.breaker.allows(now) else 0
     if memory.breaker.is_trusted or rules.prove is Prove.OFF:

@@ -26,7 +26,7 @@ _MOST_VERDICTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ProofVersion:
     """What a proof holds for: a change of the VPA's or the template's spec needs a new one."""
 
     vpa_uid: str
@@ -38,7 +38,7 @@ class Version:
 class Proof:
     """What is known of one workload under one VPA."""
 
-    version: Version
+    version: ProofVersion
     is_proven: bool = False
     awaited: tuple[str, ...] = ()  # uids of evicted pods not seen replaced yet, oldest first
     since: datetime | None = None  # the latest eviction
@@ -90,12 +90,12 @@ class Proof:
         return replace(self, awaited=())
 
 
-def version_of(vpa: Vpa, template: tuple[Container, ...]) -> Version:
+def version_of(vpa: Vpa, template: tuple[Container, ...]) -> ProofVersion:
     """Return what a proof for a workload holds for."""
-    return Version(vpa.uid, vpa.generation, template)
+    return ProofVersion(vpa.uid, vpa.generation, template)
 
 
-def current_proof(found: Proof | None, version: Version) -> Proof:
+def current_proof(found: Proof | None, version: ProofVersion) -> Proof:
     """Return what is proven of this version; of a new one nothing is, but pauses go on."""
     if found is None:
         return Proof(version)
@@ -113,7 +113,7 @@ def expected_requests(numbers: Numbers) -> dict[tuple[str, str], Quantity]:
     }
 
 
-def helped(
+def has_expected(
     pod: Pod, pairs: Sequence[Pair], expected: Expected, *, off_percent: int = _CLOSE
 ) -> bool:
     """Whether a pod, as it was created, has what was expected at its eviction or is now.

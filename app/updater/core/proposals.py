@@ -33,23 +33,23 @@ from app.updater.core.memory import (
 )
 from app.updater.core.need import Priority
 from app.updater.core.resize_state import (
+    ResizeStage,
     ResizeState,
-    Stage,
 )
 from app.updater.core.rules import UpdateRules
-from app.updater.core.targets import Shape, Shapes
+from app.updater.core.targets import OwnerTargets, PodTarget
 
-REASONS: Final = {
-    Stage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
-    Stage.UNKNOWN: Reason.RESIZE_IN_PROGRESS,
-    Stage.FAILING: Reason.RESIZE_ERROR,
-    Stage.DEFERRED: Reason.RESIZE_DEFERRED,
-    Stage.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
+RESIZE_REASONS: Final = {
+    ResizeStage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
+    ResizeStage.UNKNOWN: Reason.RESIZE_IN_PROGRESS,
+    ResizeStage.FAILING: Reason.RESIZE_ERROR,
+    ResizeStage.DEFERRED: Reason.RESIZE_DEFERRED,
+    ResizeStage.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PlanInputs:
     """What holds for everything that is decided at one moment."""
 
     rules: UpdateRules
@@ -61,7 +61,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Proposal:
     """An eviction, a resize or the end of a boost that would be right for a pod."""
 
     action: Action
@@ -87,7 +87,7 @@ class Assessment:
     pod: Pod
     vpa: Vpa
     decision: Decision | None = None
-    wish: Wish | None = None
+    proposal: Proposal | None = None
     numbers: Numbers | None = None
     quick_oom: bool = False
     until: datetime | None = None  # when the decision may change by itself
@@ -111,20 +111,20 @@ class Assessment:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PodContext:
     """One pod and all that is needed to assess it."""
 
     pod: Pod
     vpa: Vpa
-    shapes: Shapes
-    terms: Terms
+    targets: OwnerTargets
+    inputs: PlanInputs
     remembered: PodMemory
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
 
     @property
     def rules(self) -> UpdateRules:
         """The rules in force."""
-        return self.terms.rules
+        return self.inputs.rules
 
     def decided(
         self,
@@ -144,10 +144,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Urge:
+class Need:
     """A need that was found, for a pod of a certain shape."""
 
-    shape: Shape
+    target: PodTarget
     message: str
     priority: Priority
     unmet: str
@@ -155,7 +155,7 @@ class Urge:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OwnerPods:
     """The pods of one owner."""
 
     namespace: str

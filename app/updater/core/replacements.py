@@ -9,35 +9,35 @@ from enum import StrEnum
 from app.model.pods import BOOST_ANNOTATION, UPDATES_ANNOTATION, Pod
 from app.model.snapshot import Snapshot
 from app.model.times import doubled
-from app.updater.core.action_queue import Queue, Step
+from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, ProofKey
 from app.updater.core.owners import Size
-from app.updater.core.plan_state import Ledger
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import (
     Expected,
     Proof,
     current_proof,
     expected_requests,
-    helped,
+    has_expected,
     version_of,
 )
-from app.updater.core.proposals import Assessment, Group, Terms
+from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import Prove, UpdateRules
 
 
-def judge_replacements(group: Group, size: Size, terms: Terms, ledger: Ledger) -> None:
+def judge_replacements(group: OwnerPods, size: Size, inputs: PlanInputs, state: PlanState) -> None:
     """Judge each pod of an owner that came after the latest evictions."""
-    if terms.is_partial:
+    if inputs.is_partial:
         return
     for name in {assessed.vpa.name: None for assessed in group.assessments}:
         key = (group.namespace, group.key, name)
-        proof = ledger.proof(key)
+        proof = state.proof(key)
         if proof is not None and proof.awaited:
-            _judge(group, size, key, proof, terms, ledger)
+            _judge(group, size, key, proof, inputs, state)
 
 
 def _judge(
-    group: Group, size: Size, key: ProofKey, proof: Proof, terms: Terms, ledger: Ledger
+    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, inputs: PlanInputs, state: PlanState
 ) -> None:
     before, expected = proof, dict(proof.expected)
     for assessed in group.assessments:
@@ -46,46 +46,46 @@ def _judge(
             continue
         if pod.uid in proof.known or not proof.awaited:
             continue
-        good = _helped(assessed, expected, terms.rules)
-        ledger.judged(proof.known, helped=good)
-        proof = proof.after_replacement(pod.uid, helped=good, rules=terms.rules, now=terms.now)
-    if proof is before and _is_late(proof, terms):
-        proof = _without_replacement(group, size, key, proof, terms, ledger)
+        good = _helped(assessed, expected, inputs.rules)
+        state.judged(proof.known, helped=good)
+        proof = proof.after_replacement(pod.uid, helped=good, rules=inputs.rules, now=inputs.now)
+    if proof is before and _is_late(proof, inputs):
+        proof = _without_replacement(group, size, key, proof, inputs, state)
     if proof is not before:
-        ledger.keep_proof(key, proof)
+        state.keep_proof(key, proof)
 
 
-def _is_late(proof: Proof, terms: Terms) -> bool:
-    return proof.since is not None and terms.now - proof.since >= terms.rules.watch_lag
+def _is_late(proof: Proof, inputs: PlanInputs) -> bool:
+    return proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
 
 
 def _without_replacement(
-    group: Group, size: Size, key: ProofKey, proof: Proof, terms: Terms, ledger: Ledger
+    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, inputs: PlanInputs, state: PlanState
 ) -> Proof:
     """Return the proof when no pod of the VPA came in place of the one that went.
 
     Evicting a leader makes another pod the leader, and a follower comes in its place: that helps
     nobody, although the webhook did all it could.
     """
-    strange, is_claimed = _strange(group, key, proof, ledger)
+    strange, is_claimed = _strange(group, key, proof, state)
     if is_claimed:
         return proof
     if strange:
-        ledger.unanswered(proof.known)
-        return proof.after_replacement(strange, helped=False, rules=terms.rules, now=terms.now)
+        state.unanswered(proof.known)
+        return proof.after_replacement(strange, helped=False, rules=inputs.rules, now=inputs.now)
     # The owner has all the pods that it wants, so none will come.
     if size.configured is not None and len(group.pods) >= size.configured:
-        ledger.unanswered(proof.known)
+        state.unanswered(proof.known)
         return proof.without_answer()
     return proof
 
 
-def _strange(group: Group, key: ProofKey, proof: Proof, ledger: Ledger) -> tuple[str, bool]:
+def _strange(group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState) -> tuple[str, bool]:
     """Return a new pod that is another VPA's or nobody's, and whether that VPA awaits one too."""
     theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
     found, is_claimed = "", False
     for pod in group.pods:
-        other = ledger.proof((key[0], key[1], theirs.get(pod.uid, "")))
+        other = state.proof((key[0], key[1], theirs.get(pod.uid, "")))
         if pod.uid in proof.known or (other is not None and pod.uid in other.known):
             continue
         found = found or pod.uid
@@ -102,8 +102,8 @@ def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> boo
     if numbers is None:
         return pod.is_boosted or pod.annotation(UPDATES_ANNOTATION) is not None
     if numbers.is_outside and numbers.gross_difference >= rules.least_difference:
-        return helped(pod, numbers.pairs, expected, off_percent=0)
-    return helped(pod, numbers.pairs, expected)
+        return has_expected(pod, numbers.pairs, expected, off_percent=0)
+    return has_expected(pod, numbers.pairs, expected)
 
 
 class Trial(StrEnum):
@@ -114,12 +114,12 @@ class Trial(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-def needs_trial(step: Step, rules: UpdateRules) -> bool:
+def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     """Whether a pod has to be created on trial before this one goes."""
     return rules.prove is Prove.DRY_RUN and step.decision.is_canary and step.is_eviction
 
 
-def judge_trial(step: Step, created: Pod | None) -> Trial:
+def judge_trial(step: QueueStep, created: Pod | None) -> Trial:
     """Tell what a trial says; None is a refusal of the trial itself."""
     numbers = step.decision.numbers
     if created is None or numbers is None:
@@ -135,13 +135,15 @@ def judge_trial(step: Step, created: Pod | None) -> Trial:
         for pair in numbers.pairs
         if pair.container in names and not (pair.resource == "cpu" and pair.container in boosted)
     ]
-    return Trial.HELPS if helped(created, pairs, expected_requests(numbers)) else Trial.USELESS
+    return (
+        Trial.HELPS if has_expected(created, pairs, expected_requests(numbers)) else Trial.USELESS
+    )
 
 
 def after_useless_trial(
     memory: Memory,
-    queue: Queue,
-    step: Step,
+    queue: ActionQueue,
+    step: QueueStep,
     snapshot: Snapshot,
     rules: UpdateRules,
     now: datetime,

@@ -12,63 +12,63 @@ from app.model.quantity import CPU, SIZED, Quantities, Quantity
 from app.model.times import LATEST, believed, later
 from app.model.vpa import UpdateMode
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason
-from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, targets
+from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, wanted_requests
 from app.updater.core.patching import (
     last_updated,
     raised_marks,
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.proposals import REASONS, Assessment, Case, Urge, Wish
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, Need, PodContext, Proposal
 from app.updater.core.resize_state import (
+    ResizeStage,
     ResizeState,
-    Stage,
     are_same,
     changes_qos,
     is_disruptive,
     is_stuck,
 )
-from app.updater.core.targets import Shape, measure
+from app.updater.core.targets import PodTarget, measure
 
-_PATIENT: Final = (Stage.DEFERRED, Stage.FAILING)  # taken back only after a while
+_PATIENT: Final = (ResizeStage.DEFERRED, ResizeStage.FAILING)  # taken back only after a while
 
 
-def in_place(case: Case, urge: Urge) -> Assessment:
+def in_place(context: PodContext, need: Need) -> Assessment:
     """Assess a pod that needs an update and may get it in place."""
-    base = assessment(case, urge)
-    if case.remembered.resized is not None:
+    base = assessment(context, need)
+    if context.remembered.resized is not None:
         return waiting(base, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
-    if case.pod.phase == "Pending" and case.pod.node:
-        return _pending(case, urge, base)
-    if urge.state.is_ongoing:
-        return under_way(case, urge, base)
-    changes = changes_of(case, urge.shape)
+    if context.pod.phase == "Pending" and context.pod.node:
+        return _pending(context, need, base)
+    if need.state.is_ongoing:
+        return under_way(context, need, base)
+    changes = changes_of(context, need.target)
     if not changes:
         message = "all that can be changed in place is asked for"
-        return case.decided(Action.NONE, Reason.NO_CHANGE, message, numbers=base.numbers)
-    return fresh(case, urge, base, changes)
+        return context.decided(Action.NONE, Reason.NO_CHANGE, message, numbers=base.numbers)
+    return fresh(context, need, base, changes)
 
 
-def _pending(case: Case, urge: Urge, base: Assessment) -> Assessment:
+def _pending(context: PodContext, need: Need, base: Assessment) -> Assessment:
     """Assess a pod that has a node but does not run yet: only want of memory is mended now."""
-    if urge.priority.quick_oom and not is_only_in_place(case):
-        return replace(base, wish=evict(case, urge, urge.message))
+    if need.priority.quick_oom and not is_only_in_place(context):
+        return replace(base, proposal=evict(context, need, need.message))
     return waiting(base, Reason.POD_PENDING, "the pod does not run yet")
 
 
-def assessment(case: Case, urge: Urge) -> Assessment:
+def assessment(context: PodContext, need: Need) -> Assessment:
     """Return the beginning of an assessment, with the numbers behind it."""
     return Assessment(
-        case.pod,
-        case.vpa,
-        numbers=urge.shape.numbers,
-        quick_oom=urge.priority.quick_oom,
+        context.pod,
+        context.vpa,
+        numbers=need.target.numbers,
+        quick_oom=need.priority.quick_oom,
     )
 
 
-def is_only_in_place(case: Case) -> bool:
+def is_only_in_place(context: PodContext) -> bool:
     """Whether the update mode never evicts."""
-    return case.vpa.mode == UpdateMode.IN_PLACE
+    return context.vpa.mode == UpdateMode.IN_PLACE
 
 
 def waiting(base: Assessment, reason: Reason, message: str) -> Assessment:
@@ -77,29 +77,29 @@ def waiting(base: Assessment, reason: Reason, message: str) -> Assessment:
 
 
 def fresh(
-    case: Case, urge: Urge, base: Assessment, changes: tuple[ContainerChange, ...]
+    context: PodContext, need: Need, base: Assessment, changes: tuple[ContainerChange, ...]
 ) -> Assessment:
     """Assess a pod that is in no resize."""
     hopeless: tuple[Reason, str] | None = None
-    past = case.remembered.infeasible
+    past = context.remembered.infeasible
     if past is not None:
-        wanted = targets(urge.shape.numbers.pairs)
-        if is_remembered(past, wanted, case.allocatable, case.rules, case.terms.now):
+        wanted = wanted_requests(need.target.numbers.pairs)
+        if is_remembered(past, wanted, context.allocatable, context.rules, context.inputs.now):
             hopeless = (Reason.INFEASIBLE_REMEMBERED, "the node refused as much before")
-    if changes_qos(case.pod, changes):
+    if changes_qos(context.pod, changes):
         hopeless = (Reason.RESIZE_INFEASIBLE, "a resize may not change the pod's QoS class")
     if hopeless is None:
-        return replace(base, wish=resize(case, urge, changes))
-    if is_only_in_place(case):
+        return replace(base, proposal=resize(context, need, changes))
+    if is_only_in_place(context):
         return waiting(base, *hopeless)
-    return replace(base, wish=evict(case, urge, f"{urge.message}; {hopeless[1]}"))
+    return replace(base, proposal=evict(context, need, f"{need.message}; {hopeless[1]}"))
 
 
-def changes_of(case: Case, shape: Shape) -> tuple[ContainerChange, ...]:
+def changes_of(context: PodContext, target: PodTarget) -> tuple[ContainerChange, ...]:
     """Return what a resize has to write."""
-    changes = case.shapes.changes(shape, case.pod)
-    if case.vpa.mode == UpdateMode.UPSCALE_ONLY:
-        return _only_rising(case.pod, changes)
+    changes = context.targets.changes(target, context.pod)
+    if context.vpa.mode == UpdateMode.UPSCALE_ONLY:
+        return _only_rising(context.pod, changes)
     return changes
 
 
@@ -119,93 +119,95 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
     return tuple(found)
 
 
-def resize(case: Case, urge: Urge, changes: tuple[ContainerChange, ...]) -> Wish:
+def resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]) -> Proposal:
     """Return the wish for a resize."""
-    now = case.terms.now
-    marks = (*updated_marks(now), *raised_marks(case.pod, changes, now))
-    return Wish(
+    now = context.inputs.now
+    marks = (*updated_marks(now), *raised_marks(context.pod, changes, now))
+    return Proposal(
         Action.RESIZE,
-        urge.message,
-        PodChange(changes, marks, is_disruptive(case.pod, changes)),
-        urge.priority,
-        urge.unmet,
-        may_evict=not is_only_in_place(case),
-        is_free=not case.pod.node,
+        need.message,
+        PodChange(changes, marks, is_disruptive(context.pod, changes)),
+        need.priority,
+        need.unmet,
+        may_evict=not is_only_in_place(context),
+        is_free=not context.pod.node,
     )
 
 
-def evict(case: Case, urge: Urge, message: str, otherwise: PodChange | None = None) -> Wish:
+def evict(
+    context: PodContext, need: Need, message: str, otherwise: PodChange | None = None
+) -> Proposal:
     """Return the wish for an eviction."""
-    return Wish(
+    return Proposal(
         Action.EVICT,
         message,
         None,
-        urge.priority,
-        urge.unmet,
-        is_free=case.pod.phase == "Pending",
+        need.priority,
+        need.unmet,
+        is_free=context.pod.phase == "Pending",
         otherwise=otherwise,
-        gives_back=REASONS[urge.state.stage] if otherwise is not None else None,
+        gives_back=RESIZE_REASONS[need.state.stage] if otherwise is not None else None,
     )
 
 
-def under_way(case: Case, urge: Urge, base: Assessment) -> Assessment:
+def under_way(context: PodContext, need: Need, base: Assessment) -> Assessment:
     """Assess a pod that is in a resize."""
-    state = urge.state
-    base, since = dated(case, state, base)
-    if _may_be_replaced(case, state) and _asks_for_something_else(case, urge.shape):
-        found = fresh(case, urge, base, changes_of(case, urge.shape))
-        if found.wish is not None and found.wish.action is Action.RESIZE:
+    state = need.state
+    base, since = dated(context, state, base)
+    if _may_be_replaced(context, state) and _asks_for_something_else(context, need.target):
+        found = fresh(context, need, base, changes_of(context, need.target))
+        if found.proposal is not None and found.proposal.action is Action.RESIZE:
             return found
     message = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
-    back = _taken_back(case, state, since)
+    back = _taken_back(context, state, since)
     if back is not None:
-        base = replace(base, infeasible=_refused(case, urge))
-    if is_only_in_place(case):
+        base = replace(base, infeasible=_refused(context, need))
+    if is_only_in_place(context):
         if back is None:
-            return waiting(base, REASONS[state.stage], message)
-        return _given_back(urge, base, back)
-    if not is_stuck(state, since, case.rules, case.terms.now):
-        return waiting(base, REASONS[state.stage], message)
-    return replace(base, wish=evict(case, urge, message, back))
+            return waiting(base, RESIZE_REASONS[state.stage], message)
+        return _given_back(need, base, back)
+    if not is_stuck(state, since, context.rules, context.inputs.now):
+        return waiting(base, RESIZE_REASONS[state.stage], message)
+    return replace(base, proposal=evict(context, need, message, back))
 
 
-def dated(case: Case, state: ResizeState, base: Assessment) -> tuple[Assessment, datetime]:
+def dated(context: PodContext, state: ResizeState, base: Assessment) -> tuple[Assessment, datetime]:
     """Return since when a pod is in its resize; if nothing tells, it is now, to be remembered."""
-    now = case.terms.now
-    told = (last_updated(case.pod, now), believed(state.since, now))
+    now = context.inputs.now
+    told = (last_updated(context.pod, now), believed(state.since, now))
     since = max((moment for moment in told if moment is not None), default=None)
-    since = since or case.remembered.resizing_since
+    since = since or context.remembered.resizing_since
     return (base, since) if since is not None else (replace(base, resizing_since=now), now)
 
 
-def _may_be_replaced(case: Case, state: ResizeState) -> bool:
+def _may_be_replaced(context: PodContext, state: ResizeState) -> bool:
     """Whether something else may be asked for; its time begins anew, so not again and again."""
-    began = believed(state.since, case.terms.now)
+    began = believed(state.since, context.inputs.now)
     if began is None or state.stage not in _PATIENT:
         return True
-    return case.terms.now - began <= case.rules.give_back_timeout
+    return context.inputs.now - began <= context.rules.give_back_timeout
 
 
-def _asks_for_something_else(case: Case, shape: Shape) -> bool:
+def _asks_for_something_else(context: PodContext, target: PodTarget) -> bool:
     """Whether the resize under way is clearly not what is wanted now."""
-    asked = {container.name: container.resources for container in case.pod.containers}
+    asked = {container.name: container.resources for container in context.pod.containers}
     pairs = tuple(
         replace(pair, current=asked[pair.container].request(pair.resource))
-        for pair in shape.numbers.pairs
+        for pair in target.numbers.pairs
     )
     numbers = measure(pairs)
-    differs = numbers.gross_difference >= case.rules.update_threshold
+    differs = numbers.gross_difference >= context.rules.update_threshold
     return differs or (
-        numbers.is_outside and numbers.gross_difference >= case.rules.least_difference
+        numbers.is_outside and numbers.gross_difference >= context.rules.least_difference
     )
 
 
-def _taken_back(case: Case, state: ResizeState, since: datetime) -> PodChange | None:
+def _taken_back(context: PodContext, state: ResizeState, since: datetime) -> PodChange | None:
     """Return the change that takes a hopeless wish back, None while there is hope."""
-    is_over = case.terms.now - since > case.rules.give_back_timeout
-    hopeless = state.stage is Stage.INFEASIBLE or (is_over and state.stage in _PATIENT)
-    changes = as_reported(case.pod) if hopeless else ()
-    marks = (*updated_marks(case.terms.now), *without_raised_marks(case.pod, changes))
+    is_over = context.inputs.now - since > context.rules.give_back_timeout
+    hopeless = state.stage is ResizeStage.INFEASIBLE or (is_over and state.stage in _PATIENT)
+    changes = as_reported(context.pod) if hopeless else ()
+    marks = (*updated_marks(context.inputs.now), *without_raised_marks(context.pod, changes))
     return PodChange(changes, marks) if changes else None
 
 
@@ -236,50 +238,52 @@ def _reported(
     }
 
 
-def _given_back(urge: Urge, base: Assessment, back: PodChange) -> Assessment:
-    reason = REASONS[urge.state.stage]
-    wish = Wish(
+def _given_back(need: Need, base: Assessment, back: PodChange) -> Assessment:
+    reason = RESIZE_REASONS[need.state.stage]
+    proposal = Proposal(
         Action.RESIZE,
-        f"taken back, for the resize is {urge.state.stage}: {urge.state.message}",
+        f"taken back, for the resize is {need.state.stage}: {need.state.message}",
         back,
-        urge.priority,
+        need.priority,
         is_free=True,
         gives_back=reason,
     )
-    return replace(base, wish=wish)
+    return replace(base, proposal=proposal)
 
 
-def _refused(case: Case, urge: Urge) -> Infeasible:
+def _refused(context: PodContext, need: Need) -> Infeasible:
     """Return what is remembered of the wish that stands in the pod's spec."""
     asked = {
         (container.name, name): amount
-        for container in case.pod.containers
+        for container in context.pod.containers
         for name, amount in (container.resources.requests or {}).items()
         if name in SIZED
     }
-    return Infeasible(asked, blamed_resources(urge.state.message), case.terms.now, case.allocatable)
+    return Infeasible(
+        asked, blamed_resources(need.state.message), context.inputs.now, context.allocatable
+    )
 
 
-def leftover(case: Case, urge: Urge, quiet: Assessment) -> Assessment:
+def leftover(context: PodContext, need: Need, quiet: Assessment) -> Assessment:
     """Assess a pod in a resize that is not needed any more: a stuck one is written back.
 
     Args:
-        case: the pod.
-        urge: what would be asked for.
+        context: the pod.
+        need: what would be asked for.
         quiet: what holds for a pod in no resize.
     """
-    base, since = dated(case, urge.state, assessment(case, urge))
-    if case.remembered.resized is None and urge.state.stage is not Stage.UNDER_WAY:
-        may_be_replaced = _may_be_replaced(case, urge.state)
-        if may_be_replaced and (changes := changes_of(case, urge.shape)):
-            told = f"{urge.message}; the resize that is {urge.state.stage} is replaced"
-            wish = resize(case, replace(urge, message=told), changes)
-            reason = REASONS[urge.state.stage]
-            wish = replace(wish, may_evict=False, is_free=True, gives_back=reason)
-            return replace(base, wish=wish)
-        if (back := _taken_back(case, urge.state, since)) is not None:
-            return _given_back(urge, base, back)
-    if urge.state.stage is Stage.UNDER_WAY:
+    base, since = dated(context, need.state, assessment(context, need))
+    if context.remembered.resized is None and need.state.stage is not ResizeStage.UNDER_WAY:
+        may_be_replaced = _may_be_replaced(context, need.state)
+        if may_be_replaced and (changes := changes_of(context, need.target)):
+            told = f"{need.message}; the resize that is {need.state.stage} is replaced"
+            proposal = resize(context, replace(need, message=told), changes)
+            reason = RESIZE_REASONS[need.state.stage]
+            proposal = replace(proposal, may_evict=False, is_free=True, gives_back=reason)
+            return replace(base, proposal=proposal)
+        if (back := _taken_back(context, need.state, since)) is not None:
+            return _given_back(need, base, back)
+    if need.state.stage is ResizeStage.UNDER_WAY:
         return waiting(base, Reason.RESIZE_IN_PROGRESS, "a resize is under way")
-    until = min(later(since, case.rules.give_back_timeout), quiet.until or LATEST)
+    until = min(later(since, context.rules.give_back_timeout), quiet.until or LATEST)
     return replace(quiet, until=until, resizing_since=base.resizing_since)

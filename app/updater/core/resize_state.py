@@ -23,7 +23,7 @@ IN_PROGRESS = "PodResizeInProgress"
 _RESTART = "RestartContainer"
 
 
-class Stage(StrEnum):
+class ResizeStage(StrEnum):
     """How far a resize has come."""
 
     NONE = "none"
@@ -38,17 +38,17 @@ class Stage(StrEnum):
 class ResizeState:
     """The resize that a pod is in."""
 
-    stage: Stage
+    stage: ResizeStage
     since: datetime | None = None
     message: str = ""
 
     @property
     def is_ongoing(self) -> bool:
         """Whether there is one."""
-        return self.stage is not Stage.NONE
+        return self.stage is not ResizeStage.NONE
 
 
-SETTLED = ResizeState(Stage.NONE)
+SETTLED = ResizeState(ResizeStage.NONE)
 
 
 def resize_state(pod: Pod) -> ResizeState:
@@ -60,24 +60,24 @@ def resize_state(pod: Pod) -> ResizeState:
     ]
     pending = next((item for item in found if item.type == PENDING), None)
     if pending is not None:
-        stages = {"Deferred": Stage.DEFERRED, "Infeasible": Stage.INFEASIBLE}
-        return _state(stages.get(pending.reason, Stage.UNKNOWN), pending)
+        stages = {"Deferred": ResizeStage.DEFERRED, "Infeasible": ResizeStage.INFEASIBLE}
+        return _state(stages.get(pending.reason, ResizeStage.UNKNOWN), pending)
     if found:
         return _state(_progress(found[0]), found[0])
     if differs_from_status(pod):
-        return ResizeState(Stage.UNDER_WAY, None, "not reported as done")
+        return ResizeState(ResizeStage.UNDER_WAY, None, "not reported as done")
     if pod.observed_generation and pod.observed_generation < pod.generation:
-        return ResizeState(Stage.UNDER_WAY, None, "not seen by the kubelet yet")
+        return ResizeState(ResizeStage.UNDER_WAY, None, "not seen by the kubelet yet")
     return SETTLED
 
 
-def _progress(condition: Condition) -> Stage:
+def _progress(condition: Condition) -> ResizeStage:
     if condition.reason == "Error":
-        return Stage.FAILING
-    return Stage.UNKNOWN if condition.reason or condition.message else Stage.UNDER_WAY
+        return ResizeStage.FAILING
+    return ResizeStage.UNKNOWN if condition.reason or condition.message else ResizeStage.UNDER_WAY
 
 
-def _state(stage: Stage, condition: Condition) -> ResizeState:
+def _state(stage: ResizeStage, condition: Condition) -> ResizeState:
     return ResizeState(stage, condition.last_transition, condition.message)
 
 
@@ -117,9 +117,9 @@ def are_same(resource: str, one: Quantity | None, other: Quantity | None) -> boo
 def is_stuck(state: ResizeState, since: datetime, rules: UpdateRules, now: datetime) -> bool:
     """Whether an ongoing resize will not end by itself, or has taken too long."""
     match state.stage:
-        case Stage.DEFERRED:
+        case ResizeStage.DEFERRED:
             return now - since > rules.deferred_timeout
-        case Stage.UNDER_WAY:
+        case ResizeStage.UNDER_WAY:
             return now - since > rules.resize_timeout
         case _:
             return True
@@ -145,7 +145,7 @@ def is_disruptive(pod: Pod, changes: Sequence[ContainerChange]) -> bool:
     return any(restarts(pod.containers[change.index], change) for change in changes)
 
 
-class Qos(StrEnum):
+class QosClass(StrEnum):
     """The classes that a resize may not change."""
 
     GUARANTEED = "Guaranteed"
@@ -153,7 +153,7 @@ class Qos(StrEnum):
     BEST_EFFORT = "BestEffort"
 
 
-def qos_class(containers: Sequence[Resources]) -> Qos:
+def qos_class(containers: Sequence[Resources]) -> QosClass:
     """Return the class of a pod with these containers, the init containers among them."""
     is_guaranteed, asks = True, False
     for found in containers:
@@ -163,8 +163,8 @@ def qos_class(containers: Sequence[Resources]) -> Qos:
             asks |= request is not None
             is_guaranteed &= limit is not None and request == limit
     if not asks:
-        return Qos.BEST_EFFORT
-    return Qos.GUARANTEED if is_guaranteed else Qos.BURSTABLE
+        return QosClass.BEST_EFFORT
+    return QosClass.GUARANTEED if is_guaranteed else QosClass.BURSTABLE
 
 
 def _some(amount: Quantity | None) -> Quantity | None:

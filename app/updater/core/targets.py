@@ -18,7 +18,7 @@ from app.model.vpa import UpdateMode, Vpa
 from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
 from app.updater.core.decisions import ContainerChange, Numbers, Pair
-from app.updater.core.need import Need, Trigger, calm, trigger
+from app.updater.core.need import NeedCheck, Trigger, no_need, trigger
 from app.updater.core.patching import observed_containers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
@@ -152,7 +152,7 @@ def _rise(pairs: tuple[Pair, ...]) -> tuple[float, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodTarget:
     """What decides about a pod's resources, beside its VPA."""
 
     pod: Pod  # the first one that looks like this
@@ -162,7 +162,7 @@ class Shape:
     amounts: Mapping[str, CappedRecommendation]
     numbers: Numbers
     trigger: Trigger  # what of the numbers decides
-    calm: Need | None  # what keeps such pods from an update, unless one ran out of memory
+    no_need: NeedCheck | None  # what keeps such pods from an update, unless one ran out of memory
 
     def fits(self, pod: Pod, boosted: frozenset[str]) -> bool:
         """Whether another pod looks the same."""
@@ -186,7 +186,7 @@ def _is_reported(pod: Pod, expected: list[tuple[str, Resources | None]]) -> bool
     return True
 
 
-class Shapes:
+class OwnerTargets:
     """The shapes of the pods of one owner under one VPA."""
 
     def __init__(
@@ -198,13 +198,13 @@ class Shapes:
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
         self.mode = vpa.mode
-        self._found: list[Shape] = []
+        self._found: list[PodTarget] = []
 
-    def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> Shape:
+    def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> PodTarget:
         """Return the shape of a pod; the cpu of boosted containers is left out of its numbers."""
-        for shape in self._found:
-            if shape.fits(pod, boosted):
-                return shape
+        for target in self._found:
+            if target.fits(pod, boosted):
+                return target
         current = {container.name: pod.current_resources(container) for container in pod.containers}
         reported = [(status.name, status.resources) for status in pod.statuses]
         bases = self.bases(pod)
@@ -214,7 +214,7 @@ class Shapes:
         is_upscale = self.mode == UpdateMode.UPSCALE_ONLY
         numbers = measure(pairs, with_rise=is_upscale)
         found = trigger(numbers, upscale_only=is_upscale)
-        shape = Shape(
+        target = PodTarget(
             pod,
             boosted,
             pod.annotation(OBSERVED_ANNOTATION),
@@ -222,10 +222,10 @@ class Shapes:
             amounts,
             numbers,
             found,
-            calm(found, self.rules),
+            no_need(found, self.rules),
         )
-        self._found.append(shape)
-        return shape
+        self._found.append(target)
+        return target
 
     def bases(self, pod: Pod) -> dict[str, Resources]:
         """Return the resources from which each container's limits and caps follow."""
@@ -266,17 +266,17 @@ class Shapes:
         usual = self.limits.container
         return usual is not None and not usual.usual(resource).is_zero
 
-    def changes(self, shape: Shape, pod: Pod) -> tuple[ContainerChange, ...]:
+    def changes(self, target: PodTarget, pod: Pod) -> tuple[ContainerChange, ...]:
         """Return what a resize has to write into a pod."""
         observed = observed_containers(pod)
         bases = self.bases(pod)
         found: list[ContainerChange] = []
         for index, container in enumerate(pod.containers):
-            amounts = shape.amounts.get(container.name)
+            amounts = target.amounts.get(container.name)
             if amounts is None or (observed is not None and container.name not in observed):
                 continue
             wanted = sizes(amounts, bases[container.name], self.vpa, self.limits)
-            change = difference(index, container, wanted, shape.boosted)
+            change = container_change(index, container, wanted, target.boosted)
             if change.requests or change.limits:
                 found.append(change)
         return tuple(found)
@@ -307,7 +307,7 @@ def _set(amounts: dict[str, Quantity], resource: str, amount: Quantity | None) -
         amounts[resource] = amount
 
 
-def difference(
+def container_change(
     index: int, container: Container, wanted: Sizes, boosted: frozenset[str] = frozenset()
 ) -> ContainerChange:
     """Return what differs between what a container asks for and what it should."""

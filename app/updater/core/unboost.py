@@ -36,18 +36,18 @@ from app.updater.core.patching import (
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.proposals import REASONS, Assessment, Case, Wish
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, PodContext, Proposal
 from app.updater.core.resize import as_reported
 from app.updater.core.resize_state import (
     IN_PROGRESS,
     PENDING,
+    ResizeStage,
     ResizeState,
-    Stage,
     is_disruptive,
     is_stuck,
     resize_state,
 )
-from app.updater.core.targets import Shapes, difference
+from app.updater.core.targets import OwnerTargets, container_change
 
 _MOMENT: Final = timedelta(milliseconds=1)
 _is_mark = methodcaller("startswith", (BOOST_ANNOTATION, MARK))
@@ -125,49 +125,52 @@ def original_resources(pod: Pod, container: str) -> Resources | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class BoostReturn:
     """What brings a pod back, and what hinders it."""
 
     containers: tuple[ContainerChange, ...]
     lost: tuple[str, ...] = ()  # containers with nothing to go back to
 
 
-def way_back(pod: Pod, due: frozenset[str], shapes: Shapes) -> Return:
+def way_back(pod: Pod, due: frozenset[str], targets: OwnerTargets) -> BoostReturn:
     """Return what has to be written to bring the due containers back."""
-    shape = shapes.of(pod, boosted_containers(pod))
+    target = targets.of(pod, boosted_containers(pod))
     found: list[ContainerChange] = []
     lost: list[str] = []
     for index, container in enumerate(pod.containers):
         if container.name not in due:
             continue
-        wanted = _cpu_without_boost(pod, container, shape.amounts, shapes)
+        wanted = _cpu_without_boost(pod, container, target.amounts, targets)
         if wanted is None:
             lost.append(container.name)
             continue
-        change = difference(index, container, wanted)
+        change = container_change(index, container, wanted)
         if change.requests or change.limits:
             found.append(change)
-    return Return(tuple(found), tuple(lost))
+    return BoostReturn(tuple(found), tuple(lost))
 
 
 def _cpu_without_boost(
-    pod: Pod, container: Container, amounts: Mapping[str, CappedRecommendation], shapes: Shapes
+    pod: Pod,
+    container: Container,
+    amounts: Mapping[str, CappedRecommendation],
+    targets: OwnerTargets,
 ) -> Sizes | None:
     """Return the cpu that a container goes back to, None if nothing tells it."""
-    name, vpa = container.name, shapes.vpa
+    name, vpa = container.name, targets.vpa
     original = original_resources(pod, name)
-    base = original if original is not None else shapes.bases(pod)[name]
+    base = original if original is not None else targets.bases(pod)[name]
     policy = vpa.policy(name)
     capped = amounts.get(name)
     if not vpa.is_off and capped is not None and capped.is_own and CPU in capped.target:
         target = capped.target[CPU]
         if policy is not None and policy.requests_only:
             return Sizes({CPU: target}, {}, ())
-        usual = shapes.limits.container.usual(CPU) if shapes.limits.container else ZERO
+        usual = targets.limits.container.usual(CPU) if targets.limits.container else ZERO
         limit = proportional_limit(CPU, base.limit(CPU), base.request(CPU), target, usual)
         return Sizes({CPU: target}, _only_cpu(limit.amount), ())
     if original is None:
-        template = shapes.template(pod).get(name)
+        template = targets.template(pod).get(name)
         if template is None:
             return None
         original = template
@@ -180,7 +183,7 @@ def _only_cpu(amount: Quantity | None) -> dict[str, Quantity]:
     return {} if amount is None else {CPU: amount}
 
 
-def unboosting(pod: Pod, due: frozenset[str], back: Return, now: datetime) -> PodChange:
+def unboost_change(pod: Pod, due: frozenset[str], back: BoostReturn, now: datetime) -> PodChange:
     """Return the change that sends the due containers back."""
     marks = ((MARK + name, rfc3339(now)) for name in sorted(due - pending_containers(pod)))
     return PodChange(
@@ -188,7 +191,7 @@ def unboosting(pod: Pod, due: frozenset[str], back: Return, now: datetime) -> Po
     )
 
 
-def finished(pod: Pod, containers: frozenset[str]) -> PodChange:
+def without_marks(pod: Pod, containers: frozenset[str]) -> PodChange:
     """Return the change that takes the marks away, once the kubelet reports the smaller size."""
     present = pod.annotations or {}
     marks = (prefix + name for name in sorted(containers) for prefix in (BOOST_ANNOTATION, MARK))
@@ -206,45 +209,47 @@ def has_marks(pod: Pod) -> bool:
     return any(map(_is_mark, pod.annotations or ()))
 
 
-def is_ordinary(case: Case) -> bool:
+def is_ordinary(context: PodContext) -> bool:
     """Whether a marked pod is updated like any other, although it is boosted."""
-    pod, vpa, now = case.pod, case.vpa, case.terms.now
-    was_tried = case.remembered.unboosted is not None or pending_containers(pod)
+    pod, vpa, now = context.pod, context.vpa, context.inputs.now
+    was_tried = context.remembered.unboosted is not None or pending_containers(pod)
     if was_tried or due_containers(pod, vpa, now):
         return False
-    return quick_oom(pod, vpa, case.rules, case.terms.gates, now) is not None
+    return quick_oom(pod, vpa, context.rules, context.inputs.gates, now) is not None
 
 
-def boosted(case: Case) -> Assessment:
+def boosted(context: PodContext) -> Assessment:
     """Assess a pod with marks of a boost; its numbers are those of all but the boosted cpu."""
-    shape = case.shapes.of(case.pod, boosted_containers(case.pod))
-    return replace(_boosted(case), numbers=shape.numbers)
+    target = context.targets.of(context.pod, boosted_containers(context.pod))
+    return replace(_boosted(context), numbers=target.numbers)
 
 
-def _boosted(case: Case) -> Assessment:
-    pod, now = case.pod, case.terms.now
-    due = due_containers(pod, case.vpa, now) | pending_containers(pod)
+def _boosted(context: PodContext) -> Assessment:
+    pod, now = context.pod, context.inputs.now
+    due = due_containers(pod, context.vpa, now) | pending_containers(pod)
     if not due or pod.phase == "Pending":
-        until = next_due(pod, case.vpa, now)
+        until = next_due(pod, context.vpa, now)
         told = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
-        return case.decided(Action.WAIT, Reason.BOOST_RUNNING, told, until=until)
-    if case.remembered.resized is not None:
-        return _wait(case, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
-    back, path = way_back(pod, due, case.shapes), _path(case)
+        return context.decided(Action.WAIT, Reason.BOOST_RUNNING, told, until=until)
+    if context.remembered.resized is not None:
+        return _wait(context, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
+    back, path = way_back(pod, due, context.targets), _path(context)
     if not back.containers:
-        return _arriving(case, due, back, path)
+        return _arriving(context, due, back, path)
     if path.state.is_ongoing and path.tried is None and not path.is_hopeless:
         told = f"another resize is {path.state.stage}"
-        return replace(_wait(case, REASONS[path.state.stage], told), resizing_since=path.since)
-    if _is_paused(case):
-        return _paused(case, path.tried)
-    change = unboosting(pod, due - frozenset(back.lost), back, now)
-    dropped = finished(pod, frozenset(back.lost)).annotations
+        return replace(
+            _wait(context, RESIZE_REASONS[path.state.stage], told), resizing_since=path.since
+        )
+    if _is_paused(context):
+        return _paused(context, path.tried)
+    change = unboost_change(pod, due - frozenset(back.lost), back, now)
+    dropped = without_marks(pod, frozenset(back.lost)).annotations
     change = replace(change, annotations=(*change.annotations, *dropped))
     if path.is_hopeless:
         change = _with(change, pod, as_reported(pod, without_cpu=due))
     names = ", ".join(found.container for found in back.containers)
-    return _unboost(case, f"boost of {names} is over", change)
+    return _unboost(context, f"boost of {names} is over", change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,59 +263,63 @@ class _Path:
     is_hopeless: bool  # what is asked for beside the smaller cpu is not waited for any longer
 
 
-def _path(case: Case) -> _Path:
-    pod, now, rules = case.pod, case.terms.now, case.rules
+def _path(context: PodContext) -> _Path:
+    pod, now, rules = context.pod, context.inputs.now, context.rules
     state = resize_state(pod)
-    tried = pending_since(pod, now) or case.remembered.unboosted
-    told = (tried, believed(state.since, now), case.remembered.resizing_since)
+    tried = pending_since(pod, now) or context.remembered.unboosted
+    told = (tried, believed(state.since, now), context.remembered.resizing_since)
     since = max((moment for moment in told if moment is not None), default=now)
     stuck = state.is_ongoing and is_stuck(state, since, rules, now)
-    is_late = now - since > rules.deferred_timeout or state.stage is Stage.INFEASIBLE
+    is_late = now - since > rules.deferred_timeout or state.stage is ResizeStage.INFEASIBLE
     return _Path(state, tried, since, stuck, stuck and is_late)
 
 
-def _wait(case: Case, reason: Reason, message: str) -> Assessment:
-    return case.decided(Action.WAIT, reason, message)
+def _wait(context: PodContext, reason: Reason, message: str) -> Assessment:
+    return context.decided(Action.WAIT, reason, message)
 
 
-def _unboost(case: Case, message: str, change: PodChange, *, is_free: bool = False) -> Assessment:
-    wish = Wish(Action.UNBOOST, message, change, is_free=is_free)
-    return Assessment(case.pod, case.vpa, wish=wish)
+def _unboost(
+    context: PodContext, message: str, change: PodChange, *, is_free: bool = False
+) -> Assessment:
+    proposal = Proposal(Action.UNBOOST, message, change, is_free=is_free)
+    return Assessment(context.pod, context.vpa, proposal=proposal)
 
 
-def _arriving(case: Case, due: frozenset[str], back: Return, path: _Path) -> Assessment:
+def _arriving(
+    context: PodContext, due: frozenset[str], back: BoostReturn, path: _Path
+) -> Assessment:
     """Assess a pod that asks for its smaller size already."""
-    pod, state = case.pod, path.state
+    pod, state = context.pod, path.state
     if not state.is_ongoing:
         told = "back from its boost"
         if back.lost:
             told = f"nothing tells what {', '.join(back.lost)} had before the boost; left as it is"
-        return _unboost(case, told, finished(pod, due), is_free=True)
+        return _unboost(context, told, without_marks(pod, due), is_free=True)
     told = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
     if not path.is_stuck:
-        return replace(_wait(case, REASONS[state.stage], told), resizing_since=path.since)
-    if path.is_hopeless and not _is_paused(case):
+        return replace(_wait(context, RESIZE_REASONS[state.stage], told), resizing_since=path.since)
+    if path.is_hopeless and not _is_paused(context):
         if others := as_reported(pod, without_cpu=due):
             message = f"still boosted: {told}; what else was asked for is taken back"
-            return _unboost(case, message, _with(PodChange(), pod, others))
-        if _never_rises(case, path):
+            return _unboost(context, message, _with(PodChange(), pod, others))
+        if _never_rises(context, path):
             message = f"gets no more than in its boost: {told}"
-            return _unboost(case, message, _with(finished(pod, due), pod, as_reported(pod)))
-    return _wait(case, Reason.UNBOOST_STUCK, f"still boosted: {told}")
+            return _unboost(context, message, _with(without_marks(pod, due), pod, as_reported(pod)))
+    return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {told}")
 
 
-def _never_rises(case: Case, path: _Path) -> bool:
+def _never_rises(context: PodContext, path: _Path) -> bool:
     """Whether a pod is to get more than in its boost, and its node has no room for that.
 
     The scheduler holds the room that it asks for, so it may not ask for ever.
     """
-    asked = {container.name: container.resources for container in case.pod.containers}
+    asked = {container.name: container.resources for container in context.pod.containers}
     rises = any(
         (has := change.requests.get(CPU)) and (asked[change.container].request(CPU) or has) > has
-        for change in as_reported(case.pod)
+        for change in as_reported(context.pod)
     )
-    is_over = case.terms.now - path.since > case.rules.give_back_timeout
-    return rises and (path.state.stage is Stage.INFEASIBLE or is_over)
+    is_over = context.inputs.now - path.since > context.rules.give_back_timeout
+    return rises and (path.state.stage is ResizeStage.INFEASIBLE or is_over)
 
 
 def _with(change: PodChange, pod: Pod, others: Iterable[ContainerChange]) -> PodChange:
@@ -325,20 +334,20 @@ def _with(change: PodChange, pod: Pod, others: Iterable[ContainerChange]) -> Pod
     return replace(change, containers=containers, annotations=(*change.annotations, *marks))
 
 
-def _is_paused(case: Case) -> bool:
-    pause = case.remembered.pause
-    return pause is not None and not pause.is_over(case.terms.now)
+def _is_paused(context: PodContext) -> bool:
+    pause = context.remembered.pause
+    return pause is not None and not pause.is_over(context.inputs.now)
 
 
-def _paused(case: Case, since: datetime | None) -> Assessment:
-    pause = case.remembered.pause
+def _paused(context: PodContext, since: datetime | None) -> Assessment:
+    pause = context.remembered.pause
     told = pause.message if pause is not None else ""
-    if since is not None and case.terms.now - since > case.rules.deferred_timeout:
-        return _wait(case, Reason.UNBOOST_STUCK, f"still boosted: {told}")
-    return _wait(case, Reason.RESIZE_ERROR, told)
+    if since is not None and context.inputs.now - since > context.rules.deferred_timeout:
+        return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {told}")
+    return _wait(context, Reason.RESIZE_ERROR, told)
 
 
-class Next(StrEnum):
+class BoostStep(StrEnum):
     """What becomes of an entry."""
 
     FORGET = "forget"  # until the pod changes
@@ -348,10 +357,10 @@ class Next(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BoostCheck:
     """What a look at an entry tells."""
 
-    next: Next
+    next: BoostStep
     wait: timedelta = timedelta()
 
 
@@ -360,23 +369,23 @@ def pause_after(count: int) -> timedelta:
     return doubled(_FIRST, count + 1, _LONGEST)
 
 
-def look(pod: Pod | None, vpa: Vpa | None, count: int, now: datetime) -> Look:
+def check_boost(pod: Pod | None, vpa: Vpa | None, count: int, now: datetime) -> BoostCheck:
     """Tell what to do about an entry that came back after `count` pauses in a row."""
     if pod is None or not (boosted_containers(pod) or pending_containers(pod)):
-        return Look(Next.FORGET)
+        return BoostCheck(BoostStep.FORGET)
     if vpa is None:
         if count >= _LOOKS_WITHOUT_VPA:
-            return Look(Next.FORGET)
-        return Look(Next.LATER, pause_after(count))
+            return BoostCheck(BoostStep.FORGET)
+        return BoostCheck(BoostStep.LATER, pause_after(count))
     if due_containers(pod, vpa, now) or pending_containers(pod):
-        return Look(Next.UNBOOST)
+        return BoostCheck(BoostStep.UNBOOST)
     wait = remaining(pod, vpa, now)
     if wait:
-        return Look(Next.WHEN_DUE, wait)
-    return Look(Next.LATER, pause_after(count))
+        return BoostCheck(BoostStep.WHEN_DUE, wait)
+    return BoostCheck(BoostStep.LATER, pause_after(count))
 
 
-def starts_anew(before: Pod, after: Pod) -> bool:
+def resets_pauses(before: Pod, after: Pod) -> bool:
     """Whether a pod changed in a way that makes another look worth while at once."""
     return _watched(before) != _watched(after)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from app.model.kinds import ObjectKey
 from app.model.workloads import LookedUp
 from app.updater.core.memory import Memory
-from app.updater.core.plan import Around, Plan, plan
+from app.updater.core.plan import Plan, PlanOptions, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES
@@ -39,7 +39,7 @@ def planned(
     *items: Json, rules: UpdateRules = UNPROVEN, looked_up: Mapping[str, LookedUp] | None = None
 ) -> Plan:
     """Return the plan for some objects."""
-    around = Around(looked_up=looked_up or {})
+    around = PlanOptions(looked_up=looked_up or {})
     return plan(make.snapshot(*items), rules, ALL_GATES, Memory(), NOW, around)
 
 

@@ -16,7 +16,7 @@ from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory
-from app.updater.core.plan import NOTHING_AROUND, Around, Plan, plan
+from app.updater.core.plan import DEFAULT_OPTIONS, Plan, PlanOptions, plan
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.make import ALL_GATES
@@ -177,21 +177,21 @@ class Scene:
         } | dict(self.vpa)
         return make.snapshot(*self.pods, owner, make.vpa_json(**arguments), *self.others)
 
-    def plan(self, around: Around = NOTHING_AROUND) -> Plan:
+    def plan(self, around: PlanOptions = DEFAULT_OPTIONS) -> Plan:
         """Return the plan for the scene."""
         return plan(self.snapshot(), self.rules, self.gates, self.memory, self.now, around)
 
-    def decisions(self, around: Around = NOTHING_AROUND) -> dict[str, Decision]:
+    def decisions(self, around: PlanOptions = DEFAULT_OPTIONS) -> dict[str, Decision]:
         """Return the decisions by pod."""
         found = {decision.pod: decision for decision in self.plan(around).decisions}
         assert sorted(found) == sorted(pod["metadata"]["name"] for pod in self.pods)
         return found
 
-    def decision(self, around: Around = NOTHING_AROUND) -> Decision:
+    def decision(self, around: PlanOptions = DEFAULT_OPTIONS) -> Decision:
         """Return the decision about the first pod."""
         return self.decisions(around)[self.pods[0]["metadata"]["name"]]
 
-    def told(self, around: Around = NOTHING_AROUND) -> tuple[Action, Reason]:
+    def told(self, around: PlanOptions = DEFAULT_OPTIONS) -> tuple[Action, Reason]:
         """Return action and reason for the first pod."""
         found = self.decision(around)
         return found.action, found.reason

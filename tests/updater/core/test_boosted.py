@@ -11,7 +11,7 @@ from app.model.patches import merge
 from app.updater.core.decisions import Action, PodChange, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from app.updater.core.patching import MARK, annotation_patch, resize_patch
-from app.updater.core.plan import Around
+from app.updater.core.plan import PlanOptions
 from tests import make
 from tests.make import NO_GATES
 from tests.updater.core.boosts import (
@@ -109,7 +109,7 @@ def test_a_resize_under_way_is_waited_for() -> None:
 
 def test_a_stale_webhook_does_not_matter() -> None:
     """U22 and N10: nobody is recreated."""
-    around = Around(webhook_is_healthy=False)
+    around = PlanOptions(webhook_is_healthy=False)
     assert scene(boosted()).told(around) == UNBOOSTED
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.updater.core.action_queue import NO_RANK, Queue, Step, Walk
+from app.updater.core.action_queue import NO_RANK, ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.memory import Place
+from app.updater.core.memory import NamespacedName
 from app.updater.core.owners import Budget
 from tests import make
 
-PDB: Place = ("default", "web")
+PDB: NamespacedName = ("default", "web")
 
 
 def step(
@@ -22,32 +22,34 @@ def step(
     *,
     takes_place: bool = True,
     broken: bool = False,
-    guards: tuple[Place, ...] = (),
+    guards: tuple[NamespacedName, ...] = (),
     may_evict: bool = False,
     vpa: str = "web",
-) -> Step:
+) -> QueueStep:
     """Return a step."""
     pod = make.pod(name=name)
     decision = Decision(
         pod.uid, "default", name, vpa, action, Reason.EVICTED, "", may_evict_instead=may_evict
     )
-    return Step(pod, decision, takes_place, broken, guards)
+    return QueueStep(pod, decision, takes_place, broken, guards)
 
 
 def walk(
-    *steps: Step,
+    *steps: QueueStep,
     running: int = 4,
     unproven: frozenset[str] = frozenset(),
     up: Mapping[str, Pod] | None = None,
-) -> Walk:
+) -> QueueCursor:
     """Return a walk through an owner of four, half of which may be down."""
     budget = Budget(4, 0.5, running, running)
     key = ObjectKey("", "StatefulSet", "web")
     pods = frozenset(item.pod.uid for item in steps)
-    return Walk(Queue("default", key, budget, steps, unproven, pods, tuple((up or {}).values())))
+    return QueueCursor(
+        ActionQueue("default", key, budget, steps, unproven, pods, tuple((up or {}).values()))
+    )
 
 
-def names(found: Walk) -> list[str]:
+def names(found: QueueCursor) -> list[str]:
     """Return the names of all that may go now."""
     taken = []
     while (item := found.next()) is not None:
@@ -55,7 +57,7 @@ def names(found: Walk) -> list[str]:
     return taken
 
 
-def reasons(found: Walk) -> dict[str, Reason]:
+def reasons(found: QueueCursor) -> dict[str, Reason]:
     """Return why those that are left got no turn."""
     return {item.pod.name: why[0] for item, why in found.rest()}
 
@@ -196,6 +198,6 @@ def test_the_most_urgent_step_ranks_a_queue() -> None:
     ranks = [(2, -1.0, 0.0, "", ""), (0, -9.0, 0.0, "", "")]
     steps = tuple(replace(step(str(number)), rank=rank) for number, rank in enumerate(ranks))
     key = ObjectKey("", "StatefulSet", "web")
-    queue = Queue("default", key, Budget(4, 0.5, 4, 4), steps, frozenset(), frozenset())
+    queue = ActionQueue("default", key, Budget(4, 0.5, 4, 4), steps, frozenset(), frozenset())
     assert queue.rank == ranks[1]
     assert replace(queue, steps=()).rank == NO_RANK

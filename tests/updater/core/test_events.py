@@ -8,7 +8,7 @@ import pytest
 
 from app.model.errors import Unavailable
 from app.updater.core.decisions import Action, Decision, PodChange, Reason
-from app.updater.core.events import Notice, Severity, of_decisions, of_outcome
+from app.updater.core.events import Severity, UpdateEvent, decision_events, outcome_events
 from app.updater.core.outcomes import Outcome
 from tests.updater.core import boosts
 from tests.updater.core.scenes import NOW, UNPROVEN, Scene, container, running, several
@@ -26,8 +26,8 @@ def outcome(mode: str) -> Outcome:
 def test_evictions_are_told_to_pod_and_vpa() -> None:
     """With the reasons that upstream gives."""
     told = "evicted to apply the recommendation of VPA web: outside of its bounds; differs"
-    assert list(of_outcome(outcome("Recreate"))) == [
-        Notice(
+    assert list(outcome_events(outcome("Recreate"))) == [
+        UpdateEvent(
             "Pod",
             "default",
             "web-0",
@@ -36,7 +36,7 @@ def test_evictions_are_told_to_pod_and_vpa() -> None:
             "EvictedByVPA",
             f"Pod was {told} by 200 %",
         ),
-        Notice(
+        UpdateEvent(
             "VerticalPodAutoscaler",
             "default",
             "web",
@@ -50,21 +50,21 @@ def test_evictions_are_told_to_pod_and_vpa() -> None:
 
 def test_resizes_and_ends_of_boosts_are_told_to_the_pod() -> None:
     """Once they are accepted; what only takes a mark away is no news."""
-    (resized,) = of_outcome(outcome("InPlaceOrRecreate"))
+    (resized,) = outcome_events(outcome("InPlaceOrRecreate"))
     assert (resized.kind, resized.reason) == ("Pod", "InPlaceResizedByVPA")
     queue = boosts.scene(boosts.boosted()).plan().queues[0]
     step = queue.steps[0]
-    (back,) = of_outcome(Outcome(queue, step, NOW))
+    (back,) = outcome_events(Outcome(queue, step, NOW))
     assert back.reason == "InPlaceResizedByVPA"
     unmarked = replace(step, decision=replace(step.decision, change=PodChange()))
-    assert list(of_outcome(Outcome(queue, unmarked, NOW))) == []
+    assert list(outcome_events(Outcome(queue, unmarked, NOW))) == []
     nothing = replace(step, decision=replace(step.decision, change=None))
-    assert list(of_outcome(Outcome(queue, nothing, NOW))) == []
+    assert list(outcome_events(Outcome(queue, nothing, NOW))) == []
 
 
 def test_refusals_are_told_by_the_next_decision() -> None:
     """Not here."""
-    assert list(of_outcome(replace(outcome("Recreate"), error=Unavailable("no")))) == []
+    assert list(outcome_events(replace(outcome("Recreate"), error=Unavailable("no")))) == []
 
 
 def decision(reason: Reason) -> Decision:
@@ -85,6 +85,6 @@ def test_troubles_are_told_when_they_begin(
     reason: Reason, expected: tuple[Severity, str] | None
 ) -> None:
     """And not again in every round."""
-    found = [(item.severity, item.reason) for item in of_decisions([decision(reason)], {})]
+    found = [(item.severity, item.reason) for item in decision_events([decision(reason)], {})]
     assert found == ([] if expected is None else [expected])
-    assert list(of_decisions([decision(reason)], {"u": reason})) == []
+    assert list(decision_events([decision(reason)], {"u": reason})) == []

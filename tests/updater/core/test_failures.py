@@ -18,11 +18,11 @@ from app.model.errors import (
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import longer
 from app.updater.core.outcomes import (
-    Aftermath,
-    after_eviction,
-    after_resize,
+    RefusalKind,
+    eviction_refusal,
     evicts_instead,
-    refusal,
+    refusal_reason,
+    resize_refusal,
 )
 from tests.updater.core.scenes import NOW
 
@@ -33,67 +33,69 @@ BUDGET = (("DisruptionBudget", "The disruption budget web needs 2 healthy pods a
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        pytest.param(Refused("no", causes=CAPACITY), Aftermath.INFEASIBLE, id="I31"),
-        pytest.param(Refused("no", causes=(("Other", ""),)), Aftermath.HOPELESS, id="I32"),
-        pytest.param(NotFound("no", causes=CAPACITY), Aftermath.GONE, id="I32 not found"),
-        pytest.param(ClusterError("no"), Aftermath.RETRY, id="I32 plain"),
-        pytest.param(Unavailable("deadline"), Aftermath.RETRY, id="I18 timeout"),
-        pytest.param(TooMany("slow down"), Aftermath.RETRY, id="I18 429"),
-        pytest.param(Conflict("changed"), Aftermath.RETRY, id="I18 conflict"),
-        pytest.param(Invalid("Pod QOS Class may not change"), Aftermath.HOPELESS, id="invalid"),
+        pytest.param(Refused("no", causes=CAPACITY), RefusalKind.INFEASIBLE, id="I31"),
+        pytest.param(Refused("no", causes=(("Other", ""),)), RefusalKind.HOPELESS, id="I32"),
+        pytest.param(NotFound("no", causes=CAPACITY), RefusalKind.GONE, id="I32 not found"),
+        pytest.param(ClusterError("no"), RefusalKind.RETRY, id="I32 plain"),
+        pytest.param(Unavailable("deadline"), RefusalKind.RETRY, id="I18 timeout"),
+        pytest.param(TooMany("slow down"), RefusalKind.RETRY, id="I18 429"),
+        pytest.param(Conflict("changed"), RefusalKind.RETRY, id="I18 conflict"),
+        pytest.param(Invalid("Pod QOS Class may not change"), RefusalKind.HOPELESS, id="invalid"),
         pytest.param(
             NotFound("the server could not find the requested resource"),
-            Aftermath.HOPELESS,
+            RefusalKind.HOPELESS,
             id="no resize subresource",
         ),
-        pytest.param(ClusterError("no", status=405), Aftermath.HOPELESS, id="no such method"),
-        pytest.param(Refused("exceeded quota: rq"), Aftermath.RETRY, id="quota"),
+        pytest.param(ClusterError("no", status=405), RefusalKind.HOPELESS, id="no such method"),
+        pytest.param(Refused("exceeded quota: rq"), RefusalKind.RETRY, id="quota"),
         pytest.param(
-            Refused("maximum cpu usage per Container is 500m"), Aftermath.RETRY, id="limit range"
+            Refused("maximum cpu usage per Container is 500m"), RefusalKind.RETRY, id="limit range"
         ),
         pytest.param(
-            Refused('User "u" cannot patch resource "pods/resize"'), Aftermath.RETRY, id="no right"
+            Refused('User "u" cannot patch resource "pods/resize"'),
+            RefusalKind.RETRY,
+            id="no right",
         ),
     ],
 )
-def test_after_resize(error: ClusterError, expected: Aftermath) -> None:
+def test_after_resize(error: ClusterError, expected: RefusalKind) -> None:
     """Only what no waiting can mend, and recreating can, leads to an eviction."""
-    assert after_resize(error) is expected
+    assert resize_refusal(error) is expected
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (NotFound("gone"), Aftermath.GONE),
-        (Conflict("another uid"), Aftermath.GONE),
-        (TooMany("Cannot evict pod", causes=BUDGET), Aftermath.BUDGET),
-        (TooMany("DisruptionBudget is still being processed"), Aftermath.BUDGET),
-        (TooMany("slow down"), Aftermath.RETRY),
+        (NotFound("gone"), RefusalKind.GONE),
+        (Conflict("another uid"), RefusalKind.GONE),
+        (TooMany("Cannot evict pod", causes=BUDGET), RefusalKind.BUDGET),
+        (TooMany("DisruptionBudget is still being processed"), RefusalKind.BUDGET),
+        (TooMany("slow down"), RefusalKind.RETRY),
         (
             Unavailable("This pod has more than one PodDisruptionBudget, which is not supported"),
-            Aftermath.BUDGET,
+            RefusalKind.BUDGET,
         ),
-        (Unavailable("etcd"), Aftermath.RETRY),
-        (Refused("no right"), Aftermath.RETRY),
+        (Unavailable("etcd"), RefusalKind.RETRY),
+        (Refused("no right"), RefusalKind.RETRY),
     ],
 )
-def test_after_eviction(error: ClusterError, expected: Aftermath) -> None:
+def test_after_eviction(error: ClusterError, expected: RefusalKind) -> None:
     """A budget that holds is no failure of the pod."""
-    assert after_eviction(error) is expected
+    assert eviction_refusal(error) is expected
 
 
 @pytest.mark.parametrize(
-    ("aftermath", "expected"),
+    ("kind", "expected"),
     [
-        (Aftermath.HOPELESS, True),
-        (Aftermath.INFEASIBLE, True),
-        (Aftermath.RETRY, False),
-        (Aftermath.GONE, False),
+        (RefusalKind.HOPELESS, True),
+        (RefusalKind.INFEASIBLE, True),
+        (RefusalKind.RETRY, False),
+        (RefusalKind.GONE, False),
     ],
 )
-def test_evicts_instead(aftermath: Aftermath, expected: bool) -> None:
+def test_evicts_instead(kind: RefusalKind, expected: bool) -> None:
     """Only where a resize will never do; after a timeout or a conflict it is tried again."""
-    assert evicts_instead(aftermath) is expected
+    assert evicts_instead(kind) is expected
 
 
 def test_pauses_double_up_to_a_limit() -> None:
@@ -127,4 +129,4 @@ def test_pauses_are_no_shorter_than_asked() -> None:
 )
 def test_what_is_told_of_a_refusal(action: Action, error: ClusterError, reason: Reason) -> None:
     """The reason of a pod for which a call was refused, in the words of its decisions."""
-    assert refusal(action, error)[0] is reason
+    assert refusal_reason(action, error)[0] is reason

@@ -9,14 +9,14 @@ import pytest
 from app.model.kinds import ObjectKey
 from app.model.workloads import Workload, scaled_workload
 from app.updater.core.owners import (
-    Rolling,
+    OngoingRollout,
     budget_of,
     configured_size,
     is_broken,
     is_live,
     is_unready,
+    ongoing_rollout,
     required_replicas,
-    rolling,
     went_down,
 )
 from tests import make
@@ -207,18 +207,18 @@ def test_rolling(owner: Json, parent: Json | None, told: str) -> None:
     """A rollout goes on until all pods are of the latest template and the others are gone."""
     items = [owner] if parent is None else [owner, parent]
     view = make.snapshot(*items).of("default")
-    found = rolling(view.workloads[key(f"{owner['kind']}/web")], view)
+    found = ongoing_rollout(view.workloads[key(f"{owner['kind']}/web")], view)
     assert (found.message.partition(": ")[2] if found else "") == told
 
 
 def test_what_has_no_owner_is_not_rolled_out() -> None:
     """Nor what has one that tells nothing; a replica count that is not said is one."""
     view = make.snapshot(SET).of("default")
-    assert rolling(None, view) is None
-    assert rolling(scaled(3), view) is None
+    assert ongoing_rollout(None, view) is None
+    assert ongoing_rollout(scaled(3), view) is None
     alone = make.workload(
         "Deployment/web", replicas=None, status={"observedGeneration": 1, "updatedReplicas": 0}
     )
-    assert rolling(alone, view) == Rolling(
+    assert ongoing_rollout(alone, view) == OngoingRollout(
         "Deployment/web@1/0", "Deployment/web: 0 of 1 pods are of the latest template"
     )

@@ -11,8 +11,8 @@ import pytest
 from app.model.kinds import ObjectKey
 from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import Memory, Pause, PodMemory, RolloutSight, unseen_budget
-from app.updater.core.plan import Around
+from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_budget
+from app.updater.core.plan import PlanOptions
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.updater.core.scenes import (
@@ -36,7 +36,7 @@ EVICTED = (Action.EVICT, Reason.EVICTED)
 NO_PLACE = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
 TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
 BLOCKED = (Action.WAIT, Reason.PDB_BLOCKED)
-STALE = Around(webhook_is_healthy=False)
+STALE = PlanOptions(webhook_is_healthy=False)
 
 
 def scene(
@@ -250,11 +250,11 @@ def test_rollouts_are_waited_for() -> None:
     assert first.told() == waiting
     memory = first.plan().memory
     place = ("default", "ReplicaSet/web")
-    assert memory.rollouts == {place: RolloutSight("Deployment/web@1/1", NOW)}
+    assert memory.rollouts == {place: SeenRollout("Deployment/web@1/1", NOW)}
     later = in_rollout(POD, memory)
     assert replace(later, now=NOW + 9 * MINUTE).told() == waiting
     assert replace(later, now=NOW + 10 * MINUTE).told() == EVICTED
-    other = Memory(rollouts={place: RolloutSight("Deployment/web@0/1", NOW - timedelta(days=1))})
+    other = Memory(rollouts={place: SeenRollout("Deployment/web@0/1", NOW - timedelta(days=1))})
     assert in_rollout(POD, other).told() == waiting
     assert in_rollout(killed(POD)).told() == EVICTED
     assert in_rollout(POD, mode="InPlaceOrRecreate").told()[0] is Action.RESIZE

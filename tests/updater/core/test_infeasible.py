@@ -7,7 +7,13 @@ from datetime import timedelta
 import pytest
 
 from app.updater.core.decisions import Pair
-from app.updater.core.memory import Infeasible, Wanted, blamed_resources, is_remembered, targets
+from app.updater.core.memory import (
+    Infeasible,
+    Wanted,
+    blamed_resources,
+    is_remembered,
+    wanted_requests,
+)
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, amounts
 
@@ -77,4 +83,4 @@ def test_what_is_asked_for() -> None:
         Pair("app", name, None, amount, None, None, is_controlled=True)
         for name in ("cpu", "example.com/gpu")
     ]
-    assert targets(pairs) == {("app", "cpu"): amount}
+    assert wanted_requests(pairs) == {("app", "cpu"): amount}

@@ -9,11 +9,11 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
-from app.updater.core.memory import Infeasible, Memory, PodMemory, RolloutSight
-from app.updater.core.owners import Rolling
-from app.updater.core.plan_state import Ledger
-from app.updater.core.proof import Breaker, Proof, Version
-from app.updater.core.proposals import Assessment, Terms
+from app.updater.core.memory import Infeasible, Memory, PodMemory, SeenRollout
+from app.updater.core.owners import OngoingRollout
+from app.updater.core.plan_state import PlanState
+from app.updater.core.proof import Breaker, Proof, ProofVersion
+from app.updater.core.proposals import Assessment, PlanInputs
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import NO_GATES
@@ -22,16 +22,16 @@ from tests.updater.core.scenes import NOW, OURS, UNPROVEN
 POD, VPA = make.pod(), make.vpa()
 
 
-def ledger(
+def state(
     memory: Memory | None = None, *, is_partial: bool = False, rules: UpdateRules = OURS
-) -> Ledger:
+) -> PlanState:
     """Return a fresh ledger."""
-    return Ledger(Terms(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial))
+    return PlanState(PlanInputs(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial))
 
 
 def test_budgets_are_used_up() -> None:
     """By name, across owners; a broken pod is tried all the same."""
-    found = ledger()
+    found = state()
     guard = (make.budget(allowed=2),)
     assert [found.takes(guard, broken=False) for _ in range(3)] == [True, True, False]
     assert found.takes(guard, broken=True)
@@ -43,25 +43,25 @@ def test_guards_are_found_by_labels() -> None:
     items = [make.budget_json(name) for name in ("b", "a")]
     other = make.budget_json("c", labels={"app": "other"})
     view = make.snapshot(*items, other).of("default")
-    assert [guard.name for guard in ledger().guards(POD, view)] == ["a", "b"]
+    assert [guard.name for guard in state().guards(POD, view)] == ["a", "b"]
 
 
 def test_the_breaker_counts() -> None:
     """Closed: any number; open: one, or none while a canary is out."""
-    assert all(ledger().takes_eviction() for _ in range(9))
+    assert all(state().takes_eviction() for _ in range(9))
     opened = Memory(breaker=Breaker(is_open=True))
-    found = ledger(opened)
+    found = state(opened)
     assert [found.takes_eviction() for _ in range(3)] == [True, False, False]
     out = Breaker(is_open=True, canary="x", until=NOW + timedelta(minutes=1))
     waiting = replace(opened, breaker=out)
-    assert not ledger(waiting).takes_eviction()
+    assert not state(waiting).takes_eviction()
 
 
 def started(awaited: int = 0, useless: int = 0, minutes_ago: float = 1) -> Memory:
     """Return the memory some time after a start: nothing has helped yet."""
     since = NOW - timedelta(minutes=minutes_ago)
     uids = tuple(map(str, range(awaited)))
-    proof = Proof(Version("", 0, ()), awaited=uids, since=since)
+    proof = Proof(ProofVersion("", 0, ()), awaited=uids, since=since)
     key = ("default", ObjectKey("", "StatefulSet", "web"), "web")
     breaker = Breaker(((since, False),) * useless, is_trusted=False)
     return Memory(proofs={key: proof}, breaker=breaker)
@@ -85,12 +85,12 @@ def test_after_a_start_ten_pods_go_first(
     memory: Memory, rules: UpdateRules, left: int | None
 ) -> None:
     """A webhook that is of no use costs no more of them, however many workloads there are."""
-    assert ledger(memory, rules=rules).evictions_left == left
+    assert state(memory, rules=rules).evictions_left == left
 
 
 def test_a_verdict_counts_at_once() -> None:
     """For the owners that come later in the same plan."""
-    found = ledger(started(awaited=10))
+    found = state(started(awaited=10))
     assert not found.takes_eviction()
     assert found.without_eviction()[0] is Reason.PROOF_PENDING
     found.judged(frozenset(), helped=True)
@@ -105,7 +105,7 @@ def test_what_is_learnt_is_added() -> None:
     """To what was remembered before; nothing learnt changes nothing."""
     before = PodMemory("default", "web-0", unboosted=NOW, resizing_since=NOW)
     memory = Memory(pods={POD.uid: before})
-    found = ledger(memory)
+    found = state(memory)
     found.remember(Assessment(POD, VPA))
     assert found.memory() == memory
     past = Infeasible({}, frozenset(), NOW, None)
@@ -116,9 +116,9 @@ def test_what_is_learnt_is_added() -> None:
 def test_rollouts_are_seen_while_they_last() -> None:
     """A whole plan forgets those that are over, a part of one does not."""
     place = ("default", "ReplicaSet/web")
-    memory = Memory(rollouts={place: RolloutSight("a", NOW)})
-    assert ledger(memory).memory().rollouts == {}
-    assert ledger(memory, is_partial=True).memory().rollouts == memory.rollouts
-    found = ledger(memory)
-    assert not found.seems_stuck(place, Rolling("b", ""))
-    assert found.memory().rollouts == {place: RolloutSight("b", NOW)}
+    memory = Memory(rollouts={place: SeenRollout("a", NOW)})
+    assert state(memory).memory().rollouts == {}
+    assert state(memory, is_partial=True).memory().rollouts == memory.rollouts
+    found = state(memory)
+    assert not found.seems_stuck(place, OngoingRollout("b", ""))
+    assert found.memory().rollouts == {place: SeenRollout("b", NOW)}

@@ -14,14 +14,14 @@ from app.updater.core.memory import (
     Pause,
     PodMemory,
     Resized,
-    RolloutSight,
+    SeenRollout,
     after_absence,
     observed,
     unseen_budget,
     with_pods,
     without_breaker_canary,
 )
-from app.updater.core.proof import Breaker, Proof, Version
+from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, container, running
 
@@ -29,7 +29,7 @@ Json = make.Json
 MINUTE = timedelta(minutes=1)
 POD = running(container("app", "1"))
 OWNER = ObjectKey("", "StatefulSet", "web")
-PROOF = Proof(Version("uid-web", 1, ()), since=NOW)
+PROOF = Proof(ProofVersion("uid-web", 1, ()), since=NOW)
 
 
 def after(found: PodMemory, *items: Json, minutes: float = 0) -> PodMemory | None:
@@ -150,7 +150,7 @@ def test_namespaces() -> None:
             ("two", OWNER, "web"): Proof(PROOF.version, awaited=("gone",)),
             ("three", OWNER, "web"): PROOF,
         },
-        rollouts={("four", "x"): RolloutSight("", NOW)},
+        rollouts={("four", "x"): SeenRollout("", NOW)},
     )
     assert memory.namespaces() == {"one", "two", "four"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.gates import FeatureGates
-from app.updater.core.assess import switched_off
+from app.updater.core.assess import mode_blocker
 from app.updater.core.decisions import Reason
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
@@ -29,12 +29,12 @@ from tests.make import ALL_GATES, NO_GATES
 )
 def test_modes(mode: str | None, gates: FeatureGates, expected: Reason | None) -> None:
     """Each mode acts on running pods, or has a reason why not."""
-    found = switched_off(make.vpa(mode=mode), gates)
+    found = mode_blocker(make.vpa(mode=mode), gates)
     assert (found[0] if found else None) is expected
 
 
 def test_unknown_modes_do_nothing() -> None:
     """Not even if the VPA has a boost."""
     vpa = make.vpa(mode="Sometimes", boost=make.boost_json(factor=2))
-    found = switched_off(vpa, ALL_GATES)
+    found = mode_blocker(vpa, ALL_GATES)
     assert found == (Reason.MODE_OFF, 'the update mode "Sometimes" is not known')

@@ -9,7 +9,7 @@ from app.model.snapshot import Snapshot
 from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Decision, Reason
 from app.updater.core.memory import Memory, PodMemory
-from app.updater.core.plan import Around, Plan, Total, plan
+from app.updater.core.plan import Plan, PlanOptions, VpaCounts, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES
@@ -48,13 +48,13 @@ def test_totals() -> None:
     """Pods per VPA, and how many could be updated if each were the only one."""
     pods = several(POD, 4)
     items = [make.workload_json(replicas=4), vpa(), *pods]
-    assert planned(*items).totals == (Total("default", "web", "Recreate", 4, 4, 0),)
+    assert planned(*items).totals == (VpaCounts("default", "web", "Recreate", 4, 4, 0),)
     in_place = make.vpa_json(mode="InPlaceOrRecreate", recommendations=FAR)
     assert planned(items[0], in_place, *pods).totals == (
-        Total("default", "web", "InPlaceOrRecreate", 4, 0, 4),
+        VpaCounts("default", "web", "InPlaceOrRecreate", 4, 0, 4),
     )
     missing = [make.workload_json(replicas=10), vpa(), *pods]
-    assert planned(*missing).totals == (Total("default", "web", "Recreate", 4, 0, 0),)
+    assert planned(*missing).totals == (VpaCounts("default", "web", "Recreate", 4, 0, 0),)
     gone = named(POD, "gone")
     gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
     assert planned(*items, gone).totals[0].pods == 4
@@ -71,7 +71,7 @@ def again(
 ) -> Plan:
     """Return the next plan, which may take over from the one before."""
     now = NOW + minutes * MINUTE
-    found = plan(snapshot, rules, ALL_GATES, before.memory, now, Around(before=before))
+    found = plan(snapshot, rules, ALL_GATES, before.memory, now, PlanOptions(before=before))
     alone = plan(snapshot, rules, ALL_GATES, before.memory, now)
     assert found.decisions == alone.decisions
     assert found.totals == alone.totals
@@ -153,5 +153,5 @@ def test_an_answered_lookup_is_heard() -> None:
     first = plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW)
     scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
     workload = scaled_workload("default", "example.com/v1", "Rollout", scale)
-    around = Around(before=first, looked_up={"default": {KEY: workload}})
+    around = PlanOptions(before=first, looked_up={"default": {KEY: workload}})
     assert len(plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW, around).decisions) == 5

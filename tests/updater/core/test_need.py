@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.updater.core.decisions import Reason
-from app.updater.core.need import Need, Priority, QuickOom, Trigger, need, percent
+from app.updater.core.need import NeedCheck, Priority, QuickOom, Trigger, check_need, percent
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import NOW, OURS
@@ -27,10 +27,10 @@ def needed(
     outside: bool = False,
     age: timedelta | None = 11 * HOUR,
     oom: QuickOom | None = None,
-) -> Need:
+) -> NeedCheck:
     """Return whether a pod of some age needs an update."""
     since = None if age is None else NOW - age
-    return need(Trigger(difference, outside), oom, since, rules, NOW)
+    return check_need(Trigger(difference, outside), oom, since, rules, NOW)
 
 
 HALF = replace(OURS, update_threshold=0.5)
@@ -57,7 +57,7 @@ HALF = replace(OURS, update_threshold=0.5)
         pytest.param(needed(1.0, OURS, age=HOUR, oom=OOM), None, id="G15"),
     ],
 )
-def test_worked_cases(found: Need, reason: Reason | None) -> None:
+def test_worked_cases(found: NeedCheck, reason: Reason | None) -> None:
     """Gates open and close where upstream's do, but never for nothing."""
     assert found.reason is reason
 

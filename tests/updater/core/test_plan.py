@@ -17,7 +17,7 @@ from app.model.kinds import Condition
 from app.model.snapshot import Snapshot
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory
-from app.updater.core.plan import Around, Unplannable, plan
+from app.updater.core.plan import PlanOptions, Unplannable, plan
 from app.updater.core.proof import Breaker
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
@@ -152,7 +152,7 @@ def test_what_is_taken_over_is_what_would_be_decided(
         snapshot = snapshot.changed([make.change(pod)])
     now = NOW + timedelta(minutes=minutes)
     fresh = plan(snapshot, rules, ALL_GATES, before.memory, now)
-    again = plan(snapshot, rules, ALL_GATES, before.memory, now, Around(before=before))
+    again = plan(snapshot, rules, ALL_GATES, before.memory, now, PlanOptions(before=before))
     assert again.decisions == fresh.decisions
     assert again.memory == fresh.memory
     assert again.totals == fresh.totals
@@ -282,10 +282,10 @@ def test_some_pods_alone() -> None:
     pods = several(boosted(), 3)
     found = Scene(pods, mode="Off", vpa={"boost": boost()})
     only = frozenset({("default", "web-1"), ("other", "web-9"), ("default", "web-9")})
-    part = found.plan(Around(only=only))
+    part = found.plan(PlanOptions(only=only))
     assert [(item.pod, item.action) for item in part.decisions] == [("web-1", Action.UNBOOST)]
     assert part.is_partial
-    whole = found.plan(Around(before=part))
+    whole = found.plan(PlanOptions(before=part))
     assert len(whole.decisions) == 3
 
 
@@ -360,5 +360,5 @@ def test_a_namespace_that_spoils_the_plan_is_named() -> None:
     with pytest.raises(Unplannable) as caught:
         plan(snapshot, OURS, ALL_GATES, Memory(), NOW)
     assert caught.value.namespace == "default"
-    around = Around(without=frozenset({"default"}))
+    around = PlanOptions(without=frozenset({"default"}))
     assert plan(snapshot, OURS, ALL_GATES, Memory(), NOW, around).decisions == ()

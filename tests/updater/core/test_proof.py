@@ -11,10 +11,10 @@ from app.updater.core.decisions import Pair
 from app.updater.core.proof import (
     Breaker,
     Proof,
-    Version,
+    ProofVersion,
     current_proof,
     expected_requests,
-    helped,
+    has_expected,
     version_of,
 )
 from app.updater.core.targets import measure
@@ -22,7 +22,7 @@ from tests import make
 from tests.updater.core.scenes import NOW, OURS, UNPROVEN, amounts, container, read, running
 
 MINUTE = timedelta(minutes=1)
-VERSION = Version("uid-web", 1, ())
+VERSION = ProofVersion("uid-web", 1, ())
 PODS = frozenset({"a", "b"})
 
 
@@ -88,7 +88,7 @@ def test_another_version_needs_another_proof() -> None:
     vpa = make.vpa()
     template = make.workload().template
     found = version_of(vpa, template)
-    assert found == Version("uid-web", 1, template)
+    assert found == ProofVersion("uid-web", 1, template)
     assert current_proof(None, found) == Proof(found)
     proven = Proof(found, is_proven=True, awaited=("a",))
     assert current_proof(proven, found) is proven
@@ -120,13 +120,13 @@ def test_helped(has: str, target: str, expected: str, result: bool) -> None:
     """A replacement has what was recommended at the eviction, or is now, or in between."""
     pod = read(running(container("app", has)))
     then = {("app", name): make.quantity(text) for name, text in amounts(expected).items()}
-    assert helped(pod, (pair(target),), then) is result
+    assert has_expected(pod, (pair(target),), then) is result
 
 
 def test_only_what_is_controlled_is_expected() -> None:
     """A container that makes room for others may be what it likes."""
     pod = read(running(container("app", "1")))
-    assert helped(pod, (pair("9", controlled=False),), {})
+    assert has_expected(pod, (pair("9", controlled=False),), {})
     numbers = measure((pair("9", controlled=False), pair("1Gi", "memory")))
     assert expected_requests(numbers) == {("app", "memory"): make.quantity("1Gi")}
 

@@ -12,8 +12,8 @@ from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, learn
-from app.updater.core.plan import Around, Plan
-from app.updater.core.proof import Breaker, Proof, Version
+from app.updater.core.plan import Plan, PlanOptions
+from app.updater.core.proof import Breaker, Proof, ProofVersion
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, Scene, container, named, running, several
@@ -189,7 +189,7 @@ def test_part_of_the_pods_judges_nobody() -> None:
     """A plan for some pods alone has not seen the replacements."""
     story = Story(several(OLD, 4))
     story.round(NEW)
-    around = Around(only=frozenset({("default", "web-1")}))
+    around = PlanOptions(only=frozenset({("default", "web-1")}))
     found = story.scene.plan(around)
     assert len(next(iter(found.memory.proofs.values())).awaited) == 1
 
@@ -212,7 +212,7 @@ def led(
         labels = make.LABELS | ({"role": role} if role else {})
         items.append(named(running(container("app", "100m"), labels=labels), name))
     known = frozenset({"x", "uid-web-1", "uid-web-2"})
-    awaiting = Proof(Version("", 0, ()), awaited=("x",), since=NOW, known=known)
+    awaiting = Proof(ProofVersion("", 0, ()), awaited=("x",), since=NOW, known=known)
     owner = ObjectKey("", "StatefulSet", "web")
     proofs = {("default", owner, "leader"): awaiting}
     if follower is not None:
@@ -224,7 +224,7 @@ def led(
     return plan.memory.proofs["default", owner, "leader"]
 
 
-NONE = Proof(Version("", 0, ()))
+NONE = Proof(ProofVersion("", 0, ()))
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_while_a_canary_is_out_nobody_goes() -> None:
     """Nor before the pause is over."""
     key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
     gone: dict[ProofKey, Proof] = {
-        key: Proof(Version("", 0, ()), is_proven=True, awaited=("x",), known=frozenset({"x"}))
+        key: Proof(ProofVersion("", 0, ()), is_proven=True, awaited=("x",), known=frozenset({"x"}))
     }
     for breaker, proofs in (
         (replace(OPEN, canary="x", until=NOW + MINUTE), gone),
@@ -346,7 +346,7 @@ def test_a_breakers_canary_without_an_answer_is_let_go() -> None:
 def test_a_canary_that_is_never_replaced_holds_up_all_for_a_while() -> None:
     """Its owner has no quota for another pod: after a pause one of another workload goes."""
     key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
-    version = Version("uid-a", 1, ())
+    version = ProofVersion("uid-a", 1, ())
     out = Proof(version, awaited=("x",), since=NOW, known=frozenset({"x"}))
     breaker = OPEN.after_eviction("x", OURS, NOW)
     memory = Memory(proofs={key: out}, breaker=breaker)

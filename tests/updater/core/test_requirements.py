@@ -9,7 +9,7 @@ import pytest
 
 from app.model.vpa import EvictionRequirement
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.need import told
+from app.updater.core.need import requirement_text
 from tests import make
 from tests.updater.core.scenes import (
     Scene,
@@ -168,5 +168,8 @@ def test_containers_without_a_recommendation_do_not_count() -> None:
 
 def test_words_for_people() -> None:
     """A requirement is told as it is written."""
-    assert told(EvictionRequirement(("cpu", "memory"), LOWER)) == f"{LOWER} of cpu or memory"
-    assert told(EvictionRequirement((), LOWER)) == f"{LOWER} of nothing"
+    assert (
+        requirement_text(EvictionRequirement(("cpu", "memory"), LOWER))
+        == f"{LOWER} of cpu or memory"
+    )
+    assert requirement_text(EvictionRequirement((), LOWER)) == f"{LOWER} of nothing"

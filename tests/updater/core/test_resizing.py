@@ -9,9 +9,9 @@ import pytest
 from app.model.pods import NO_RESOURCES, Resources
 from app.updater.core.decisions import ContainerChange
 from app.updater.core.resize_state import (
-    Qos,
+    QosClass,
+    ResizeStage,
     ResizeState,
-    Stage,
     are_same,
     changes_qos,
     differs_from_status,
@@ -40,28 +40,28 @@ POD = running(container("app", "100m/100Mi"))
 @pytest.mark.parametrize(
     ("conditions", "stage"),
     [
-        ((), Stage.NONE),
-        ((resize_condition("Pending", "Deferred"),), Stage.DEFERRED),
-        ((resize_condition("Pending", "Infeasible"),), Stage.INFEASIBLE),
-        ((resize_condition("Pending"),), Stage.UNKNOWN),
-        ((resize_condition("InProgress"),), Stage.UNDER_WAY),
-        ((resize_condition("InProgress", "Error", "no"),), Stage.FAILING),
-        ((resize_condition("InProgress", "", "why"),), Stage.UNKNOWN),
+        ((), ResizeStage.NONE),
+        ((resize_condition("Pending", "Deferred"),), ResizeStage.DEFERRED),
+        ((resize_condition("Pending", "Infeasible"),), ResizeStage.INFEASIBLE),
+        ((resize_condition("Pending"),), ResizeStage.UNKNOWN),
+        ((resize_condition("InProgress"),), ResizeStage.UNDER_WAY),
+        ((resize_condition("InProgress", "Error", "no"),), ResizeStage.FAILING),
+        ((resize_condition("InProgress", "", "why"),), ResizeStage.UNKNOWN),
         (
             (resize_condition("InProgress"), resize_condition("Pending", "Deferred")),
-            Stage.DEFERRED,
+            ResizeStage.DEFERRED,
         ),
         (
             (
                 resize_condition("InProgress") | {"status": "False"},
                 resize_condition("Pending", "Deferred"),
             ),
-            Stage.DEFERRED,
+            ResizeStage.DEFERRED,
         ),
-        ((resize_condition("InProgress") | {"status": "False"},), Stage.NONE),
+        ((resize_condition("InProgress") | {"status": "False"},), ResizeStage.NONE),
     ],
 )
-def test_resize_state(conditions: tuple[Json, ...], stage: Stage) -> None:
+def test_resize_state(conditions: tuple[Json, ...], stage: ResizeStage) -> None:
     """Conditions that hold tell the stage; what waits for room comes first."""
     pod = read(running(container("app", "100m/100Mi"), conditions=conditions))
     assert resize_state(pod).stage is stage
@@ -84,16 +84,21 @@ def test_a_wish_that_is_not_reported_is_under_way(
     """Without any condition spec and status tell."""
     pod = read(with_status(running(container("app", asked)), "app", resources=reported))
     assert differs_from_status(pod) is differs
-    expected = Stage.UNDER_WAY if differs else Stage.NONE
+    expected = ResizeStage.UNDER_WAY if differs else ResizeStage.NONE
     assert resize_state(pod).stage is expected
 
 
 @pytest.mark.parametrize(
     ("generation", "observed", "stage"),
-    [(2, 1, Stage.UNDER_WAY), (2, 2, Stage.NONE), (2, None, Stage.NONE), (2, 0, Stage.NONE)],
+    [
+        (2, 1, ResizeStage.UNDER_WAY),
+        (2, 2, ResizeStage.NONE),
+        (2, None, ResizeStage.NONE),
+        (2, 0, ResizeStage.NONE),
+    ],
 )
 def test_what_the_kubelet_has_not_seen_is_under_way(
-    generation: int, observed: int | None, stage: Stage
+    generation: int, observed: int | None, stage: ResizeStage
 ) -> None:
     """Spec and status may agree by chance; a kubelet that tells no generation is believed."""
     item = POD | {"metadata": POD["metadata"] | {"generation": generation}}
@@ -128,16 +133,16 @@ def test_memory_is_kept_in_bytes() -> None:
 @pytest.mark.parametrize(
     ("stage", "ago", "expected"),
     [
-        (Stage.DEFERRED, timedelta(minutes=5), False),
-        (Stage.DEFERRED, timedelta(minutes=5, seconds=1), True),
-        (Stage.UNDER_WAY, timedelta(hours=1), False),
-        (Stage.UNDER_WAY, timedelta(hours=1, seconds=1), True),
-        (Stage.INFEASIBLE, timedelta(), True),
-        (Stage.FAILING, timedelta(), True),
-        (Stage.UNKNOWN, timedelta(), True),
+        (ResizeStage.DEFERRED, timedelta(minutes=5), False),
+        (ResizeStage.DEFERRED, timedelta(minutes=5, seconds=1), True),
+        (ResizeStage.UNDER_WAY, timedelta(hours=1), False),
+        (ResizeStage.UNDER_WAY, timedelta(hours=1, seconds=1), True),
+        (ResizeStage.INFEASIBLE, timedelta(), True),
+        (ResizeStage.FAILING, timedelta(), True),
+        (ResizeStage.UNKNOWN, timedelta(), True),
     ],
 )
-def test_is_stuck(stage: Stage, ago: timedelta, expected: bool) -> None:
+def test_is_stuck(stage: ResizeStage, ago: timedelta, expected: bool) -> None:
     """What waits or works is given time, to the second; what failed is not."""
     assert is_stuck(ResizeState(stage), NOW - ago, OURS, NOW) is expected
 
@@ -174,17 +179,17 @@ def has(requests: str, limits: str = "-") -> Resources:
 @pytest.mark.parametrize(
     ("containers", "expected"),
     [
-        ([], Qos.BEST_EFFORT),
-        ([NO_RESOURCES, NO_RESOURCES], Qos.BEST_EFFORT),
-        ([has("0")], Qos.BEST_EFFORT),
-        ([has("100m")], Qos.BURSTABLE),
-        ([has("-", "1/1Gi")], Qos.GUARANTEED),
-        ([has("1/1Gi", "1/1Gi")], Qos.GUARANTEED),
-        ([has("1/1Gi", "2/1Gi")], Qos.BURSTABLE),
-        ([has("1/1Gi", "1/1Gi"), NO_RESOURCES], Qos.BURSTABLE),
+        ([], QosClass.BEST_EFFORT),
+        ([NO_RESOURCES, NO_RESOURCES], QosClass.BEST_EFFORT),
+        ([has("0")], QosClass.BEST_EFFORT),
+        ([has("100m")], QosClass.BURSTABLE),
+        ([has("-", "1/1Gi")], QosClass.GUARANTEED),
+        ([has("1/1Gi", "1/1Gi")], QosClass.GUARANTEED),
+        ([has("1/1Gi", "2/1Gi")], QosClass.BURSTABLE),
+        ([has("1/1Gi", "1/1Gi"), NO_RESOURCES], QosClass.BURSTABLE),
     ],
 )
-def test_qos_class(containers: list[Resources], expected: Qos) -> None:
+def test_qos_class(containers: list[Resources], expected: QosClass) -> None:
     """The class follows from requests and limits of all containers."""
     assert qos_class(containers) is expected
 

@@ -9,7 +9,7 @@ import pytest
 from app.model.limits import NO_LIMITS, NamespaceLimits, combined_limits
 from app.model.pods import Pod
 from app.model.workloads import Workload
-from app.updater.core.targets import Shapes
+from app.updater.core.targets import OwnerTargets
 from tests import make
 from tests.updater.core.scenes import (
     OURS,
@@ -26,12 +26,12 @@ Json = make.Json
 USUAL = combined_limits([make.limit_range(default=make.amounts("1", "1Gi"))])
 
 
-def shapes(
+def targets(
     *recommendations: str,
     owner: Json | None = None,
     limits: NamespaceLimits = NO_LIMITS,
     policies: list[Json] | None = None,
-) -> Shapes:
+) -> OwnerTargets:
     """Return the shapes under a VPA that recommends for `app`, `b`, and so on."""
     names = ("app", "b")[: len(recommendations)]
     vpa = make.vpa(
@@ -41,7 +41,7 @@ def shapes(
         policies=policies,
     )
     workload = None if owner is None else _read(owner)
-    return Shapes(vpa, workload, limits, OURS)
+    return OwnerTargets(vpa, workload, limits, OURS)
 
 
 def _read(item: Json) -> Workload:
@@ -50,7 +50,7 @@ def _read(item: Json) -> Workload:
     return found
 
 
-def changes(found: Shapes, pod: Pod) -> dict[str, str]:
+def changes(found: OwnerTargets, pod: Pod) -> dict[str, str]:
     """Return what a resize writes, by container, kind and resource."""
     return {
         f"{change.container}.{word}.{name}": str(amount)
@@ -70,7 +70,7 @@ APP = container("app", "100m/100Mi", "300m/400Mi")
 
 def test_pods_that_look_alike_share_a_shape() -> None:
     """The work is done once, for whatever decides about resources."""
-    found = shapes("200m/200Mi")
+    found = targets("200m/200Mi")
     item = running(APP)
     first = found.of(read(item))
     assert found.of(read(named(item, "web-1"))) is first
@@ -125,7 +125,7 @@ def test_limits_follow_the_template(
     owner: Json | None, limits: NamespaceLimits, expected: str
 ) -> None:
     """What was asked for once tells the ratio, not what the pod was resized to since."""
-    found = shapes("200m", owner=owner, limits=limits)
+    found = targets("200m", owner=owner, limits=limits)
     assert changes(found, pod(container("app", "100m", "300m")))["app.limits.cpu"] == expected
 
 
@@ -133,7 +133,7 @@ def test_ratios_do_not_drift() -> None:
     """3m of 10m to 1m and to 100m gives 333m, not 300m."""
     owner = template(container("app", "3m", "10m"))
     shrunk = pod(container("app", "1m", "3m"))
-    assert changes(shapes("100m", owner=owner), shrunk)["app.limits.cpu"] == "333m"
+    assert changes(targets("100m", owner=owner), shrunk)["app.limits.cpu"] == "333m"
 
 
 def test_the_revision_of_a_stateful_pod_counts() -> None:
@@ -142,7 +142,7 @@ def test_the_revision_of_a_stateful_pod_counts() -> None:
     item = running(
         container("app", "100m", "300m"), labels={"app": "web", "controller-revision-hash": "b"}
     )
-    assert changes(shapes("200m", owner=owner), read(item))["app.limits.cpu"] == "666m"
+    assert changes(targets("200m", owner=owner), read(item))["app.limits.cpu"] == "666m"
 
 
 @pytest.mark.parametrize(
@@ -175,21 +175,21 @@ def test_only_differences_are_written(
 ) -> None:
     """What is as it should be is not touched."""
     item = container("app", requests, limits)
-    assert changes(shapes(recommendation), pod(item)) == expected
+    assert changes(targets(recommendation), pod(item)) == expected
 
 
 def test_what_is_not_sized_in_place_is_not_written() -> None:
     """Other resources, other containers, containers that were not observed."""
-    vpa = shapes("200m", "2")
+    vpa = targets("200m", "2")
     two = (container("app", "100m"), container("b", "1"))
     assert changes(vpa, pod(*two, vpaObservedContainers="app")) == {"app.requests.cpu": "200m"}
-    assert changes(shapes("200m"), pod(*two)) == {"app.requests.cpu": "200m"}
+    assert changes(targets("200m"), pod(*two)) == {"app.requests.cpu": "200m"}
 
 
 def test_limits_stay_where_only_requests_are_controlled() -> None:
     """By policy."""
     policies = [make.policy_json("app", values="RequestsOnly")]
-    found = shapes("120m/120Mi", policies=policies)
+    found = targets("120m/120Mi", policies=policies)
     assert changes(found, pod(container("app", "100m/100Mi", "150m/200Mi"))) == {
         "app.requests.cpu": "120m",
         "app.requests.memory": "120Mi",
@@ -203,7 +203,7 @@ def test_what_makes_no_room_stays_as_it_is() -> None:
     """A container without a recommendation is only moved when a LimitRange asks for room."""
     two = (container("app", "1", "1"), container("b", "500m", "500m"))
     owner = make.workload_json("ReplicaSet/web", containers=[two[0], container("b", "2", "2")])
-    calm = shapes("1", owner=owner, limits=LIMIT).of(pod(*two))
+    calm = targets("1", owner=owner, limits=LIMIT).of(pod(*two))
     assert [(pair.container, str(pair.target)) for pair in calm.numbers.pairs] == [
         ("app", "1"),
         ("b", "500m"),
@@ -212,11 +212,11 @@ def test_what_makes_no_room_stays_as_it_is() -> None:
     with_gpu = two[1] | {
         "resources": {part: {"cpu": "500m"} | gpu for part in ("requests", "limits")}
     }
-    plain = shapes("1", owner=owner, limits=LIMIT).of(pod(two[0], with_gpu))
+    plain = targets("1", owner=owner, limits=LIMIT).of(pod(two[0], with_gpu))
     assert [str(pair.target) for pair in plain.numbers.pairs if pair.resource == "cpu"] == [
         "1",
         "500m",
     ]
-    tight = shapes("6", owner=owner, limits=LIMIT).of(pod(*two))
-    targets = {pair.container: pair.target.milli for pair in tight.numbers.pairs}
-    assert targets["app"] + targets["b"] <= 4000
+    tight = targets("6", owner=owner, limits=LIMIT).of(pod(*two))
+    milli = {pair.container: pair.target.milli for pair in tight.numbers.pairs}
+    assert milli["app"] + milli["b"] <= 4000

@@ -15,10 +15,10 @@ from app.updater.core.memory import (
     Pause,
     PodMemory,
     Resized,
-    RolloutSight,
+    SeenRollout,
     shifted,
 )
-from app.updater.core.proof import Breaker, Proof, Version
+from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests.updater.core.scenes import NOW
 
 PAUSE = Pause(Reason.RESIZE_ERROR, "no", 1, NOW)
@@ -38,12 +38,12 @@ FULL = Memory(
     },
     proofs={
         ("default", ObjectKey("", "StatefulSet", "web"), "web"): Proof(
-            Version("", 1, ()), since=NOW, until=NOW
+            ProofVersion("", 1, ()), since=NOW, until=NOW
         )
     },
     breaker=Breaker(((NOW, True),), is_open=True, until=NOW),
     budget_pauses={("default", "web"): PAUSE},
-    rollouts={("default", "web"): RolloutSight("", NOW)},
+    rollouts={("default", "web"): SeenRollout("", NOW)},
 )
 
 

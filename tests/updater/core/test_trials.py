@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.model.pods import Pod
-from app.updater.core.action_queue import Queue, Step
+from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory
 from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.core.rules import Prove
@@ -19,7 +19,7 @@ RULES = replace(OURS, prove=Prove.DRY_RUN)
 SCENE = Scene(several(running(container("app", "100m/100Mi")), 4), rules=RULES)
 
 
-def planned(mode: str = "Recreate") -> tuple[Queue, Step]:
+def planned(mode: str = "Recreate") -> tuple[ActionQueue, QueueStep]:
     """Return the first step of a workload that has proven nothing yet."""
     queue = replace(SCENE, mode=mode).plan().queues[0]
     return queue, queue.steps[0]

@@ -9,33 +9,33 @@ from typing import Any
 import pytest
 
 from app.updater.core.patching import MARK
-from app.updater.core.unboost import Look, Next, look, pause_after, starts_anew
+from app.updater.core.unboost import BoostCheck, BoostStep, check_boost, pause_after, resets_pauses
 from tests import make
 from tests.updater.core.boosts import TWO, boost, boosted, policy
 from tests.updater.core.scenes import NOW, read, resize_condition, running
 
 Json = make.Json
 SECOND = timedelta(seconds=1)
-LATER = Look(Next.LATER, SECOND / 10)
+LATER = BoostCheck(BoostStep.LATER, SECOND / 10)
 
 
 @pytest.mark.parametrize(
     ("pod", "vpa", "expected"),
     [
-        pytest.param(None, {}, Look(Next.FORGET), id="gone"),
-        pytest.param(running(), {}, Look(Next.FORGET), id="not boosted"),
+        pytest.param(None, {}, BoostCheck(BoostStep.FORGET), id="gone"),
+        pytest.param(running(), {}, BoostCheck(BoostStep.FORGET), id="not boosted"),
         pytest.param(boosted(), None, LATER, id="N6"),
-        pytest.param(boosted(), {"boost": boost()}, Look(Next.UNBOOST), id="due"),
+        pytest.param(boosted(), {"boost": boost()}, BoostCheck(BoostStep.UNBOOST), id="due"),
         pytest.param(
             boosted(marks=TWO, since=90 * SECOND),
             {"policies": [policy("c1", 60), policy("c2", 300)]},
-            Look(Next.UNBOOST),
+            BoostCheck(BoostStep.UNBOOST),
             id="N2",
         ),
         pytest.param(
             boosted(since=90 * SECOND),
             {"boost": boost(300)},
-            Look(Next.WHEN_DUE, 210 * SECOND),
+            BoostCheck(BoostStep.WHEN_DUE, 210 * SECOND),
             id="N3",
         ),
         pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, LATER, id="N5"),
@@ -43,15 +43,15 @@ LATER = Look(Next.LATER, SECOND / 10)
         pytest.param(
             boosted(since=None, more={MARK + "app": ""}),
             {"boost": boost(60)},
-            Look(Next.UNBOOST),
+            BoostCheck(BoostStep.UNBOOST),
             id="being brought back",
         ),
     ],
 )
-def test_look(pod: Json | None, vpa: Mapping[str, Any] | None, expected: Look) -> None:
+def test_look(pod: Json | None, vpa: Mapping[str, Any] | None, expected: BoostCheck) -> None:
     """Forget, come back later, come back when it is due, or act."""
     found = make.vpa(**vpa) if vpa is not None else None
-    assert look(None if pod is None else read(pod), found, 0, NOW) == expected
+    assert check_boost(None if pod is None else read(pod), found, 0, NOW) == expected
 
 
 def test_without_a_vpa_a_few_looks_are_enough() -> None:
@@ -59,8 +59,8 @@ def test_without_a_vpa_a_few_looks_are_enough() -> None:
     pod, moment, moments = read(boosted()), timedelta(), []
     for count in range(10):
         moments.append(moment / SECOND)
-        found = look(pod, None, count, NOW)
-        if found.next is Next.FORGET:
+        found = check_boost(pod, None, count, NOW)
+        if found.next is BoostStep.FORGET:
             break
         moment += found.wait
     assert moments == [0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3]
@@ -76,6 +76,6 @@ def test_pauses_double() -> None:
 def test_what_starts_the_pauses_anew() -> None:
     """A change of readiness or of the resize, and nothing else."""
     pod = boosted()
-    assert starts_anew(read(pod), read(boosted(since=3 * SECOND)))
-    assert starts_anew(read(pod), read(boosted(conditions=[resize_condition("InProgress")])))
-    assert not starts_anew(read(pod), read(boosted(more={"seen": "yes"})))
+    assert resets_pauses(read(pod), read(boosted(since=3 * SECOND)))
+    assert resets_pauses(read(pod), read(boosted(conditions=[resize_condition("InProgress")])))
+    assert not resets_pauses(read(pod), read(boosted(more={"seen": "yes"})))

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.plan import Around
+from app.updater.core.plan import PlanOptions
 from tests import make
 from tests.updater.core.resizes import (
     CALM,
@@ -196,7 +196,7 @@ def test_a_stuck_wish_that_is_as_recommended_stays_for_a_while(mode: str) -> Non
     found = replace(found, whole=found.snapshot())
     assert found.told() == (Action.NONE, Reason.TOO_SMALL)
     first = found.plan()
-    later = replace(found, now=NOW + 61 * MINUTE).decision(Around(before=first))
+    later = replace(found, now=NOW + 61 * MINUTE).decision(PlanOptions(before=first))
     assert (later.action, later.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
     assert later.change is not None
     assert later.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
@@ -215,7 +215,7 @@ def test_a_young_pod_in_a_stuck_resize_is_looked_at_when_it_is_old_enough() -> N
     found = replace(found, whole=found.snapshot())
     assert found.told() == (Action.NONE, Reason.TOO_YOUNG)
     later = replace(found, now=NOW + 10 * MINUTE)
-    assert later.told(Around(before=found.plan())) == EVICTED
+    assert later.told(PlanOptions(before=found.plan())) == EVICTED
 
 
 @pytest.mark.parametrize(

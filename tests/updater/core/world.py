@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.model.patches import apply, merge
 from app.model.snapshot import Snapshot
-from app.updater.core.action_queue import Queue, Step, Walk
+from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome, learn
@@ -170,14 +170,14 @@ class World:
         found = self.plan()
         outcomes: list[Outcome] = []
         for queue in found.queues:
-            walk = Walk(queue)
+            walk = QueueCursor(queue)
             while (step := walk.next()) is not None:
                 outcomes += self._call(queue, step, walk, answers)
                 between()
         self.memory = learn(found.memory, outcomes, self.shown, self.rules)
 
     def _call(
-        self, queue: Queue, step: Step, walk: Walk, answers: Iterator[int]
+        self, queue: ActionQueue, step: QueueStep, walk: QueueCursor, answers: Iterator[int]
     ) -> Iterator[Outcome]:
         error = self._answer(step, next(answers, 0))
         action = step.decision.action
@@ -189,7 +189,7 @@ class World:
         if isinstance(error, Invalid):
             walk.evict_later(step)
 
-    def _answer(self, step: Step, number: int) -> ClusterError | None:
+    def _answer(self, step: QueueStep, number: int) -> ClusterError | None:
         pod = self.pods.get(step.pod.name)
         if pod is None or pod["metadata"]["uid"] != step.pod.uid:
             return Unavailable("the pod is gone")
@@ -197,7 +197,7 @@ class World:
         is_eviction = step.decision.action is Action.EVICT
         return None if is_eviction and isinstance(error, Invalid) else error
 
-    def _accept(self, step: Step, action: Action) -> None:
+    def _accept(self, step: QueueStep, action: Action) -> None:
         pod = self.pods[step.pod.name]
         if action is Action.EVICT:
             self.evicted.append(pod)
