@@ -33,21 +33,10 @@ from app.model.fields import (
 from app.model.kinds import Condition, ObjectKey, read_conditions, target_key
 from app.model.quantity import Quantities, Quantity
 from app.model.selectors import Selector
+from app.model.update_modes import DEFAULT_MODE, ModeRules, mode_rules
 
 VPA_GROUP = "autoscaling.k8s.io"
 VPA_KIND = "VerticalPodAutoscaler"
-
-
-class UpdateMode(StrEnum):
-    """What a VPA may do to pods."""
-
-    OFF = "Off"
-    INITIAL = "Initial"
-    RECREATE = "Recreate"
-    AUTO = "Auto"  # an older word for Recreate
-    IN_PLACE_OR_RECREATE = "InPlaceOrRecreate"
-    IN_PLACE = "InPlace"
-    UPSCALE_ONLY = "UpscaleOnly"
 
 
 class ScalingMode(StrEnum):
@@ -203,12 +192,17 @@ class Vpa:
     @property
     def mode(self) -> str:
         """The update mode in force; what is not said means Recreate."""
-        return (self.update_policy and self.update_policy.mode) or UpdateMode.RECREATE
+        return (self.update_policy and self.update_policy.mode) or DEFAULT_MODE
+
+    @property
+    def allows(self) -> ModeRules:
+        """What its update mode allows."""
+        return mode_rules(self.mode)
 
     @property
     def is_off(self) -> bool:
         """Whether recommendations are only shown."""
-        return self.mode == UpdateMode.OFF
+        return not self.allows.on_creation
 
     @property
     def strength(self) -> tuple[float, str]:

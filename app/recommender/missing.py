@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from app.model.update_modes import DEFAULT_MODE
 from app.model.vpa import Vpa
 from app.ports import Clock
 from app.recommender.core.status import ConditionType
@@ -42,7 +43,7 @@ def state_of(vpa: Vpa) -> VpaState:
     conditions = {one.type for one in vpa.conditions if one.status == "True"}
     mode = vpa.update_policy.mode if vpa.update_policy is not None else None
     return VpaState(
-        update_mode=mode or "Recreate",
+        update_mode=mode or DEFAULT_MODE,
         has_recommendation=bool(vpa.recommendation),
         version="v1",
         matches_pods=ConditionType.NO_PODS_MATCHED not in conditions,

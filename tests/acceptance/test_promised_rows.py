@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.model.vpa import UpdateMode
+from app.model.update_modes import UpdateMode
 from app.ports import PODS
 from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import allow_leases

@@ -14,7 +14,6 @@ from app.model.vpa import (
     CpuBoost,
     EvictionRequirement,
     StartupBoost,
-    UpdateMode,
     UpdatePolicy,
     Vpa,
     read_vpa,
@@ -125,7 +124,7 @@ def test_a_full_vpa() -> None:
 def test_an_empty_vpa() -> None:
     """Nothing at all is a VPA that asks for nothing."""
     vpa = read_vpa({})
-    assert vpa.mode == UpdateMode.RECREATE
+    assert vpa.mode == "Recreate"
     assert not vpa.is_off
     for part in (vpa.target, vpa.selector, vpa.update_policy, vpa.policies, vpa.startup_boost):
         assert part is None

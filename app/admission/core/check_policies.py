@@ -27,6 +27,7 @@ from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.gates import STAGES, FeatureGate, FeatureGates
 from app.model.quantity import CPU, MAX_INT64, MEMORY, SIZED, Quantities, Quantity
+from app.model.update_modes import MODES
 from app.model.vpa import (
     BoostType,
     ContainerPolicy,
@@ -34,7 +35,6 @@ from app.model.vpa import (
     CpuBoost,
     ScalingMode,
     StartupBoost,
-    UpdateMode,
     Vpa,
 )
 
@@ -47,7 +47,7 @@ _NANO_PER_UNIT: Final = 10**9
 class Allowance:
     """What a VPA may use."""
 
-    in_place: bool = False
+    gated_modes: frozenset[str] = frozenset()  # update modes that need a feature gate
     startup_boost: bool = False
     per_vpa_config: bool = False
     odd_resources: frozenset[str] = frozenset()  # tolerated in controlledResources
@@ -57,17 +57,26 @@ def allowance(gates: FeatureGates, old: Vpa | None) -> Allowance:
     """Return what the next version of a VPA may use."""
     if old is None:
         return Allowance(
-            FeatureGate.IN_PLACE in gates,
+            _gated_modes(gates, ""),
             FeatureGate.CPU_STARTUP_BOOST in gates,
             FeatureGate.PER_VPA_CONFIG in gates,
         )
     policies = old.policies or ()
     named = {name for policy in policies for name in policy.controlled_resources or ()}
     return Allowance(
-        in_place=FeatureGate.IN_PLACE in gates or old.mode == UpdateMode.IN_PLACE,
+        gated_modes=_gated_modes(gates, old.mode),
         startup_boost=FeatureGate.CPU_STARTUP_BOOST in gates or _uses_boost(old),
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in gates or _uses_per_vpa_config(old),
         odd_resources=frozenset(named) - RESOURCES,
+    )
+
+
+def _gated_modes(gates: FeatureGates, stored: str) -> frozenset[str]:
+    """Return the modes behind a gate that may be used: it is on, or the mode is the stored one."""
+    return frozenset(
+        name
+        for name, mode in MODES.items()
+        if mode.gate is not None and (mode.gate in gates or name == stored)
     )
 
 

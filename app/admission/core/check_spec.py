@@ -37,14 +37,14 @@ from app.admission.core.field_errors import (
     too_many,
 )
 from app.admission.core.vpa_review import SELECTOR_PATH, VpaVersion
-from app.model.gates import FeatureGate, FeatureGates
+from app.model.gates import FeatureGates
 from app.model.kinds import BUILT_IN_KINDS, group_of
 from app.model.text import nearest
+from app.model.update_modes import MODES, mode_rules
 from app.model.vpa import (
     ChangeRequirement,
     EvictionRequirement,
     TargetReference,
-    UpdateMode,
     UpdatePolicy,
 )
 
@@ -93,7 +93,7 @@ def _target(target: TargetReference) -> Findings:
 
 _PATH: Final = "spec.updatePolicy"
 _REQUIREMENTS: Final = f"{_PATH}.evictionRequirements"
-_EXPLICIT_MODES: Final = sorted(set(UpdateMode) - {UpdateMode.AUTO})
+_EXPLICIT_MODES: Final = sorted(name for name, mode in MODES.items() if mode.means is None)
 
 
 def update_policy_findings(
@@ -111,26 +111,27 @@ def update_policy_findings(
     is_stored = stored is not None and stored.eviction_requirements == requirements
     for error in _requirements(requirements):
         yield FieldWarning.tolerated(error, STORED_TOO) if is_stored else error
-    if policy.mode == UpdateMode.UPSCALE_ONLY:
+    if policy.mode is not None and mode_rules(policy.mode).only_upwards:
         yield from _never_lower(requirements)
 
 
 def _mode(mode: str | None, allowed: Allowance) -> Findings:
     path = f"{_PATH}.updateMode"
-    match mode:
-        case None:
-            yield required(path, "an updatePolicy must say its updateMode")
-        case UpdateMode.AUTO:
-            words = " ".join(_EXPLICIT_MODES)
-            yield FieldWarning(
-                _PATH,
-                f'updateMode "Auto" is deprecated and will be removed; it means Recreate. '
-                f"Name one of [{words}] instead, see kubernetes/autoscaler#8424",
-            )
-        case UpdateMode.IN_PLACE if not allowed.in_place:
-            yield gate_is_off(path, f"updateMode {quoted(mode)}", FeatureGate.IN_PLACE)
-        case _ if mode not in _EXPLICIT_MODES:
-            yield not_supported(path, mode, _EXPLICIT_MODES)
+    if mode is None:
+        yield required(path, "an updatePolicy must say its updateMode")
+        return
+    rules = mode_rules(mode)
+    if rules.means is not None:
+        words = " ".join(_EXPLICIT_MODES)
+        yield FieldWarning(
+            _PATH,
+            f'updateMode "{mode}" is deprecated and will be removed; it means {rules.means}. '
+            f"Name one of [{words}] instead, see kubernetes/autoscaler#8424",
+        )
+    elif rules.gate is not None and mode not in allowed.gated_modes:
+        yield gate_is_off(path, f"updateMode {quoted(mode)}", rules.gate)
+    elif mode not in MODES:
+        yield not_supported(path, mode, _EXPLICIT_MODES)
 
 
 def _requirements(requirements: Sequence[EvictionRequirement]) -> Iterator[FieldError]:

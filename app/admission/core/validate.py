@@ -20,7 +20,8 @@ from app.admission.core.vpa_review import VpaReview, is_exempt, read_vpa_review
 from app.model.fields import Object
 from app.model.gates import FeatureGates
 from app.model.review import AdmissionRequest, AdmissionResponse
-from app.model.vpa import VPA_GROUP, VPA_KIND, UpdateMode, Vpa
+from app.model.update_modes import DEFAULT_MODE
+from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa
 
 _MOST_FIELDS_AUDITED: Final = 10
 _MOST_WARNINGS: Final = 50
@@ -146,5 +147,5 @@ def _defaults(request: AdmissionRequest, vpa: Vpa) -> tuple[Object, ...]:
     spec = request.new.get("spec") if isinstance(request.new, dict) else None
     if vpa.update_policy is not None or spec is None:
         return ()
-    value = {"updateMode": UpdateMode.RECREATE.value}
+    value = {"updateMode": DEFAULT_MODE.value}
     return ({"op": "add", "path": "/spec/updatePolicy", "value": value},)

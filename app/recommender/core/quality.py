@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from app.model.vpa import UpdateMode
+from app.model.update_modes import mode_rules
 from app.recommender.core.estimation import TARGET
 from app.recommender.core.histograms import Amounts, Rows
 from app.recommender.core.rules import CPU, MEMORY
@@ -68,7 +68,7 @@ class Quality:
         unit = _PER_UNIT[resource]
         for number in np.unique(modes).tolist():
             mode, lines = self._vpas.modes[number], modes == number
-            if mode != UpdateMode.OFF:
+            if mode_rules(mode).on_creation:
                 self._comparisons.append(
                     UsageComparison(
                         mode, resource, is_oom, used[lines] / unit, recommended[lines] / unit

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from app.model.vpa import UpdateMode
+from app.model.update_modes import mode_rules
 from app.recommender.core.quality import Numbers, TargetChange, UsageComparison
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.targets import VpaKey
@@ -53,7 +53,7 @@ class Judge:
     def note(self, key: AggregateKey, resource: str, used: int, *, is_oom: bool = False) -> None:
         """Compare a sample that counted."""
         found = self._standing.get(key)
-        if found is not None and found.mode != UpdateMode.OFF:
+        if found is not None and mode_rules(found.mode).on_creation:
             recommended = found.targets[resource == MEMORY]
             self._samples[found.mode, resource, is_oom].append((used, recommended))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.pods import Pod
 from app.model.quantity import Quantity
-from app.model.vpa import UpdateMode, Vpa
-from app.updater.core.decisions import Action, Reason
+from app.model.update_modes import MODES
+from app.model.vpa import Vpa
+from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import NOTHING
 from app.updater.core.need import (
     NeedCheck,
@@ -30,25 +30,21 @@ from app.updater.core.resize_state import ResizeState, is_stuck, resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget
 from app.updater.core.unboost import boosted, has_marks, is_ordinary
 
-IN_PLACE_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
-_RECREATE: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.UPSCALE_ONLY)
 Allocatable = Mapping[str, Quantity] | None
 
 
-def mode_blocker(vpa: Vpa, gates: FeatureGates) -> tuple[Reason, str] | None:
+def mode_blocker(vpa: Vpa, gates: FeatureGates) -> Why | None:
     """Return why a VPA updates no running pods, None if it does."""
-    mode = vpa.mode
-    if mode in _RECREATE or mode == UpdateMode.IN_PLACE_OR_RECREATE:
-        return None
-    if mode == UpdateMode.IN_PLACE:
-        if FeatureGate.IN_PLACE in gates:
+    mode, allows = vpa.mode, vpa.allows
+    if allows.may_evict or allows.may_resize:
+        if allows.gate is None or allows.gate in gates:
             return None
-        return Reason.GATE_DISABLED, "mode InPlace needs the feature gate InPlace"
-    if mode == UpdateMode.INITIAL:
-        return Reason.MODE_INITIAL, "mode Initial sizes pods only when they are created"
-    if mode == UpdateMode.OFF:
-        return Reason.MODE_OFF, "mode Off changes no pods"
-    return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'
+        return Reason.GATE_DISABLED, f"mode {mode} needs the feature gate {allows.gate}"
+    if mode not in MODES:
+        return Reason.MODE_OFF, f'the update mode "{mode[:40]}" is not known'
+    if allows.on_creation:
+        return Reason.MODE_INITIAL, f"mode {mode} sizes pods only when they are created"
+    return Reason.MODE_OFF, f"mode {mode} changes no pods"
 
 
 def assess(
@@ -97,12 +93,12 @@ def _ordinary(context: PodContext, boosted: frozenset[str]) -> Assessment:
 
 def _running(context: PodContext, target: PodTarget) -> Assessment:
     pod, rules, now = context.pod, context.rules, context.inputs.now
-    is_upscale = context.targets.mode == UpdateMode.UPSCALE_ONLY
+    allows = context.vpa.allows
     found = target.trigger
     oom = quick_oom(pod, context.vpa, rules, context.inputs.gates, now)
     rises = found.difference or found.is_outside
-    if is_upscale and not rises and target.numbers.gross_difference:
-        told = "nothing has to grow, and mode UpscaleOnly shrinks nothing"
+    if allows.only_upwards and not rises and target.numbers.gross_difference:
+        told = f"nothing has to grow, and mode {context.vpa.mode} shrinks nothing"
         needed = NeedCheck(Reason.NOT_UPSCALE, told)
     elif oom is None and target.no_need is not None:
         needed = target.no_need
@@ -110,9 +106,7 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
         needed = check_need(found, oom, since, rules, now)
-    is_in_place = context.targets.mode in IN_PLACE_MODES or (
-        is_upscale and rules.upscale_only_in_place
-    )
+    is_in_place = allows.may_resize or (allows.only_upwards and rules.upscale_only_in_place)
     if needed.reason is not None:
         quiet = context.decided(
             Action.NONE, needed.reason, needed.message, numbers=target.numbers, until=needed.until
@@ -181,10 +175,10 @@ def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
     is_worth_it = found.difference >= rules.update_threshold or (
         found.is_outside and found.difference >= rules.least_difference
     )
-    if not (shrinks and is_worth_it) or context.vpa.mode == UpdateMode.UPSCALE_ONLY:
+    if not (shrinks and is_worth_it) or context.vpa.allows.only_upwards:
         told = "the pod has no node, and no smaller size would help"
         return context.decided(Action.WAIT, Reason.POD_PENDING, told, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(found.difference)}"
     need = _need(context, target, message, found, None, resize_state(context.pod))
-    act = in_place if context.vpa.mode in IN_PLACE_MODES else _by_eviction
+    act = in_place if context.vpa.allows.may_resize else _by_eviction
     return _after_pause(context, act(context, need))

@@ -15,7 +15,6 @@ from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.vpa import Vpa
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep, Rank
-from app.updater.core.assess import IN_PLACE_MODES
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.events import counted
 from app.updater.core.memory import NamespacedName, unseen_budget
@@ -140,7 +139,7 @@ def _count(step: QueueStep, vpa: Vpa, budget: Budget, owner_plan: OwnerPlan) -> 
     if step.decision.action is Action.UNBOOST:
         return
     if not step.takes_place or budget.has_place(broken=step.is_broken):
-        is_in_place = vpa.mode in IN_PLACE_MODES or step.decision.action is Action.RESIZE
+        is_in_place = vpa.allows.may_resize or step.decision.action is Action.RESIZE
         (owner_plan.resizable if is_in_place else owner_plan.evictable)[vpa.name] += 1
 
 

@@ -10,7 +10,6 @@ from typing import Final
 from app.model.pods import Pod
 from app.model.quantity import CPU, SIZED, Quantities, Quantity
 from app.model.times import LATEST, believed, later
-from app.model.vpa import UpdateMode
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason
 from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, wanted_requests
 from app.updater.core.patching import (
@@ -51,7 +50,7 @@ def in_place(context: PodContext, need: Need) -> Assessment:
 
 def _pending(context: PodContext, need: Need, base: Assessment) -> Assessment:
     """Assess a pod that has a node but does not run yet: only want of memory is mended now."""
-    if need.priority.quick_oom and not is_only_in_place(context):
+    if need.priority.quick_oom and context.vpa.allows.may_evict:
         return replace(base, proposal=evict(context, need, need.message))
     return waiting(base, Reason.POD_PENDING, "the pod does not run yet")
 
@@ -64,11 +63,6 @@ def assessment(context: PodContext, need: Need) -> Assessment:
         numbers=need.target.numbers,
         quick_oom=need.priority.quick_oom,
     )
-
-
-def is_only_in_place(context: PodContext) -> bool:
-    """Whether the update mode never evicts."""
-    return context.vpa.mode == UpdateMode.IN_PLACE
 
 
 def waiting(base: Assessment, reason: Reason, message: str) -> Assessment:
@@ -90,7 +84,7 @@ def fresh(
         hopeless = (Reason.RESIZE_INFEASIBLE, "a resize may not change the pod's QoS class")
     if hopeless is None:
         return replace(base, proposal=resize(context, need, changes))
-    if is_only_in_place(context):
+    if not context.vpa.allows.may_evict:
         return waiting(base, *hopeless)
     return replace(base, proposal=evict(context, need, f"{need.message}; {hopeless[1]}"))
 
@@ -98,7 +92,7 @@ def fresh(
 def changes_of(context: PodContext, target: PodTarget) -> tuple[ContainerChange, ...]:
     """Return what a resize has to write."""
     changes = context.targets.changes(target, context.pod)
-    if context.vpa.mode == UpdateMode.UPSCALE_ONLY:
+    if context.vpa.allows.only_upwards:
         return _only_rising(context.pod, changes)
     return changes
 
@@ -129,7 +123,7 @@ def resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]
         PodChange(changes, marks, is_disruptive(context.pod, changes)),
         need.priority,
         need.unmet,
-        may_evict=not is_only_in_place(context),
+        may_evict=context.vpa.allows.may_evict,
         is_free=not context.pod.node,
     )
 
@@ -162,7 +156,7 @@ def under_way(context: PodContext, need: Need, base: Assessment) -> Assessment:
     back = _taken_back(context, state, since)
     if back is not None:
         base = replace(base, infeasible=_refused(context, need))
-    if is_only_in_place(context):
+    if not context.vpa.allows.may_evict:
         if back is None:
             return waiting(base, RESIZE_REASONS[state.stage], message)
         return _given_back(need, base, back)

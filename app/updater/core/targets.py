@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, SIZED, Quantity
-from app.model.vpa import UpdateMode, Vpa
+from app.model.vpa import Vpa
 from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
 from app.updater.core.decisions import ContainerChange, Numbers, Pair
@@ -197,7 +197,6 @@ class OwnerTargets:
         rules: UpdateRules,
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
-        self.mode = vpa.mode
         self._found: list[PodTarget] = []
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> PodTarget:
@@ -211,9 +210,9 @@ class OwnerTargets:
         amounts = capped(pod, self.vpa, self.limits, bases)
         _let_stay(amounts, bases, current)
         pairs = pairs_of(pod, amounts, current, boosted)
-        is_upscale = self.mode == UpdateMode.UPSCALE_ONLY
-        numbers = measure(pairs, with_rise=is_upscale)
-        found = trigger(numbers, upscale_only=is_upscale)
+        only_upwards = self.vpa.allows.only_upwards
+        numbers = measure(pairs, with_rise=only_upwards)
+        found = trigger(numbers, upscale_only=only_upwards)
         target = PodTarget(
             pod,
             boosted,

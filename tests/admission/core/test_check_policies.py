@@ -17,7 +17,7 @@ from tests.make import ALL_GATES, NO_GATES, Json
 
 BOOST_JSON = make.boost_json(factor=2)
 IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
-    Allowance(in_place=True),
+    Allowance(gated_modes=frozenset({"InPlace"})),
     Allowance(startup_boost=True),
     Allowance(per_vpa_config=True),
 )
@@ -79,12 +79,14 @@ def test_stored_objects_keep_gates_open(stored: Json, expected: Allowance) -> No
 
 def test_gates_open_features() -> None:
     """Gates open the same for new objects and for stored ones that used nothing."""
-    everything = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+    everything = Allowance(
+        gated_modes=frozenset({"InPlace"}), startup_boost=True, per_vpa_config=True
+    )
     assert allowance(ALL_GATES, None) == allowance(ALL_GATES, make.vpa()) == everything
     assert allowance(NO_GATES, None) == Allowance()
 
 
-ALL = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+ALL = Allowance(gated_modes=frozenset({"InPlace"}), startup_boost=True, per_vpa_config=True)
 AT = "spec.resourcePolicy.containerPolicies"
 
 

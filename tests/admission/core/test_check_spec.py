@@ -164,7 +164,7 @@ def test_gate_kept_open() -> None:
     assert [item.path for item in findings(new, gates=NO_GATES)] == ["spec.startupBoost"]
 
 
-ALL = Allowance(in_place=True, startup_boost=True, per_vpa_config=True)
+ALL = Allowance(gated_modes=frozenset({"InPlace"}), startup_boost=True, per_vpa_config=True)
 AT = "spec.updatePolicy"
 HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
 

@@ -2,7 +2,8 @@
 
 from enum import StrEnum
 
-from app.model.vpa import BoostType, ChangeRequirement, ControlledValues, ScalingMode, UpdateMode
+from app.model.update_modes import UpdateMode
+from app.model.vpa import BoostType, ChangeRequirement, ControlledValues, ScalingMode
 from tests.kube.manifests.definitions import VPA as V1
 from tests.kube.manifests.definitions import VPA_V1BETA2 as V1BETA2
 from tests.kube.manifests.structural import facts, fields
