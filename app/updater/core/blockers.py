@@ -31,7 +31,7 @@ from app.updater.core.owners import (
 )
 from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Proof, current_proof, version_of
-from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs, Proposal
+from app.updater.core.proposals import Assessment, OwnerPods, Proposal
 from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove
@@ -54,15 +54,15 @@ class OwnerPlan:
     resizable: Counter[str] = field(default_factory=Counter)
 
 
-def plan_owner(group: OwnerPods, inputs: PlanInputs, state: PlanState) -> OwnerPlan:
+def plan_owner(group: OwnerPods, state: PlanState) -> OwnerPlan:
     """Decide for all pods of one owner."""
     found = {
         assessed.pod.uid: assessed.decision
         for assessed in group.assessments
         if assessed.decision is not None
     }
-    checks = OwnerChecks(group, inputs, state)
-    judge_replacements(group, checks.size, inputs, state)
+    checks = OwnerChecks(group, state)
+    judge_replacements(group, checks.size, state)
     owner_plan = OwnerPlan(found)
     steps = [
         step
@@ -178,11 +178,11 @@ def _given_out(
 class OwnerChecks:
     """Answers for one owner what may be done to its pods."""
 
-    def __init__(self, group: OwnerPods, inputs: PlanInputs, state: PlanState) -> None:
-        self.group, self.inputs, self._state = group, inputs, state
+    def __init__(self, group: OwnerPods, state: PlanState) -> None:
+        self.group, self.inputs, self._state = group, state.inputs, state
         gone, disturbed = set(), set()
         for pod in group.pods:
-            remembered = inputs.memory.pods.get(pod.uid)
+            remembered = self.inputs.memory.pods.get(pod.uid)
             if remembered is not None and remembered.evicted is not None:
                 gone.add(pod.uid)
             if remembered is not None and remembered.resized is not None:
@@ -194,7 +194,7 @@ class OwnerChecks:
         self.budget: Budget = budget_of(
             group.pods,
             self.size.configured or 0,
-            inputs.rules.eviction_tolerance,
+            self.inputs.rules.eviction_tolerance,
             gone=gone,
             disturbed=disturbed,
         )

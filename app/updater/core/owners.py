@@ -39,17 +39,9 @@ class Overlap:
     weaker: str
 
 
-@dataclass(slots=True)
-class Owned:
-    """The pods of one owner."""
-
-    key: ObjectKey
-    pods: list[Pod]
-
-
-def by_owner(pods: Iterable[Pod]) -> list[Owned]:
+def by_owner(pods: Iterable[Pod]) -> list[tuple[ObjectKey, list[Pod]]]:
     """Return the pods by their immediate controllers, in a fixed order."""
-    found: dict[tuple[str, str, str], Owned] = {}
+    found: dict[tuple[str, str, str], tuple[ObjectKey, list[Pod]]] = {}
     for pod in pods:
         owners = pod.owners
         is_plain = len(owners) == 1 and owners[0].controller
@@ -59,10 +51,10 @@ def by_owner(pods: Iterable[Pod]) -> list[Owned]:
         place = (owner.kind, owner.name, owner.api_version)
         owned = found.get(place)
         if owned is None:
-            owned = found[place] = Owned(owner.key, [])
-        owned.pods.append(pod)
-    for owned in found.values():
-        owned.pods.sort(key=attrgetter("name"))
+            owned = found[place] = (owner.key, [])
+        owned[1].append(pod)
+    for _, owned_pods in found.values():
+        owned_pods.sort(key=attrgetter("name"))
     return [found[place] for place in sorted(found)]
 
 

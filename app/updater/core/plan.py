@@ -18,10 +18,8 @@ from typing import Final
 
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
-from app.model.limits import Node
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
-from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, Workload
 from app.sizing.matching import MatchReason
 from app.updater.core.action_queue import ActionQueue
@@ -29,7 +27,7 @@ from app.updater.core.assess import assess
 from app.updater.core.blockers import plan_owner
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, NamespacedName, observed
-from app.updater.core.owners import Matcher, Overlap, Owned, by_owner, is_live
+from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
 from app.updater.core.plan_state import PlanState
 from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import UpdateRules
@@ -114,11 +112,11 @@ def plan(
     memory = observed(memory, snapshot, rules, now)
     is_partial = options.only is not None
     inputs = PlanInputs(rules, gates, memory, now, options.webhook_is_healthy, is_partial)
-    scene = Scene(inputs, PlanState(inputs), snapshot.nodes)
+    state = PlanState(inputs, snapshot.nodes)
     touched = memory.namespaces()
     before = _comparable(options.before, rules, gates, now)
     found: dict[str, NamespacePlan] = {}
-    for namespace, only in _wanted(_in_turn(snapshot, scene), options.only):
+    for namespace, only in _wanted(_in_turn(snapshot, state), options.only):
         view = snapshot.of(namespace)
         if not view.vpas or not view.pods or not rules.covers(namespace):
             continue
@@ -131,22 +129,22 @@ def plan(
             found[namespace] = old
             continue
         try:
-            found[namespace] = plan_namespace(namespace, view, looked_up, scene, old=old, only=only)
+            found[namespace] = plan_namespace(namespace, view, looked_up, state, old=old, only=only)
         except Exception as error:
             raise Unplannable(namespace) from error
     found = dict(sorted(found.items()))
-    return Plan(now, rules, gates, scene.state.memory(), found, is_partial)
+    return Plan(now, rules, gates, state.memory(), found, is_partial)
 
 
-def _in_turn(snapshot: Snapshot, scene: Scene) -> list[str]:
+def _in_turn(snapshot: Snapshot, state: PlanState) -> list[str]:
     """Return the namespaces by name; while few evictions are left another one begins each time.
 
     Else one whose evictions are all refused would for ever take what is left for others.
     """
     names = sorted(snapshot.namespaces)
-    if scene.state.evictions_left is None:
+    if state.evictions_left is None:
         return names
-    first = int(scene.inputs.now.timestamp() * _GOLDEN % 1 * len(names))
+    first = int(state.inputs.now.timestamp() * _GOLDEN % 1 * len(names))
     return names[first:] + names[:first]
 
 
@@ -208,24 +206,15 @@ class NamespacePlan:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What all namespaces share while one plan is made."""
-
-    inputs: PlanInputs
-    state: PlanState
-    nodes: Mapping[str, Node]
-
-
 class _Planner:
     """Plans one namespace."""
 
     def __init__(
-        self, namespace: str, view: NamespaceView, looked_up: LookedUp, scene: Scene
+        self, namespace: str, view: NamespaceView, looked_up: LookedUp, state: PlanState
     ) -> None:
         self.namespace, self.view, self.looked_up = namespace, view, looked_up
-        self.inputs, self.state, self.nodes = scene.inputs, scene.state, scene.nodes
-        self.matcher = Matcher(namespace, view, looked_up, scene.inputs.gates)
+        self.inputs, self.state = state.inputs, state
+        self.matcher = Matcher(namespace, view, looked_up, state.inputs.gates)
         self.old: NamespacePlan | None = None
         self.only: frozenset[str] | None = None  # names of the pods to decide about, None for all
         self.decisions: list[Decision] = []
@@ -235,13 +224,13 @@ class _Planner:
         self.evictable: Counter[str] = Counter()
         self.resizable: Counter[str] = Counter()
 
-    def plan_owner(self, owned: Owned) -> None:
+    def plan_owner(self, key: ObjectKey, pods: list[Pod]) -> None:
         """Decide about the pods of one owner."""
-        owner = self._owner(owned.key)
+        owner = self._owner(key)
         targets: dict[str, OwnerTargets] = {}
         assessed: list[Assessment] = []
         only = self.only
-        wanted = owned.pods if only is None else [pod for pod in owned.pods if pod.name in only]
+        wanted = pods if only is None else [pod for pod in pods if pod.name in only]
         for pod, match in self.matcher.matches(wanted):
             vpa = match.vpa
             if vpa is None:
@@ -250,11 +239,12 @@ class _Planner:
                 continue
             found = targets.get(vpa.name)
             if found is None:
-                found = targets[vpa.name] = self._targets(vpa, owner)
+                found = OwnerTargets(vpa, owner, self.view.limits, self.inputs.rules)
+                targets[vpa.name] = found
             assessed.append(self._assessed(pod, found))
             if is_live(pod):
                 self.controlled[vpa.name] += 1
-        self._settle(owned, owner, assessed)
+        self._settle(key, owner, pods, assessed)
 
     def _owner(self, key: ObjectKey) -> Workload | None:
         found = self.view.workloads.get(key) or self.looked_up.get(key)
@@ -262,15 +252,12 @@ class _Planner:
 
     # --- assessing
 
-    def _targets(self, vpa: Vpa, owner: Workload | None) -> OwnerTargets:
-        return OwnerTargets(vpa, owner, self.view.limits, self.inputs.rules)
-
     def _assessed(self, pod: Pod, targets: OwnerTargets) -> Assessment:
         is_remembered = pod.uid in self.inputs.memory.pods
         if not is_remembered and (lasting := self._lasting(pod, targets)) is not None:
             self.lasting[pod.uid] = lasting
             return lasting
-        node = self.nodes.get(pod.node)
+        node = self.state.nodes.get(pod.node)
         found = assess(pod, targets, self.inputs, node.allocatable if node is not None else None)
         self.state.remember(found)
         if not is_remembered and _lasts(found):
@@ -296,15 +283,21 @@ class _Planner:
 
     # --- settling
 
-    def _settle(self, owned: Owned, owner: Workload | None, assessed: list[Assessment]) -> None:
+    def _settle(
+        self,
+        key: ObjectKey,
+        owner: Workload | None,
+        pods: list[Pod],
+        assessed: list[Assessment],
+    ) -> None:
         decisions = [found.decision for found in assessed if found.decision is not None]
         is_quiet = len(decisions) == len(assessed)
-        if is_quiet and not self._has_to_be_settled(owned.key, assessed):
+        if is_quiet and not self._has_to_be_settled(key, assessed):
             self.decisions += decisions
             return
-        live = tuple(pod for pod in owned.pods if is_live(pod))
-        group = OwnerPods(self.namespace, owned.key, owner, self.view, live, tuple(assessed))
-        owner_plan = plan_owner(group, self.inputs, self.state)
+        live = tuple(pod for pod in pods if is_live(pod))
+        group = OwnerPods(self.namespace, key, owner, self.view, live, tuple(assessed))
+        owner_plan = plan_owner(group, self.state)
         self.decisions += owner_plan.decisions.values()
         self.evictable += owner_plan.evictable
         self.resizable += owner_plan.resizable
@@ -335,7 +328,7 @@ def plan_namespace(
     namespace: str,
     view: NamespaceView,
     looked_up: LookedUp,
-    scene: Scene,
+    state: PlanState,
     *,
     old: NamespacePlan | None = None,
     only: frozenset[str] | None = None,
@@ -346,14 +339,14 @@ def plan_namespace(
         namespace: its name.
         view: what is known of it.
         looked_up: owners that the view does not hold.
-        scene: what all namespaces share.
+        state: what all namespaces share.
         old: what was decided before.
         only: the names of pods to decide about, None for all.
     """
-    planner = _Planner(namespace, view, looked_up, scene)
+    planner = _Planner(namespace, view, looked_up, state)
     planner.old, planner.only = old, only
-    for owned in by_owner(view.pods.values()):
-        planner.plan_owner(owned)
+    for key, pods in by_owner(view.pods.values()):
+        planner.plan_owner(key, pods)
     planner.decisions.sort(key=attrgetter("pod"))
     lasting = planner.lasting.values()
     return NamespacePlan(

@@ -6,9 +6,10 @@ same snapshot gives the same plan at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from app.model.limits import DisruptionBudget
+from app.model.limits import DisruptionBudget, Node
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.updater.core.decisions import Reason, Why
@@ -30,8 +31,8 @@ from app.updater.core.rules import Prove
 class PlanState:
     """What is used up and what is learnt while a plan is made."""
 
-    def __init__(self, inputs: PlanInputs) -> None:
-        self._inputs = inputs
+    def __init__(self, inputs: PlanInputs, nodes: Mapping[str, Node]) -> None:
+        self.inputs, self.nodes = inputs, nodes
         breaker = inputs.memory.breaker
         self.evictions_left = _evictions_left(inputs)
         self._breaker: Breaker = breaker
@@ -81,7 +82,7 @@ class PlanState:
         """Keep what an assessment wants to be remembered of its pod."""
         if found.resizing_since is None and found.infeasible is None:
             return
-        before = self._inputs.memory.of(found.pod)
+        before = self.inputs.memory.of(found.pod)
         self._pods[found.pod.uid] = replace(
             before,
             resizing_since=found.resizing_since or before.resizing_since,
@@ -90,7 +91,7 @@ class PlanState:
 
     def proof(self, key: ProofKey) -> Proof | None:
         """Return what is known of a workload under a VPA."""
-        return self._proofs.get(key) or self._inputs.memory.proofs.get(key)
+        return self._proofs.get(key) or self.inputs.memory.proofs.get(key)
 
     def keep_proof(self, key: ProofKey, proof: Proof) -> None:
         """Keep what was learnt of a workload."""
@@ -98,7 +99,7 @@ class PlanState:
 
     def judged(self, evicted: frozenset[str], *, helped: bool) -> None:
         """Count the replacement of one of some evicted pods for the breaker."""
-        rules, now = self._inputs.rules, self._inputs.now
+        rules, now = self.inputs.rules, self.inputs.now
         was_open = self._breaker.is_open
         self._breaker = self._breaker.after(helped, rules, now, evicted=evicted)
         if self._breaker.is_open and not was_open:
@@ -112,16 +113,16 @@ class PlanState:
 
     def seems_stuck(self, place: NamespacedName, rolling: OngoingRollout) -> bool:
         """Note a rollout, and tell whether it takes too long to be waited for."""
-        found = self._inputs.memory.rollouts.get(place)
+        found = self.inputs.memory.rollouts.get(place)
         if found is None or found.mark != rolling.mark:
-            found = SeenRollout(rolling.mark, self._inputs.now)
+            found = SeenRollout(rolling.mark, self.inputs.now)
         self._rollouts[place] = found
-        return self._inputs.now - found.since >= self._inputs.rules.rollout_patience
+        return self.inputs.now - found.since >= self.inputs.rules.rollout_patience
 
     def memory(self) -> Memory:
         """Return the memory with all that was learnt."""
-        memory = with_pods(self._inputs.memory, self._pods)
-        seen_before = memory.rollouts if self._inputs.is_partial else {}
+        memory = with_pods(self.inputs.memory, self._pods)
+        seen_before = memory.rollouts if self.inputs.is_partial else {}
         memory = replace(
             memory,
             proofs={**memory.proofs, **self._proofs} if self._proofs else memory.proofs,

@@ -25,20 +25,18 @@ from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import Prove, UpdateRules
 
 
-def judge_replacements(group: OwnerPods, size: Size, inputs: PlanInputs, state: PlanState) -> None:
+def judge_replacements(group: OwnerPods, size: Size, state: PlanState) -> None:
     """Judge each pod of an owner that came after the latest evictions."""
-    if inputs.is_partial:
+    if state.inputs.is_partial:
         return
     for name in {assessed.vpa.name: None for assessed in group.assessments}:
         key = (group.namespace, group.key, name)
         proof = state.proof(key)
         if proof is not None and proof.awaited:
-            _judge(group, size, key, proof, inputs, state)
+            _judge(group, size, key, proof, state)
 
 
-def _judge(
-    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, inputs: PlanInputs, state: PlanState
-) -> None:
+def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState) -> None:
     before, expected = proof, dict(proof.expected)
     for assessed in group.assessments:
         pod = assessed.pod
@@ -46,11 +44,13 @@ def _judge(
             continue
         if pod.uid in proof.known or not proof.awaited:
             continue
-        good = _helped(assessed, expected, inputs.rules)
+        good = _helped(assessed, expected, state.inputs.rules)
         state.judged(proof.known, helped=good)
-        proof = proof.after_replacement(pod.uid, helped=good, rules=inputs.rules, now=inputs.now)
-    if proof is before and _is_late(proof, inputs):
-        proof = _without_replacement(group, size, key, proof, inputs, state)
+        proof = proof.after_replacement(
+            pod.uid, helped=good, rules=state.inputs.rules, now=state.inputs.now
+        )
+    if proof is before and _is_late(proof, state.inputs):
+        proof = _without_replacement(group, size, key, proof, state)
     if proof is not before:
         state.keep_proof(key, proof)
 
@@ -60,7 +60,7 @@ def _is_late(proof: Proof, inputs: PlanInputs) -> bool:
 
 
 def _without_replacement(
-    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, inputs: PlanInputs, state: PlanState
+    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState
 ) -> Proof:
     """Return the proof when no pod of the VPA came in place of the one that went.
 
@@ -72,7 +72,9 @@ def _without_replacement(
         return proof
     if strange:
         state.unanswered(proof.known)
-        return proof.after_replacement(strange, helped=False, rules=inputs.rules, now=inputs.now)
+        return proof.after_replacement(
+            strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
+        )
     # The owner has all the pods that it wants, so none will come.
     if size.configured is not None and len(group.pods) >= size.configured:
         state.unanswered(proof.known)

@@ -77,38 +77,30 @@ def ready_condition(pod: Pod) -> Condition | None:
     return ready if ready is not None and ready.status == "True" else None
 
 
-def due_containers(pod: Pod, vpa: Vpa, now: datetime) -> frozenset[str]:
-    """Return the boosted containers whose time is over."""
-    ready = ready_condition(pod)
-    if ready is None:
-        return frozenset()
-    return frozenset(
-        name
-        for name in boosted_containers(pod)
-        if _is_over(believed(ready.last_transition, now), boost_lasts(vpa, name), now)
-    )
+@dataclass(frozen=True, slots=True)
+class UnboostDue:
+    """Which containers are to go back now, and when the next one is."""
+
+    containers: frozenset[str]  # their time is over, or they are on their way back already
+    until: datetime | None = None  # when the next one is due, None if none is to come
+
+    def wait(self, now: datetime) -> timedelta:
+        """Return the time until the next container is due, zero if none is to come."""
+        return timedelta() if self.until is None else max(self.until - _MOMENT - now, timedelta())
 
 
-def _is_over(since: datetime | None, lasts: timedelta, now: datetime) -> bool:
-    return since is None or not lasts or now - since > lasts
-
-
-def next_due(pod: Pod, vpa: Vpa, now: datetime) -> datetime | None:
-    """Return when the next boosted container will be due, None if none will."""
-    ready = ready_condition(pod)
-    since = believed(ready.last_transition, now) if ready is not None else None
-    if since is None:
-        return None
-    moments = (later(since, boost_lasts(vpa, name) + _MOMENT) for name in boosted_containers(pod))
-    return min((moment for moment in moments if moment > now), default=None)
-
-
-def remaining(pod: Pod, vpa: Vpa, now: datetime) -> timedelta:
-    """Return the shortest time until a container is due, zero if none is to come."""
-    moment = next_due(pod, vpa, now)
-    if moment is None:
-        return timedelta()
-    return max(moment - _MOMENT - now, timedelta())
+def unboost_due(pod: Pod, vpa: Vpa, now: datetime) -> UnboostDue:
+    """Return which boosts of a pod are over, and when the others will be."""
+    due, moments = set(pending_containers(pod)), []
+    if (ready := ready_condition(pod)) is not None:
+        since = believed(ready.last_transition, now)
+        for name in boosted_containers(pod):
+            lasts = boost_lasts(vpa, name)
+            if since is None or not lasts or now - since > lasts:
+                due.add(name)
+            else:
+                moments.append(later(since, lasts + _MOMENT))
+    return UnboostDue(frozenset(due), min(moments, default=None))
 
 
 def original_resources(pod: Pod, container: str) -> Resources | None:
@@ -212,8 +204,7 @@ def has_marks(pod: Pod) -> bool:
 def is_ordinary(context: PodContext) -> bool:
     """Whether a marked pod is updated like any other, although it is boosted."""
     pod, vpa, now = context.pod, context.vpa, context.inputs.now
-    was_tried = context.remembered.unboosted is not None or pending_containers(pod)
-    if was_tried or due_containers(pod, vpa, now):
+    if context.remembered.unboosted is not None or unboost_due(pod, vpa, now).containers:
         return False
     return quick_oom(pod, vpa, context.rules, context.inputs.gates, now) is not None
 
@@ -226,9 +217,9 @@ def boosted(context: PodContext) -> Assessment:
 
 def _boosted(context: PodContext) -> Assessment:
     pod, now = context.pod, context.inputs.now
-    due = due_containers(pod, context.vpa, now) | pending_containers(pod)
+    found = unboost_due(pod, context.vpa, now)
+    due, until = found.containers, found.until
     if not due or pod.phase == "Pending":
-        until = next_due(pod, context.vpa, now)
         told = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
         return context.decided(Action.WAIT, Reason.BOOST_RUNNING, told, until=until)
     if context.remembered.resized is not None:
@@ -377,10 +368,10 @@ def check_boost(pod: Pod | None, vpa: Vpa | None, count: int, now: datetime) -> 
         if count >= _LOOKS_WITHOUT_VPA:
             return BoostCheck(BoostStep.FORGET)
         return BoostCheck(BoostStep.LATER, pause_after(count))
-    if due_containers(pod, vpa, now) or pending_containers(pod):
+    due = unboost_due(pod, vpa, now)
+    if due.containers:
         return BoostCheck(BoostStep.UNBOOST)
-    wait = remaining(pod, vpa, now)
-    if wait:
+    if wait := due.wait(now):
         return BoostCheck(BoostStep.WHEN_DUE, wait)
     return BoostCheck(BoostStep.LATER, pause_after(count))
 

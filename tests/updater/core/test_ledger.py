@@ -26,7 +26,9 @@ def state(
     memory: Memory | None = None, *, is_partial: bool = False, rules: UpdateRules = OURS
 ) -> PlanState:
     """Return a fresh ledger."""
-    return PlanState(PlanInputs(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial))
+    return PlanState(
+        PlanInputs(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial), {}
+    )
 
 
 def test_budgets_are_used_up() -> None:

@@ -15,10 +15,8 @@ from app.updater.core.patching import MARK, pending_since
 from app.updater.core.unboost import (
     after_refusal,
     boost_lasts,
-    due_containers,
-    next_due,
     original_resources,
-    remaining,
+    unboost_due,
 )
 from tests import make
 from tests.updater.core.boosts import (
@@ -83,7 +81,7 @@ from tests.updater.core.scenes import (
 )
 def test_who_is_due(pod: Json, vpa: Mapping[str, Any], expected: list[str]) -> None:
     """A boost is over so long after Ready, as the VPA says now."""
-    assert due_containers(read(pod), make.vpa(**vpa), NOW) == set(expected)
+    assert unboost_due(read(pod), make.vpa(**vpa), NOW).containers == set(expected)
 
 
 def test_an_undated_ready_pod_is_due() -> None:
@@ -91,18 +89,18 @@ def test_an_undated_ready_pod_is_due() -> None:
     pod = boosted()
     pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     vpa = make.vpa(boost=boost(300))
-    assert due_containers(read(pod), vpa, NOW) == {"app"}
-    assert next_due(read(pod), vpa, NOW) is None
+    assert unboost_due(read(pod), vpa, NOW).containers == {"app"}
+    assert unboost_due(read(pod), vpa, NOW).until is None
 
 
 def test_a_pod_that_gets_ready_tomorrow_is_due() -> None:
     """A time of Ready from a clock far ahead lets no boost last until then."""
     pod = read(boosted(since=timedelta(days=-1)))
     vpa = make.vpa(boost=boost(300))
-    assert due_containers(pod, vpa, NOW) == {"app"}
-    assert next_due(pod, vpa, NOW) is None
+    assert unboost_due(pod, vpa, NOW).containers == {"app"}
+    assert unboost_due(pod, vpa, NOW).until is None
     soon = read(boosted(since=timedelta(seconds=-30)))
-    assert due_containers(soon, vpa, NOW) == set()
+    assert unboost_due(soon, vpa, NOW).containers == set()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
 )
 def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     """The shortest time until another container is due."""
-    found = remaining(read(pod), make.vpa(**vpa), NOW)
+    found = unboost_due(read(pod), make.vpa(**vpa), NOW).wait(NOW)
     assert found.total_seconds() == pytest.approx(expected, abs=0.01)
 
 
