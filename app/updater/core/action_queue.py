@@ -1,8 +1,8 @@
-"""In which order the pods of one owner are disturbed, and who is next when a call failed.
+"""In which order the pods of one owner are disturbed, and which is next when a call failed.
 
 Strategy: a place is taken before the call and given back if the call fails, so that at no moment
-more pods are down than may be. Planning walks the same way, as if every call succeeded; whoever
-waits only for a place stands by.
+more pods are down than may be. A plan walks a queue in the same way, as if every call succeeded;
+a step that waits only for a place stays in the queue.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class QueueCursor:
         return None
 
     def has_still_room(self, step: QueueStep, now: Mapping[str, Pod]) -> bool:
-        """Count anew who is up; tell whether the place of a step is still there.
+        """Count again which pods are up; tell whether the place of a step is still there.
 
         Args:
             step: the one that is to be taken now.

@@ -1,4 +1,9 @@
-"""Which VPAs update running pods at all."""
+"""What one pod needs, looked at alone.
+
+Strategy: first what switches updates off (mode, gates, a boost, no recommendation), then whether
+the pod needs one, and only then how: in place or by eviction. A pod that needs nothing gets its
+decision here.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the pods of one owner get of what they wish.
+"""What the pods of one owner get of what was proposed for them, and what blocks the rest.
 
-Strategy: first what holds a single pod back (requirements, too few pods, a rollout, the webhook,
-no proof), each with its reason; then places are given out in the order of need, ends of boosts
-first, then resizes, then evictions.
+Strategy: first what blocks a single pod (requirements, too few pods, a rollout, the webhook, no
+proof, a PodDisruptionBudget), each with its reason; then places are given out in the order of
+need: ends of boosts, then resizes, then evictions.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def plan_owner(group: OwnerPods, state: PlanState) -> OwnerPlan:
 
 
 def _proposals(group: OwnerPods) -> list[tuple[Assessment, Proposal]]:
-    """Return the pods that wish something, in the order in which they get it."""
+    """Return the pods with a proposal, in the order in which they take places."""
     found = [(assessed, assessed.proposal) for assessed in group.assessments if assessed.proposal]
     return sorted(found, key=lambda pair: (_RANKS[pair[1].action], _rank(*pair)))
 
 
 def _rank(assessed: Assessment, proposal: Proposal) -> Rank:
-    """Return how urgent a wish is; the end of a boost comes behind all that is out of bounds."""
+    """Return how urgent a proposal is; ends of boosts come behind all that is out of bounds."""
     priority = proposal.priority or Priority(
         assessed.pod, is_up=False, found=Trigger(0, is_outside=False), quick_oom=False
     )
@@ -206,7 +206,7 @@ class OwnerChecks:
     # --- one pod
 
     def blocker(self, assessed: Assessment, proposal: Proposal) -> Why | None:
-        """Return what holds a wish back, None if only a place may be missing."""
+        """Return what blocks a proposal, None if only a place may be missing."""
         match proposal.action:
             case Action.EVICT:
                 return self._of_eviction(assessed, proposal)
@@ -349,7 +349,7 @@ class OwnerChecks:
     # --- places
 
     def takes_place(self, proposal: Proposal) -> bool:
-        """Whether a wish takes a place in the budget."""
+        """Whether a proposal takes a place in the budget."""
         match proposal.action:
             case Action.EVICT:
                 skips_budget = False

@@ -1,7 +1,7 @@
-"""What users are told by Kubernetes Events: one for each deed, one for each new trouble.
+"""What users are told: Kubernetes Events about pods, and a condition that sums up a VPA.
 
-Strategy: reasons and gists are upstream's. What goes on from round to round is told once, when
-it begins.
+Strategy: reasons and messages of events are upstream's. An action has one event, and so has a new
+problem; what goes on from round to round has one when it begins.
 """
 
 from __future__ import annotations

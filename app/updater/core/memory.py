@@ -1,8 +1,12 @@
-"""What is remembered between two plans: own actions, refusals, proofs.
+"""What is remembered between two plans: own actions, refusals, pauses, proofs.
 
 Strategy: everything is a value, keyed by the pod's uid, and goes when the pod goes; what must
 outlive a restart stands in the pod's annotations and conditions. Own actions count until the
-watch shows them, and no longer than it may lag.
+watch shows them, and no longer than it may lag. When the time of day is set, all moves along.
+
+What a node refused is kept per container and resource, with the node's size at that time. It is
+worth asking again when something that was too much has become clearly less, when the node
+changed, or after a while.
 """
 
 from __future__ import annotations
@@ -109,9 +113,9 @@ def is_unseen_budget(place: NamespacedName) -> bool:
 
 
 def after_absence(memory: Memory) -> Memory:
-    """Return what is remembered after a start, or after somebody else acted: how long to rest.
+    """Return what is remembered after a start, or after another process acted: how long to rest.
 
-    What was proven may no longer be true. Pauses are kept, for whoever takes turns with others
+    What was proven may no longer be true. Pauses are kept, because processes that take turns
     would evict at every turn.
     """
     proofs = {
@@ -187,7 +191,7 @@ def _living(
 ) -> Mapping[ProofKey, Proof]:
     """Drop what was proven of owners or VPAs that are gone; unlisted owners keep it a day.
 
-    Whoever rests rests on, also if its VPA is deleted and made anew. An owner that wants no pods
+    A pause goes on, also if the VPA is deleted and created again. An owner that wants no pods
     any more, such as one of an older template, replaces none.
     """
     found = {}

@@ -1,7 +1,11 @@
 """Whether a pod needs an update, how urgently, and when that may change by itself.
 
 Strategy: outside of its bounds, or killed for want of memory, a pod is updated at once; within
-them only if the difference is worth it and the pod is not young.
+them only if the difference is worth it and the pod is not young. A kill counts if it came early
+in the container's life and not long ago, until the container got more memory.
+
+Each eviction requirement must be met by some container that the VPA controls; different
+containers may meet different ones. A missing request counts as nothing.
 """
 
 from __future__ import annotations

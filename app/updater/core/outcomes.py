@@ -1,8 +1,10 @@
-"""What follows from an API server's refusal of an eviction or a resize.
+"""What follows from calls: what a refusal means, and what becomes memory.
 
-Strategy: only a refusal that no waiting can mend leads to an eviction instead of a resize. What
-would hit the recreated pod just as well (a quota, a LimitRange, a missing right) leads to
-waiting, longer each time.
+Strategy: outcomes are gathered while calls are made side by side and taken in together, in the
+order in which they came. Only a refusal that no waiting can mend leads to an eviction instead of
+a resize; what would hit the recreated pod just as well (a quota, a LimitRange, a missing right)
+leads to waiting, longer each time. A call that was not answered counts as done for the budget and
+for what is awaited, and as failed for when to try again.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ class Outcome:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether nobody knows what came of it."""
+        """Whether it is unknown what came of it."""
         return self.is_unanswered and self.error is not None
 
     @property

@@ -1,7 +1,13 @@
-"""The pods of one owner, and which VPA controls each of them.
+"""The pods of one owner: which VPA controls each, how many there should be, how many may go.
 
-Strategy: owners are climbed once, not once a pod: where only one VPA can be meant, the other pods
-of an owner are like its first one as long as the selectors match.
+Strategy: an owner is a pod's immediate controller, whichever VPAs its pods belong to, so VPAs
+that share it share its budget. Owner chains are climbed once, not once a pod: where only one VPA
+can be meant, the other pods are like the first one as long as the selectors match.
+
+The budget is what tolerance allows to be down, less what is down already; an owner too small for
+any tolerance may lose one pod, and only while it is whole. A ready pod is judged by how many are
+ready, a broken one by how many run at all, so that an owner whose pods are all broken can still
+be repaired, a few pods at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The patches that resize a pod and mark what was done.
+"""The patches that resize a pod, and the annotations that are written and read for it.
 
-Strategy: two requests, for the resize subresource drops everything but resources and a plain
-patch may not touch them. Both apply only to the pod that was looked at. Marks are merged into
-what the pod carries by then, so annotations of others stay as they are.
+Strategy: two requests, because the resize subresource drops everything but resources and a plain
+patch may not touch them. Both apply only to the pod that was looked at. Annotations are merged
+into what the pod carries by then, so those of others stay as they are.
 """
 
 from __future__ import annotations

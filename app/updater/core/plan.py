@@ -1,9 +1,9 @@
 """The plan for all pods at one moment: one decision each, and queues of what to carry out.
 
-Strategy: namespace by namespace, owner by owner. Each owner's pods are matched with their VPAs
-and assessed; only owners with a pod that wishes something are settled. What was decided for a
-namespace that did not change stays as it is until its time is over; so a quiet cluster costs
-next to nothing.
+Strategy: namespace by namespace, owner by owner. The pods of an owner are matched with their VPAs
+and assessed; only owners with a proposal go on to the blockers. What was decided for a namespace
+that did not change stays as it is until its time is over, and so does the assessment of a pod
+while pod, VPA, owner and LimitRanges are the same; so a quiet cluster costs next to nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What all owners share while one plan is made: PodDisruptionBudgets, the breaker, new memories.
+"""What owners share while one plan is made: PodDisruptionBudgets, the breaker, new memories.
 
-Strategy: the only thing that changes while planning. Owners are settled in a fixed order, so the
-same snapshot gives the same plan at the same time.
+Strategy: the only thing that changes while planning. Owners take their turns in a fixed order, so
+the same snapshot gives the same plan at the same time.
 """
 
 from __future__ import annotations

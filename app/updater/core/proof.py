@@ -101,8 +101,8 @@ def current_proof(found: Proof | None, version: ProofVersion) -> Proof:
         return Proof(version)
     if found.version == version:
         return found
-    # What is awaited stays so: its answer tells of the new version as well. Failures stay, for
-    # whoever is edited all the time would be evicted all the time.
+    # What is awaited stays so: its answer tells of the new version as well. Failures stay:
+    # a workload that is edited all the time would be evicted all the time.
     return replace(found, version=version, is_proven=False)
 
 

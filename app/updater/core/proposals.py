@@ -1,8 +1,8 @@
-"""What a pod would like to happen, before anybody asked whether its owner can afford it.
+"""What would be right for one pod, before it is asked whether its owner can afford it.
 
 Strategy: what concerns one pod alone is assessed once and kept while the pod, its VPA and the
-time allow; what concerns the pods of an owner together is settled afterwards, and only where
-somebody wishes something.
+time allow; what concerns the pods of an owner together comes afterwards, and only where there is
+a proposal.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Proposal:
     unmet: str = ""  # the eviction requirement that is not met
     may_evict: bool = False  # whether the update mode allows an eviction instead of a resize
     is_free: bool = False  # takes nothing away from the owner: the pod does not serve
-    gives_back: Reason | None = None  # a resize that takes back a wish, and why
+    gives_back: Reason | None = None  # a resize that takes back what was asked, and why
     otherwise: PodChange | None = None  # of an eviction: what is taken back if it may not be
 
     @property
@@ -82,7 +82,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A pod with either a decision or a wish."""
+    """A pod with either a decision or a proposal."""
 
     pod: Pod
     vpa: Vpa

@@ -1,4 +1,10 @@
-"""Looks at the replacements of evicted pods, and draws the conclusions."""
+"""Judge the replacements of evicted pods, and pods that were created on trial.
+
+Strategy: each pod that came after the latest evictions is compared with what was expected. A
+trial is made by a process that may create pods; here is only said what to expect and what the
+answer means. A refusal for another reason (a quota, a policy) tells nothing. A trial disturbs no
+pod, so the next one comes soon: the webhook may just not know the recommendation yet.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +71,7 @@ def _without_replacement(
     """Return the proof when no pod of the VPA came in place of the one that went.
 
     Evicting a leader makes another pod the leader, and a follower comes in its place: that helps
-    nobody, although the webhook did all it could.
+    no pod, although the webhook did all it could.
     """
     strange, is_claimed = _strange(group, key, proof, state)
     if is_claimed:
@@ -83,7 +89,7 @@ def _without_replacement(
 
 
 def _strange(group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState) -> tuple[str, bool]:
-    """Return a new pod that is another VPA's or nobody's, and whether that VPA awaits one too."""
+    """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
     theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
     found, is_claimed = "", False
     for pod in group.pods:

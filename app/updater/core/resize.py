@@ -1,4 +1,9 @@
-"""Pods that are updated in place where that is possible."""
+"""Pods that are updated in place: ask, wait, replace, evict, or take it back.
+
+Strategy: a resize under way is waited for. It is replaced only when something clearly different
+is wanted, followed by an eviction where the mode allows one and it is stuck, and taken back where
+not: the scheduler holds the room that a deferred pod asked for, so it may not wait for ever.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +119,7 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
 
 
 def resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]) -> Proposal:
-    """Return the wish for a resize."""
+    """Propose a resize."""
     now = context.inputs.now
     marks = (*updated_marks(now), *raised_marks(context.pod, changes, now))
     return Proposal(
@@ -131,7 +136,7 @@ def resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]
 def evict(
     context: PodContext, need: Need, message: str, otherwise: PodChange | None = None
 ) -> Proposal:
-    """Return the wish for an eviction."""
+    """Propose an eviction."""
     return Proposal(
         Action.EVICT,
         message,
@@ -175,7 +180,7 @@ def dated(context: PodContext, state: ResizeState, base: Assessment) -> tuple[As
 
 
 def _may_be_replaced(context: PodContext, state: ResizeState) -> bool:
-    """Whether something else may be asked for; its time begins anew, so not again and again."""
+    """Whether something else may be asked for; its time begins again, so not again and again."""
     began = believed(state.since, context.inputs.now)
     if began is None or state.stage not in _PATIENT:
         return True
@@ -197,7 +202,7 @@ def _asks_for_something_else(context: PodContext, target: PodTarget) -> bool:
 
 
 def _taken_back(context: PodContext, state: ResizeState, since: datetime) -> PodChange | None:
-    """Return the change that takes a hopeless wish back, None while there is hope."""
+    """Return the change that takes a hopeless resize back, None while there is hope."""
     is_over = context.inputs.now - since > context.rules.give_back_timeout
     hopeless = state.stage is ResizeStage.INFEASIBLE or (is_over and state.stage in _PATIENT)
     changes = as_reported(context.pod) if hopeless else ()
@@ -246,7 +251,7 @@ def _given_back(need: Need, base: Assessment, back: PodChange) -> Assessment:
 
 
 def _refused(context: PodContext, need: Need) -> Infeasible:
-    """Return what is remembered of the wish that stands in the pod's spec."""
+    """Return what is remembered of the resize that stands in the pod's spec."""
     asked = {
         (container.name, name): amount
         for container in context.pod.containers

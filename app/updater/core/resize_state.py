@@ -1,6 +1,6 @@
 """In-place resizes: how far one has come, whether it is stuck, whether it restarts something.
 
-Strategy: the kubelet tells by conditions, and takes them away when it is done; but a wish that it
+Strategy: the kubelet reports by conditions, and removes them when it is done; but a change that it
 has not seen yet shows only by its generation, and one that its runtime ignored only as a
 difference between what is asked for and what is reported. All of them count as under way.
 """

@@ -1,4 +1,4 @@
-"""What decides about running pods beside the cluster's objects.
+"""What decides about running pods besides the cluster's objects.
 
 Strategy: every number is a field with its usual value; what users may change has a flag.
 """
@@ -40,7 +40,7 @@ class UpdateRules:
     upscale_only_in_place: bool = False
     prove: Prove = Prove.CANARY
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
-    trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed nobody
+    trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed no pod
     longest_proof_pause: timedelta = timedelta(hours=6)
     first_evictions: int = 10  # after a start, in the whole cluster, until one of them helped
     breaker_share: float = 0.5  # of useless evictions, above which all evictions stop

@@ -1,8 +1,13 @@
-"""How far a pod is from its recommendation.
+"""What a pod has, what it should have, and how far apart they are: once for pods that look alike.
 
-Strategy: relative changes of the pod's totals, summed over resources, as upstream counts them.
-Beside that number stands one that does not let two containers cancel each other out, and one
-that looks at what grows alone. A missing request counts as the least amount there is.
+Strategy: pods of one VPA mostly look alike, and recommendations are the same for all that do. So
+the work is done for the first one and looked up for the others. Differences are relative changes
+of the pod's totals, summed over resources, as upstream counts them; besides that number there is
+one that does not let two containers cancel each other out, and one of what grows alone. A missing
+request counts as the least amount there is.
+
+Ratios of limits to requests come from the owner's template, as they will when the pod is
+recreated; what a pod has been resized to would let them drift a little each time.
 """
 
 from __future__ import annotations
@@ -254,7 +259,7 @@ class OwnerTargets:
             request, limit = template.request(resource), template.limit(resource)
             is_given = limit is None and has.limit(resource) is not None
             if is_given and not self._has_usual_limit(resource):
-                continue  # somebody else gave it a limit
+                continue  # it got its limit from elsewhere
             if request is None and limit is None:
                 continue
             _set(requests, resource, request or limit)

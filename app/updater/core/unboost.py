@@ -1,9 +1,13 @@
-"""The end of a start-up boost: which containers are due, and what they go back to.
+"""The end of a start-up boost: which containers are due, what they go back to, when to look again.
 
-Strategy: a boost ends so long after the pod got ready, in every update mode, for cpu alone. The
-mark that the webhook left stays until the kubelet reports the smaller size; a second mark tells
-since when that is tried. A pod with that second mark is never evicted, for its replacement would
-be boosted and get stuck again.
+Strategy: a boost ends so long after the pod got ready, in every update mode, for cpu alone. Until
+then the pod is left alone, unless it runs out of memory so that it never gets ready. Then it is
+brought back in place, again and again, and never evicted for it: its replacement would be boosted
+and get stuck again. The webhook's mark stays until the kubelet reports the smaller size; a second
+mark tells since when that is tried.
+
+A boosted pod is looked at when it changes and when its boost is over, not on a grid. What cannot
+be done yet comes back after a pause that doubles.
 """
 
 from __future__ import annotations
@@ -343,7 +347,7 @@ class BoostStep(StrEnum):
 
     FORGET = "forget"  # until the pod changes
     LATER = "later"  # a pause that counts
-    WHEN_DUE = "when due"  # and its pauses start anew
+    WHEN_DUE = "when due"  # and its pauses start again from the first
     UNBOOST = "unboost"  # now
 
 
