@@ -42,7 +42,7 @@ YOUNG = timedelta(hours=1)
     ],
 )
 def test_without_a_recommendation(vpa: Mapping[str, Any], reason: Reason) -> None:
-    """P21: nothing is known about what the pod should have."""
+    """Nothing is known about what the pod should have."""
     found = Scene(several(running(container("app", "1/1Gi")), 3), vpa=vpa)
     assert found.told() == (Action.NONE, reason)
 
@@ -80,8 +80,8 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
 @pytest.mark.parametrize(
     ("requests", "recommendation", "more", "expected"),
     [
-        pytest.param("100m/100Mi", "200m/200Mi = =", {}, EVICTED, id="S1 SX-01"),
-        pytest.param("500m/500Mi", "200m/200Mi = =", {}, NEVER, id="S2 SX-02"),
+        pytest.param("100m/100Mi", "200m/200Mi = =", {}, EVICTED, id="SX-01"),
+        pytest.param("500m/500Mi", "200m/200Mi = =", {}, NEVER, id="SX-02"),
         pytest.param("200m/1000Mi", "202m/300Mi 100m/200Mi 400m/600Mi", {}, SMALL, id="S3"),
         pytest.param("200m/1000Mi", "400m/300Mi 300m/200Mi 600m/600Mi", {}, EVICTED, id="S4"),
         pytest.param(
@@ -89,7 +89,7 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
             "400m/300Mi 300m/200Mi 600m/600Mi",
             {"age": YOUNG},
             EVICTED,
-            id="S4 young",
+            id="young",
         ),
         pytest.param("200m/1000Mi", "230m/800Mi 1m/1Mi 1/2Gi", {}, EVICTED, id="S6"),
         pytest.param(
@@ -97,7 +97,7 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
             "230m/800Mi 1m/1Mi 1/2Gi",
             {"age": YOUNG},
             (Action.NONE, Reason.TOO_YOUNG),
-            id="S6 young",
+            id="young",
         ),
         pytest.param("200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL, id="S7"),
         pytest.param("500m", "400m/100Mi 1m/1Mi 450m/1Gi", {"age": YOUNG}, EVICTED, id="S8"),
@@ -134,7 +134,7 @@ def test_upscale_only(
 
 
 def test_upscale_only_nets_nothing() -> None:
-    """S5: what one container loses does not hide what another needs."""
+    """What one container loses does not hide what another needs."""
     pod = running(container("a", "1"), container("b", "3"), age=timedelta(hours=13))
     found = Scene(
         several(pod, 3),
@@ -152,7 +152,7 @@ def test_modes_are_obeyed_at_once() -> None:
 
 
 def test_differences_do_not_cancel() -> None:
-    """P13: two containers in each other's place are updated."""
+    """Two containers in each other's place are updated."""
     pod = running(container("a", "1"), container("b", "3"))
     found = Scene(several(pod, 3), [recommended("3", "a"), recommended("1", "b")])
     assert found.told() == EVICTED

@@ -56,7 +56,7 @@ def test_a_boost_that_changed_nothing_is_only_unmarked() -> None:
 
 
 def test_not_due_is_left_alone() -> None:
-    """U10: while a boost runs nothing is done, in no mode, however wrong the pod is."""
+    """While a boost runs nothing is done, in no mode, however wrong the pod is."""
     for mode in ("Recreate", "InPlaceOrRecreate", "InPlace", "Off"):
         found = scene(boosted(), mode=mode, startup=boost(600))
         assert found.told() == BUSY
@@ -75,19 +75,19 @@ def test_pending_pods_are_left_alone() -> None:
 
 
 def test_all_due_pods_go_back_at_once() -> None:
-    """U17 and N8: cpu that needs no restart takes no place."""
+    """Cpu that needs no restart takes no place."""
     assert scene(*several(boosted(), 2)).count(Action.UNBOOST) == 2
     assert scene(*several(boosted(), 4)).count(Action.UNBOOST) == 4
 
 
 def test_a_missing_pod_does_not_hold_up_the_others() -> None:
-    """U18 and N9: the end of a boost needs no whole owner."""
+    """The end of a boost needs no whole owner."""
     pods = [*several(boosted(), 2), pending(running(name="new"))]
     assert scene(*pods).told() == UNBOOSTED
 
 
 def test_a_single_pod_goes_back() -> None:
-    """U19: the least number of replicas speaks of evictions."""
+    """The least number of replicas speaks of evictions."""
     assert scene(boosted()).told() == UNBOOSTED
 
 
@@ -102,13 +102,13 @@ def test_restarts_take_places() -> None:
 
 
 def test_a_resize_under_way_is_waited_for() -> None:
-    """U20: one after the other."""
+    """One after the other."""
     pod = boosted(conditions=[resize_condition("InProgress")])
     assert scene(pod).told() == (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
 
 
 def test_a_stale_webhook_does_not_matter() -> None:
-    """U22 and N10: nobody is recreated."""
+    """Nobody is recreated."""
     around = PlanOptions(webhook_is_healthy=False)
     assert scene(boosted()).told(around) == UNBOOSTED
 
@@ -132,12 +132,12 @@ def test_a_stale_webhook_does_not_matter() -> None:
         pytest.param(
             asks_for_less(conditions=[resize_condition("Pending", "Infeasible")]),
             Reason.UNBOOST_STUCK,
-            id="U25 infeasible",
+            id="infeasible",
         ),
         pytest.param(
             asks_for_less(conditions=[resize_condition("InProgress", "Error", "no")]),
             Reason.UNBOOST_STUCK,
-            id="U25 error",
+            id="error",
         ),
         pytest.param(
             asks_for_less(ago=61 * MINUTE), Reason.UNBOOST_STUCK, id="in progress for long"
@@ -146,7 +146,7 @@ def test_a_stale_webhook_does_not_matter() -> None:
 )
 @pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
 def test_a_stuck_return_never_evicts(pod: Json, expected: Reason, mode: str) -> None:
-    """U25: its replacement would be boosted and get stuck as well."""
+    """Its replacement would be boosted and get stuck as well."""
     found = scene(*several(pod, 3), mode=mode)
     assert found.count(Action.EVICT) == 0
     assert found.told() == (Action.WAIT, expected)
@@ -271,7 +271,7 @@ def test_a_marked_pod_stays_marked_when_it_gets_unready() -> None:
 
 
 def test_refused_returns_pause_and_are_told() -> None:
-    """U24 and U29: the pod keeps its mark, waits, and is never evicted."""
+    """The pod keeps its mark, waits, and is never evicted."""
     pause = Pause(Reason.RESIZE_ERROR, "refused: no", 3, NOW + MINUTE)
 
     def remembered(ago: timedelta) -> Memory:
@@ -298,18 +298,18 @@ def test_an_accepted_return_is_not_sent_twice() -> None:
 
 
 def test_without_the_gate_boosts_do_not_exist() -> None:
-    """U26: a marked pod is like any other."""
+    """A marked pod is like any other."""
     found = replace(scene(*several(boosted(), 3)), gates=NO_GATES)
     assert found.told() == (Action.EVICT, Reason.EVICTED)
 
 
 def test_a_removed_boost_still_ends() -> None:
-    """U27: in place, be it the only pod."""
+    """In place, be it the only pod."""
     assert scene(boosted(), startup=None).told() == UNBOOSTED
 
 
 def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
-    """U28: it will never get ready, so it is given more memory; its cpu is left alone."""
+    """It will never get ready, so it is given more memory; its cpu is left alone."""
     pod = killed(boosted(since=None))
     more = [recommended("200m/200Mi = =")]
     assert scene(*several(pod, 3), recommendation=more).told() == (Action.EVICT, Reason.EVICTED)
@@ -322,7 +322,7 @@ def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
 
 
 def test_failed_returns_are_no_reason_to_evict() -> None:
-    """U30: marked pods are nobody's candidates; without marks they are."""
+    """Marked pods are nobody's candidates; without marks they are."""
     found = scene(*several(boosted(), 5))
     assert found.count(Action.EVICT) == 0
     assert found.count(Action.UNBOOST) == 5
@@ -331,13 +331,13 @@ def test_failed_returns_are_no_reason_to_evict() -> None:
 
 
 def test_upscale_only_pods_go_back_too() -> None:
-    """S13: the end of a boost makes smaller whatever the mode says."""
+    """The end of a boost makes smaller whatever the mode says."""
     found = scene(boosted(), mode="UpscaleOnly", recommendation=[recommended("100m/100Mi = =")])
     assert written(found.decision()) == {"app.requests.cpu": "100m"}
 
 
 def test_pods_without_marks_are_ordinary() -> None:
-    """U11 and U12: a VPA with a boost updates whoever is not boosted, in its mode."""
+    """A VPA with a boost updates whoever is not boosted, in its mode."""
     pods = several(running(container("app", "100m/200Mi")), 2)
     found = scene(*pods, mode="InPlaceOrRecreate", recommendation=[recommended("300m/200Mi = =")])
     assert written(found.decision()) == {"app.requests.cpu": "300m"}
@@ -345,7 +345,7 @@ def test_pods_without_marks_are_ordinary() -> None:
 
 
 def test_a_mark_that_could_not_be_written_does_no_harm() -> None:
-    """U23: the resize was accepted, the second patch was not: the pod is unmarked later."""
+    """The resize was accepted, the second patch was not: the pod is unmarked later."""
     pod = boosted(container("app", "200m/100Mi"))
     found = scene(pod).decision()
     assert found.change == PodChange((), ((BOOST + "app", None),))

@@ -57,12 +57,12 @@ def test_worked_cases(
 
 
 def test_whatever_goes_takes_a_place() -> None:
-    """B27: after one accepted resize one eviction is left."""
+    """After one accepted resize one eviction is left."""
     assert spent(Budget(4, 0.5, 4, 4).less_one()) == 1
 
 
 def test_what_did_not_go_gives_its_place_back() -> None:
-    """B26: a refused call leaves the budget as it was."""
+    """A refused call leaves the budget as it was."""
     budget = Budget(10, 0.5, 10, 10)
     for broken in (False, True):
         assert budget.less_one(broken=broken).plus_one(broken=broken) == budget

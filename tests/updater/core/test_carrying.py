@@ -63,7 +63,7 @@ def reasons(found: QueueCursor) -> dict[str, Reason]:
 
 
 def test_as_many_as_there_are_places() -> None:
-    """B2: two of four; whoever needs no place goes as well."""
+    """Two of four; whoever needs no place goes as well."""
     assert names(walk(*map(step, "abcd"))) == ["a", "b"]
     free = step("d", takes_place=False)
     assert names(walk(step("a"), step("b"), step("c"), free)) == ["a", "b", "d"]
@@ -93,7 +93,7 @@ def test_pods_that_others_take_down_take_places() -> None:
 
 
 def test_a_failed_call_makes_room_for_the_next() -> None:
-    """B26: refusals cost nothing, every pod is tried."""
+    """Refusals cost nothing, every pod is tried."""
     found = walk(*map(step, "abcd"))
     tried = []
     while (item := found.next()) is not None:

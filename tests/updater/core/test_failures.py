@@ -35,11 +35,11 @@ BUDGET = (("DisruptionBudget", "The disruption budget web needs 2 healthy pods a
     [
         pytest.param(Refused("no", causes=CAPACITY), RefusalKind.INFEASIBLE, id="I31"),
         pytest.param(Refused("no", causes=(("Other", ""),)), RefusalKind.HOPELESS, id="I32"),
-        pytest.param(NotFound("no", causes=CAPACITY), RefusalKind.GONE, id="I32 not found"),
-        pytest.param(ClusterError("no"), RefusalKind.RETRY, id="I32 plain"),
-        pytest.param(Unavailable("deadline"), RefusalKind.RETRY, id="I18 timeout"),
-        pytest.param(TooMany("slow down"), RefusalKind.RETRY, id="I18 429"),
-        pytest.param(Conflict("changed"), RefusalKind.RETRY, id="I18 conflict"),
+        pytest.param(NotFound("no", causes=CAPACITY), RefusalKind.GONE, id="not found"),
+        pytest.param(ClusterError("no"), RefusalKind.RETRY, id="plain"),
+        pytest.param(Unavailable("deadline"), RefusalKind.RETRY, id="timeout"),
+        pytest.param(TooMany("slow down"), RefusalKind.RETRY, id="429"),
+        pytest.param(Conflict("changed"), RefusalKind.RETRY, id="conflict"),
         pytest.param(Invalid("Pod QOS Class may not change"), RefusalKind.HOPELESS, id="invalid"),
         pytest.param(
             NotFound("the server could not find the requested resource"),

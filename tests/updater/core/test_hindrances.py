@@ -87,7 +87,7 @@ def test_evictions_in_one_round(count: int, missing: int, tolerance: float, expe
 
 
 def test_pending_pods_go_freely() -> None:
-    """B7: three of four do not run yet: they may go, the running one may not."""
+    """Three of four do not run yet: they may go, the running one may not."""
     pods = [POD, *(pending(running(SMALL, name=f"new-{number}")) for number in range(3))]
     found = scene(pods)
     assert found.count(Action.EVICT) == 3
@@ -95,7 +95,7 @@ def test_pending_pods_go_freely() -> None:
 
 
 def test_too_few_pods() -> None:
-    """B8 and B23: an owner with fewer pods than required is left alone."""
+    """An owner with fewer pods than required is left alone."""
     assert scene([POD]).told() == TOO_FEW
     assert scene([POD], min_replicas=1).told() == EVICTED
     many = replace(UNPROVEN, min_replicas=10)
@@ -105,7 +105,7 @@ def test_too_few_pods() -> None:
 
 
 def test_boosts_do_not_lift_min_replicas() -> None:
-    """B24 and B25: one boosted pod does not free its whole group."""
+    """One boosted pod does not free its whole group."""
     boosted = running(
         SMALL, name="web-1", ready=False, annotations={"vpaCpuStartupBoost/app": "{}"}
     )
@@ -114,7 +114,7 @@ def test_boosts_do_not_lift_min_replicas() -> None:
 
 
 def test_custom_owners_have_a_budget() -> None:
-    """B20: their scale tells how many pods there should be."""
+    """Their scale tells how many pods there should be."""
     scale = {
         "metadata": {"name": "web"},
         "spec": {"replicas": 5},
@@ -152,7 +152,7 @@ def test_unknown_sizes(owner: Json, reason: Reason) -> None:
 
 
 def test_unready_pods_are_down_already() -> None:
-    """B21: half of ten pods are not ready: the others wait."""
+    """Half of ten pods are not ready: the others wait."""
     sick = [
         running(SMALL, name=f"sick-{number}", ready=False, age=5 * MINUTE) for number in range(5)
     ]
@@ -282,7 +282,7 @@ def test_a_stale_webhook_holds_back_evictions_only() -> None:
 
 
 def test_disruption_budgets_are_known_beforehand() -> None:
-    """B26: what a budget refuses is not tried."""
+    """What a budget refuses is not tried."""
     ten = several(POD, 10)
     none = make.budget_json(allowed=0)
     assert scene(ten, others=[none]).count(Action.EVICT) == 0

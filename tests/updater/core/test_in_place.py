@@ -61,13 +61,13 @@ def test_resizes_take_places(
 
 
 def test_a_single_pod_is_left_alone() -> None:
-    """I4 and I5: unless its VPA says that one is enough."""
+    """Unless its VPA says that one is enough."""
     assert scene([POD]).told() == TOO_FEW
     assert scene([POD], min_replicas=1).told() == RESIZED
 
 
 def test_resizes_without_restart_can_skip_the_budget() -> None:
-    """I6 and I8: by flag; an eviction instead stays out of the question for a single pod."""
+    """By flag; an eviction instead stays out of the question for a single pod."""
     found = scene([POD], rules=SKIPS).decision()
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
     many = scene(several(POD, 5), rules=replace(SKIPS, eviction_tolerance=0.1))
@@ -75,13 +75,13 @@ def test_resizes_without_restart_can_skip_the_budget() -> None:
 
 
 def test_restarts_never_skip_min_replicas() -> None:
-    """I7: not even when resizes skip the budget."""
+    """Not even when resizes skip the budget."""
     pod = running(RESTARTS)
     assert scene([pod], rules=SKIPS).told() == TOO_FEW
 
 
 def test_restarts_take_places_even_so() -> None:
-    """I9: the budget stands for what restarts."""
+    """The budget stands for what restarts."""
     many = scene(several(running(RESTARTS), 5), rules=replace(SKIPS, eviction_tolerance=0.1))
     assert many.count(Action.RESIZE) == 1
     assert many.count(Action.WAIT) == 4
@@ -107,7 +107,7 @@ def test_a_pause_is_no_news_of_a_resize() -> None:
 
 
 def test_pending_pods_are_not_resized() -> None:
-    """I17: a pod that does not run yet has nothing to resize."""
+    """A pod that does not run yet has nothing to resize."""
     pods = [pending(POD), *CALM]
     assert scene(pods).told() == (
         Action.WAIT,
@@ -116,7 +116,7 @@ def test_pending_pods_are_not_resized() -> None:
 
 
 def test_requirements_do_not_hold_back_resizes() -> None:
-    """I37: they speak of evictions, and of resizes that restart something."""
+    """They speak of evictions, and of resizes that restart something."""
     higher = [{"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}]
     spec = {"updatePolicy": {"updateMode": EITHER, "evictionRequirements": higher}}
     unmet = (Action.WAIT, Reason.REQUIREMENT_NOT_MET)
@@ -131,23 +131,23 @@ def test_requirements_do_not_hold_back_resizes() -> None:
 
 
 def test_without_a_recommendation_there_is_nothing_to_do() -> None:
-    """I26: in no mode."""
+    """In no mode."""
     found = replace(scene(several(POD, 3), ONLY), vpa={"recommendations": None})
     assert found.told() == (Action.NONE, Reason.NO_RECOMMENDATION)
 
 
 def test_mode_in_place_keeps_the_budget() -> None:
-    """I29: half of ten pods are resized at once."""
+    """Half of ten pods are resized at once."""
     assert scene(several(POD, 10), ONLY).count(Action.RESIZE) == 5
 
 
 def test_mode_in_place_keeps_min_replicas() -> None:
-    """I30: a single pod waits, and the reason tells."""
+    """A single pod waits, and the reason tells."""
     assert scene([POD], ONLY).told() == TOO_FEW
 
 
 def test_mode_in_place_needs_its_gate() -> None:
-    """I33: without it nothing is done, and nothing is evicted."""
+    """Without it nothing is done, and nothing is evicted."""
     found = replace(scene(several(POD, 3), ONLY), gates=NO_GATES)
     assert found.told() == (Action.NONE, Reason.GATE_DISABLED)
 

@@ -106,13 +106,13 @@ def test_worked_cases(
 
 
 def test_unobserved_containers_do_not_count() -> None:
-    """P19: a container that the webhook did not see is not ours to judge."""
+    """A container that the webhook did not see is not ours to judge."""
     found = numbers({"a": "100m", "s": "100m"}, {"a": "100m", "s": "5 = ="}, observed="a")
     assert (found.is_outside, found.is_up, found.difference) == (False, False, 0.0)
 
 
 def test_status_comes_before_spec() -> None:
-    """P20: what the kubelet reports is what a container has."""
+    """What the kubelet reports is what a container has."""
     found = numbers({"a": "10000"}, {"a": "10"}, status="2")
     assert (found.is_outside, found.is_up, found.difference) == (False, True, 4.0)
 

@@ -54,7 +54,7 @@ SECONDS = timedelta(seconds=5)
         pytest.param(killed(POD, lived=57 * MINUTE), {}, ALL_GATES, False, id="G9"),
         pytest.param(killed(POD, lived=10 * MINUTE), {}, ALL_GATES, False, id="G10"),
         pytest.param(killed(POD), OFF, ALL_GATES, False, id="G11"),
-        pytest.param(killed(POD), ALL_OFF, ALL_GATES, False, id="G11 by *"),
+        pytest.param(killed(POD), ALL_OFF, ALL_GATES, False, id="by *"),
         pytest.param(
             killed(running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "b"})),
             {},
@@ -69,7 +69,7 @@ SECONDS = timedelta(seconds=5)
             {},
             ALL_GATES,
             True,
-            id="G12 observed",
+            id="observed",
         ),
         pytest.param(killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="G15"),
         pytest.param(killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="G16"),

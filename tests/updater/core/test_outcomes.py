@@ -233,14 +233,14 @@ def test_a_resize_is_remembered_until_it_is_seen() -> None:
     ],
 )
 def test_refused_resizes(error: ClusterError, reason: Reason | None) -> None:
-    """I18 and I32: a pod rests, and is not evicted."""
+    """A pod rests, and is not evicted."""
     pod = first(after(scene(EITHER), error))
     assert (pod.pause.reason if pod and pod.pause else None) is reason
 
 
 @pytest.mark.parametrize("mode", [EITHER, "InPlace"])
 def test_what_a_node_refused_is_remembered(mode: str) -> None:
-    """I31: what was asked for, what was blamed, and how big the node was."""
+    """What was asked for, what was blamed, and how big the node was."""
     node = make.node_json("node-1", cpu="4", memory="8Gi")
     pod = first(after(scene(mode, OURS, node), Refused(TOO_MUCH, causes=CAPACITY)))
     assert pod is not None

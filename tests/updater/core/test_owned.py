@@ -72,7 +72,7 @@ def test_matching(items: list[Json], expected: dict[str, str]) -> None:
 
 
 def test_owners_that_do_not_control() -> None:
-    """M11: a reference without `controller` is passed over."""
+    """A reference without `controller` is passed over."""
     pod = running()
     references = [make.owner_json("Node/x", controller=False), make.owner_json("StatefulSet/web")]
     pod["metadata"]["ownerReferences"] = references
@@ -80,7 +80,7 @@ def test_owners_that_do_not_control() -> None:
 
 
 def test_owners_that_have_to_be_looked_up() -> None:
-    """M6: what cannot be scaled has no VPA; what is not known yet is asked for."""
+    """What cannot be scaled has no VPA; what is not known yet is asked for."""
     unknown = planned(ROLLOUT, TO_ROLLOUT)
     assert [(item.kind, item.name) for item in unknown.lookups] == [("Rollout", "web")]
     assert unknown.decisions == ()
@@ -99,7 +99,7 @@ def test_owners_that_have_to_be_looked_up() -> None:
 
 
 def test_the_topmost_owner_decides() -> None:
-    """M10: a Deployment that something scalable owns is not for a VPA of the Deployment."""
+    """A Deployment that something scalable owns is not for a VPA of the Deployment."""
     scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
     top = scaled_workload("default", "example.com/v1", "Rollout", scale)
     items = [

@@ -69,8 +69,8 @@ B = " 1m/1Mi 2m/2Mi"  # bounds that every pod of these cases is above
 @pytest.mark.parametrize(
     ("requirements", "recommendations", "containers", "expected"),
     [
-        pytest.param(None, {"app": "600m/10Gi"}, (APP,), True, id="E1 none"),
-        pytest.param([], {"app": "600m/10Gi"}, (APP,), True, id="E1 empty"),
+        pytest.param(None, {"app": "600m/10Gi"}, (APP,), True, id="none"),
+        pytest.param([], {"app": "600m/10Gi"}, (APP,), True, id="empty"),
         pytest.param(require("cpu H"), {"app": "600m/10Gi"}, (APP,), True, id="E2"),
         pytest.param(require("cpu L"), {"app": "400m/10Gi"}, (APP,), True, id="E3"),
         pytest.param(require("cpu,memory H"), {"app": "500m/11Gi"}, (APP,), True, id="E5"),
@@ -131,14 +131,14 @@ def test_worked_cases(
 
 
 def test_equal_never_meets() -> None:
-    """E4: what stays the same is neither higher nor lower."""
+    """What stays the same is neither higher nor lower."""
     far = {"app": "500m/10Gi", "b": "1m/10Gi"}
     containers = (APP, container("b", "1m/20Gi"))
     assert not admits(require("cpu,memory H"), far, containers)
 
 
 def test_status_comes_before_spec() -> None:
-    """E19: compared is what the kubelet reports, here of a pod that is stuck in a resize."""
+    """Compared is what the kubelet reports, here of a pod that is stuck in a resize."""
     reported = {"requests": make.amounts("100m", "1Gi")}
     far = {"app": "400m/4Gi 300m/3Gi 1/8Gi"}
     stuck = {"vpaInPlaceUpdatedAt": make.time(timedelta(hours=2)) or ""}
@@ -146,7 +146,7 @@ def test_status_comes_before_spec() -> None:
 
 
 def test_sidecars_that_were_not_observed_do_not_count() -> None:
-    """E21: a container that the webhook never saw cannot open the gate."""
+    """A container that the webhook never saw cannot open the gate."""
     containers = (APP, container("sidecar", "100m/1Gi"))
     far = {"app": "400m/10Gi" + B, "sidecar": "1/1Gi"}
     annotations = {"vpaObservedContainers": "app"}
@@ -154,7 +154,7 @@ def test_sidecars_that_were_not_observed_do_not_count() -> None:
 
 
 def test_containers_without_a_recommendation_do_not_count() -> None:
-    """E22: a container that only makes room for others has no recommendation to compare."""
+    """A container that only makes room for others has no recommendation to compare."""
     limits = make.limit_range_json(make.limits_json("Pod", most=make.amounts("10", "90Gi")))
     containers = (APP, container("x", "500m/10Gi"))
     assert not admits(

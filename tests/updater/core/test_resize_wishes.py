@@ -62,7 +62,7 @@ def test_a_byte_less_is_not_less() -> None:
 
 
 def test_where_eviction_is_allowed_it_stands_for_what_was_refused() -> None:
-    """I25: the same node is not asked again and again."""
+    """The same node is not asked again and again."""
     calm = several(running(container("app", "1000m/1Gi")), 3)[1:]
     found = replace(scene([POD, *calm]), recommendation=[recommended("1000m/1Gi = =")])
     assert remembering(found, "1000m/1Gi").told() == EVICTED

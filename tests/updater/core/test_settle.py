@@ -115,7 +115,7 @@ def test_canaries_are_told() -> None:
 
 
 def test_percentages_add_up() -> None:
-    """D10: fifteen percent of cpu and of memory come before twenty of memory alone."""
+    """Fifteen percent of cpu and of memory come before twenty of memory alone."""
     pods = [
         running(container("app", "85m/191Mi"), name="web-0"),
         running(container("app", "100m/200Mi"), name="web-1"),
@@ -129,7 +129,7 @@ def test_percentages_add_up() -> None:
 
 @pytest.mark.parametrize(("there", "evicted"), [(3, 1), (2, 0)])
 def test_at_least_one_may_go(there: int, evicted: int) -> None:
-    """D11: of a whole owner, too small for any tolerance; the others are told so."""
+    """Of a whole owner, too small for any tolerance; the others are told so."""
     rules = replace(UNPROVEN, eviction_tolerance=0.1)
     found = Scene(several(POD, there), replicas=3, rules=rules)
     assert found.count(Action.EVICT) == evicted

@@ -126,8 +126,8 @@ def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
             id="N3",
         ),
         pytest.param(boosted(since=None), {"boost": boost(60)}, 0, id="N4"),
-        pytest.param(running(), {"boost": boost(60)}, 0, id="N4 no mark"),
-        pytest.param(boosted(since=600 * SECOND), {"boost": boost(60)}, 0, id="N4 all past"),
+        pytest.param(running(), {"boost": boost(60)}, 0, id="no mark"),
+        pytest.param(boosted(since=600 * SECOND), {"boost": boost(60)}, 0, id="all past"),
         pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, 0, id="N5"),
     ],
 )
@@ -163,7 +163,7 @@ def test_original_resources(text: str, expected: Resources | None) -> None:
     ("pod", "arguments", "expected"),
     [
         pytest.param(
-            boosted(), {"mode": "Off"}, {"app.requests.cpu": "100m"}, id="U8 N12 mode Off"
+            boosted(), {"mode": "Off"}, {"app.requests.cpu": "100m"}, id="mode Off"
         ),
         pytest.param(
             boosted(), {"mode": "InPlaceOrRecreate"}, {"app.requests.cpu": "200m"}, id="U9"
@@ -229,7 +229,7 @@ def test_a_usual_limit_of_the_namespace_follows() -> None:
 
 
 def test_only_due_containers_go_back() -> None:
-    """U9: another container that is still boosted keeps what it has."""
+    """Another container that is still boosted keeps what it has."""
     pod = boosted(
         container("c1", "300m/1Gi"), container("c2", "300m/1Gi"), marks=TWO, since=120 * SECOND
     )
@@ -243,7 +243,7 @@ def test_only_due_containers_go_back() -> None:
 
 @pytest.mark.parametrize("text", ["", "{nonsense"])
 def test_a_mark_that_cannot_be_read(text: str) -> None:
-    """U21: the template tells what it was; without one the pod is left as it is, and unmarked."""
+    """The template tells what it was; without one the pod is left as it is, and unmarked."""
     pod = boosted(marks={"app": text})
     owner = make.workload_json(replicas=1, containers=[container("app", "50m")])
     told = replace(scene(pod, mode="Off"), owner=owner).decision()

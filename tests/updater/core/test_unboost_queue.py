@@ -55,7 +55,7 @@ def test_look(pod: Json | None, vpa: Mapping[str, Any] | None, expected: BoostCh
 
 
 def test_without_a_vpa_a_few_looks_are_enough() -> None:
-    """N6: at 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 seconds, then it is dropped."""
+    """At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 seconds, then it is dropped."""
     pod, moment, moments = read(boosted()), timedelta(), []
     for count in range(10):
         moments.append(moment / SECOND)
@@ -67,7 +67,7 @@ def test_without_a_vpa_a_few_looks_are_enough() -> None:
 
 
 def test_pauses_double() -> None:
-    """N7 and N9: from 100 ms to half a minute."""
+    """From 100 ms to half a minute."""
     pauses = [pause_after(count) / SECOND for count in range(4)]
     assert pauses == [0.1, 0.2, 0.4, 0.8]
     assert pause_after(100) == 30 * SECOND

@@ -51,11 +51,11 @@ from tests.updater.core.scenes import (
         pytest.param("Pending", "Deferred", 5 * MINUTE, DEFERRED, id="I11"),
         pytest.param("Pending", "Deferred", 10 * MINUTE, EVICTED, id="I12"),
         pytest.param("Pending", "Infeasible", MOMENT, EVICTED, id="I13"),
-        pytest.param("Pending", "Whatever", MOMENT, EVICTED, id="I13 unknown"),
+        pytest.param("Pending", "Whatever", MOMENT, EVICTED, id="unknown"),
         pytest.param("InProgress", "", MOMENT, IN_PROGRESS, id="I15"),
-        pytest.param("InProgress", "", 2 * HOUR, EVICTED, id="I15 late"),
+        pytest.param("InProgress", "", 2 * HOUR, EVICTED, id="late"),
         pytest.param("InProgress", "Error", MOMENT, EVICTED, id="I16"),
-        pytest.param("InProgress", "Whatever", MOMENT, EVICTED, id="I16 unknown"),
+        pytest.param("InProgress", "Whatever", MOMENT, EVICTED, id="unknown"),
     ],
 )
 def test_resizes_under_way(
@@ -70,7 +70,7 @@ def test_resizes_under_way(
 
 
 def test_evicting_a_stuck_pod_takes_a_place() -> None:
-    """I14: with one of three pods missing a stuck one has to wait."""
+    """With one of three pods missing a stuck one has to wait."""
     pods = [waits("Pending", "Infeasible"), CALM[0], pending(running(SMALL, name="new"))]
     assert scene(pods).told() == NO_PLACE
 
@@ -104,7 +104,7 @@ def test_an_undated_resize_is_dated_at_its_first_sight() -> None:
 
 
 def test_conditions_are_both_looked_at() -> None:
-    """I34: a condition that does not hold hides none that does."""
+    """A condition that does not hold hides none that does."""
     over = resize_condition("InProgress") | {"status": "False"}
     pod = asking(over, resize_condition("Pending", "Deferred"))
     pods = [pod, *CALM]
@@ -112,13 +112,13 @@ def test_conditions_are_both_looked_at() -> None:
 
 
 def test_pending_comes_before_in_progress() -> None:
-    """I35: a resize that waits for room is deferred, whatever else goes on."""
+    """A resize that waits for room is deferred, whatever else goes on."""
     pod = asking(resize_condition("InProgress"), resize_condition("Pending", "Deferred"))
     assert scene([pod, *CALM]).told() == DEFERRED
 
 
 def test_other_modes_evict_out_of_a_stuck_resize() -> None:
-    """I36: mode Recreate waits for a resize that somebody started, but not for ever."""
+    """Mode Recreate waits for a resize that somebody started, but not for ever."""
     pods = [waits("InProgress", ago=2 * HOUR), *CALM]
     found = replace(scene(pods), mode=None)
     assert found.told() == EVICTED
@@ -127,7 +127,7 @@ def test_other_modes_evict_out_of_a_stuck_resize() -> None:
 
 
 def test_infeasible_is_remembered_and_taken_back() -> None:
-    """I20: the pod is asked to be what it is, and the same is not tried again."""
+    """The pod is asked to be what it is, and the same is not tried again."""
     pods = [waits("Pending", "Infeasible", "no room"), *CALM]
     plan = scene(pods, ONLY).plan()
     found = plan.decisions[0]
@@ -141,13 +141,13 @@ def test_infeasible_is_remembered_and_taken_back() -> None:
     ("kind", "reason", "ago", "expected"),
     [
         pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="I27"),
-        pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="I27 deferred"),
+        pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="deferred"),
         pytest.param(
             "Pending",
             "Deferred",
             2 * HOUR,
             (Action.RESIZE, Reason.RESIZE_DEFERRED),
-            id="I27 taken back",
+            id="taken back",
         ),
         pytest.param("InProgress", "Error", MINUTE, (Action.WAIT, Reason.RESIZE_ERROR), id="I28"),
     ],
