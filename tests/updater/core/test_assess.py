@@ -82,8 +82,20 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
     [
         pytest.param("100m/100Mi", "200m/200Mi = =", {}, EVICTED, id="SX-01"),
         pytest.param("500m/500Mi", "200m/200Mi = =", {}, NEVER, id="SX-02"),
-        pytest.param("200m/1000Mi", "202m/300Mi 100m/200Mi 400m/600Mi", {}, SMALL, id="S3"),
-        pytest.param("200m/1000Mi", "400m/300Mi 300m/200Mi 600m/600Mi", {}, EVICTED, id="S4"),
+        pytest.param(
+            "200m/1000Mi",
+            "202m/300Mi 100m/200Mi 400m/600Mi",
+            {},
+            SMALL,
+            id="two small changes within bounds",
+        ),
+        pytest.param(
+            "200m/1000Mi",
+            "400m/300Mi 300m/200Mi 600m/600Mi",
+            {},
+            EVICTED,
+            id="far more cpu, far less memory",
+        ),
         pytest.param(
             "200m/1000Mi",
             "400m/300Mi 300m/200Mi 600m/600Mi",
@@ -91,7 +103,9 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
             EVICTED,
             id="young",
         ),
-        pytest.param("200m/1000Mi", "230m/800Mi 1m/1Mi 1/2Gi", {}, EVICTED, id="S6"),
+        pytest.param(
+            "200m/1000Mi", "230m/800Mi 1m/1Mi 1/2Gi", {}, EVICTED, id="both change a little"
+        ),
         pytest.param(
             "200m/1000Mi",
             "230m/800Mi 1m/1Mi 1/2Gi",
@@ -99,27 +113,43 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
             (Action.NONE, Reason.TOO_YOUNG),
             id="young",
         ),
-        pytest.param("200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL, id="S7"),
-        pytest.param("500m", "400m/100Mi 1m/1Mi 450m/1Gi", {"age": YOUNG}, EVICTED, id="S8"),
         pytest.param(
-            "-/1Gi", "-/2Gi -/1Mi -/3Gi", {"age": YOUNG, "after": killed}, EVICTED, id="S9"
+            "200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL, id="a change that is netted"
         ),
         pytest.param(
-            "-/2Gi", "-/1Gi -/1Mi -/3Gi", {"age": YOUNG, "after": killed}, NEVER, id="S10"
+            "500m",
+            "400m/100Mi 1m/1Mi 450m/1Gi",
+            {"age": YOUNG},
+            EVICTED,
+            id="above its bounds though young",
+        ),
+        pytest.param(
+            "-/1Gi",
+            "-/2Gi -/1Mi -/3Gi",
+            {"age": YOUNG, "after": killed},
+            EVICTED,
+            id="killed and to get more memory",
+        ),
+        pytest.param(
+            "-/2Gi",
+            "-/1Gi -/1Mi -/3Gi",
+            {"age": YOUNG, "after": killed},
+            NEVER,
+            id="killed and to get less memory",
         ),
         pytest.param(
             "200m/1000Mi",
             "400m/300Mi 300m/200Mi 600m/600Mi",
             {"requirements": LESS_MEMORY},
             EVICTED,
-            id="S11",
+            id="less memory is required and given",
         ),
         pytest.param(
             "100m/100Mi",
             "200m/200Mi = =",
             {"requirements": LESS_MEMORY},
             (Action.WAIT, Reason.REQUIREMENT_NOT_MET),
-            id="S12",
+            id="less memory is required and not given",
         ),
     ],
 )

@@ -33,8 +33,14 @@ BUDGET = (("DisruptionBudget", "The disruption budget web needs 2 healthy pods a
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        pytest.param(Refused("no", causes=CAPACITY), RefusalKind.INFEASIBLE, id="I31"),
-        pytest.param(Refused("no", causes=(("Other", ""),)), RefusalKind.HOPELESS, id="I32"),
+        pytest.param(
+            Refused("no", causes=CAPACITY), RefusalKind.INFEASIBLE, id="too much for the node"
+        ),
+        pytest.param(
+            Refused("no", causes=(("Other", ""),)),
+            RefusalKind.HOPELESS,
+            id="refused for another cause",
+        ),
         pytest.param(NotFound("no", causes=CAPACITY), RefusalKind.GONE, id="not found"),
         pytest.param(ClusterError("no"), RefusalKind.RETRY, id="plain"),
         pytest.param(Unavailable("deadline"), RefusalKind.RETRY, id="timeout"),

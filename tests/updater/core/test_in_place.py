@@ -46,9 +46,15 @@ from tests.updater.core.scenes import (
 @pytest.mark.parametrize(
     ("pods", "replicas", "tolerance", "expected"),
     [
-        pytest.param(several(POD, 3), 3, 0.5, 1, id="I1"),
-        pytest.param([*several(POD, 2), pending(running(SMALL, name="new"))], 3, 0.5, 0, id="I2"),
-        pytest.param(several(POD, 3), 3, 0.1, 1, id="I3"),
+        pytest.param(several(POD, 3), 3, 0.5, 1, id="one of three is resized"),
+        pytest.param(
+            [*several(POD, 2), pending(running(SMALL, name="new"))],
+            3,
+            0.5,
+            0,
+            id="no place while one is pending",
+        ),
+        pytest.param(several(POD, 3), 3, 0.1, 1, id="one of a whole owner"),
     ],
 )
 def test_resizes_take_places(

@@ -21,7 +21,7 @@ from tests.make import ALL_GATES, NO_GATES
         ("UpscaleOnly", NO_GATES, None),
         ("InPlaceOrRecreate", NO_GATES, None),
         ("InPlace", ALL_GATES, None),
-        pytest.param("InPlace", NO_GATES, Reason.GATE_DISABLED, id="I33"),
+        pytest.param("InPlace", NO_GATES, Reason.GATE_DISABLED, id="InPlace without its gate"),
         ("Off", NO_GATES, Reason.MODE_OFF),
         ("Initial", NO_GATES, Reason.MODE_INITIAL),
         ("Sometimes", NO_GATES, Reason.MODE_OFF),

@@ -39,22 +39,32 @@ HALF = replace(OURS, update_threshold=0.5)
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        pytest.param(needed(0.25, HALF, age=13 * HOUR), Reason.TOO_SMALL, id="G1"),
-        pytest.param(needed(4.0, HALF, age=13 * HOUR), None, id="G2"),
-        pytest.param(needed(0.25, HALF, outside=True), None, id="G3"),
-        pytest.param(needed(0.9, HALF), Reason.TOO_YOUNG, id="G4"),
-        pytest.param(needed(0.10, OURS, age=12 * HOUR), None, id="G5"),
-        pytest.param(needed(0.12, OURS, age=13 * HOUR), None, id="G6"),
-        pytest.param(needed(0.25, HALF, oom=OOM), None, id="G7"),
-        pytest.param(needed(0.0, OURS, oom=OOM), Reason.NO_CHANGE, id="G8"),
+        pytest.param(needed(0.25, HALF, age=13 * HOUR), Reason.TOO_SMALL, id="too small"),
+        pytest.param(needed(4.0, HALF, age=13 * HOUR), None, id="far off and old"),
+        pytest.param(needed(0.25, HALF, outside=True), None, id="outside of its bounds"),
+        pytest.param(needed(0.9, HALF), Reason.TOO_YOUNG, id="far off but young"),
+        pytest.param(
+            needed(0.10, OURS, age=12 * HOUR), None, id="exactly old enough and far enough off"
+        ),
+        pytest.param(needed(0.12, OURS, age=13 * HOUR), None, id="old enough and far enough off"),
+        pytest.param(
+            needed(0.25, HALF, oom=OOM), None, id="killed, though the difference is small"
+        ),
+        pytest.param(
+            needed(0.0, OURS, oom=OOM), Reason.NO_CHANGE, id="killed, and nothing to change"
+        ),
         pytest.param(needed(0.001, OURS, oom=OOM), Reason.NO_CHANGE, id="a permille"),
-        pytest.param(needed(0.0, HALF), Reason.NO_CHANGE, id="G9"),
-        pytest.param(needed(0.25, HALF), Reason.TOO_SMALL, id="G10"),
-        pytest.param(needed(1.0, OURS, age=None), Reason.NO_START_TIME, id="G13"),
-        pytest.param(needed(0.0, OURS, outside=True), Reason.NO_CHANGE, id="G14"),
+        pytest.param(needed(0.0, HALF), Reason.NO_CHANGE, id="nothing to change"),
+        pytest.param(needed(0.25, HALF), Reason.TOO_SMALL, id="small and young"),
+        pytest.param(needed(1.0, OURS, age=None), Reason.NO_START_TIME, id="no time of its start"),
+        pytest.param(
+            needed(0.0, OURS, outside=True),
+            Reason.NO_CHANGE,
+            id="outside of its bounds, and nothing to change",
+        ),
         pytest.param(needed(0.001, OURS, outside=True), Reason.NO_CHANGE, id="a permille"),
         pytest.param(needed(0.01, OURS, outside=True), None, id="one percent"),
-        pytest.param(needed(1.0, OURS, age=HOUR, oom=OOM), None, id="G15"),
+        pytest.param(needed(1.0, OURS, age=HOUR, oom=OOM), None, id="killed, though young"),
     ],
 )
 def test_worked_cases(found: NeedCheck, reason: Reason | None) -> None:

@@ -54,42 +54,92 @@ def numbers(
 @pytest.mark.parametrize(
     ("requests", "targets", "outside", "up", "difference"),
     [
-        pytest.param({"a": "2"}, {"a": "10"}, False, True, 4.0, id="P1"),
-        pytest.param({"a": "4"}, {"a": "2"}, False, False, 0.5, id="P2"),
-        pytest.param({"a": "10m"}, {"a": "900m"}, False, True, 89.0, id="P3"),
-        pytest.param({"a": "4"}, {"a": "10 6 14"}, True, True, 1.5, id="P4"),
-        pytest.param({"a": "8"}, {"a": "2 1 3"}, True, False, 0.75, id="P5"),
-        pytest.param({"a": "4/10M"}, {"a": "2/20M"}, False, True, 1.5, id="P6"),
-        pytest.param({"a": "4/20M"}, {"a": "2/10M 1/5M 3/30M"}, True, False, 1.0, id="P7"),
-        pytest.param({"a": "1", "b": "2"}, {"a": "4", "b": "8"}, False, True, 3.0, id="P8"),
-        pytest.param({"a": "3", "b": "7"}, {"a": "1", "b": "2"}, False, False, 0.7, id="P9"),
+        pytest.param({"a": "2"}, {"a": "10"}, False, True, 4.0, id="far more"),
+        pytest.param({"a": "4"}, {"a": "2"}, False, False, 0.5, id="half"),
+        pytest.param({"a": "10m"}, {"a": "900m"}, False, True, 89.0, id="many times more"),
+        pytest.param({"a": "4"}, {"a": "10 6 14"}, True, True, 1.5, id="below its bounds"),
+        pytest.param({"a": "8"}, {"a": "2 1 3"}, True, False, 0.75, id="above its bounds"),
+        pytest.param(
+            {"a": "4/10M"}, {"a": "2/20M"}, False, True, 1.5, id="cpu halves and memory doubles"
+        ),
+        pytest.param(
+            {"a": "4/20M"}, {"a": "2/10M 1/5M 3/30M"}, True, False, 1.0, id="cpu above its bounds"
+        ),
+        pytest.param(
+            {"a": "1", "b": "2"}, {"a": "4", "b": "8"}, False, True, 3.0, id="two containers grow"
+        ),
+        pytest.param(
+            {"a": "3", "b": "7"},
+            {"a": "1", "b": "2"},
+            False,
+            False,
+            0.7,
+            id="two containers shrink",
+        ),
         pytest.param(
             {"a": "6/10M", "b": "4/30M"},
             {"a": "8/20M", "b": "7/30M"},
             False,
             True,
             0.75,
-            id="P10",
+            id="two containers, two resources",
         ),
-        pytest.param({"a": "-"}, {"a": "250m"}, True, True, 249.0, id="P11"),
-        pytest.param({"a": "100m"}, {"a": "100m/100Mi"}, True, True, 104857599999.0, id="P12"),
-        pytest.param({"a": "1", "b": "3"}, {"a": "3", "b": "1"}, False, True, 0.0, id="P13"),
+        pytest.param({"a": "-"}, {"a": "250m"}, True, True, 249.0, id="no request"),
+        pytest.param(
+            {"a": "100m"},
+            {"a": "100m/100Mi"},
+            True,
+            True,
+            104857599999.0,
+            id="no request for memory",
+        ),
+        pytest.param(
+            {"a": "1", "b": "3"},
+            {"a": "3", "b": "1"},
+            False,
+            True,
+            0.0,
+            id="two containers change places",
+        ),
         pytest.param(
             {"a": "1/1Gi"},
             {"a": "1050m/1100Mi 500m/512Mi 2/2Gi"},
             False,
             True,
             0.12421875,
-            id="P14",
+            id="small changes within bounds",
         ),
-        pytest.param({"a": "100m/200Mi"}, {"a": "85m/230Mi"}, False, True, 0.30, id="P15"),
-        pytest.param({"a": "100m/200Mi"}, {"a": "100m/240Mi"}, False, True, 0.20, id="P16"),
-        pytest.param({"a": "600m"}, {"a": "600m = ="}, False, False, 0.0, id="P17"),
-        pytest.param({"a": "-/1Gi"}, {"a": "-/2Gi -/500Mi -/3Gi"}, False, True, 1.0, id="P18"),
         pytest.param(
-            {"a": "100m", "s": "100m"}, {"a": "100m", "s": "5 = ="}, True, True, 24.5, id="P19"
+            {"a": "100m/200Mi"},
+            {"a": "85m/230Mi"},
+            False,
+            True,
+            0.30,
+            id="one shrinks and the other grows",
         ),
-        pytest.param({"a": "2"}, {"b": "10"}, False, False, 0.0, id="P21"),
+        pytest.param(
+            {"a": "100m/200Mi"}, {"a": "100m/240Mi"}, False, True, 0.20, id="memory alone"
+        ),
+        pytest.param({"a": "600m"}, {"a": "600m = ="}, False, False, 0.0, id="nothing to change"),
+        pytest.param(
+            {"a": "-/1Gi"},
+            {"a": "-/2Gi -/500Mi -/3Gi"},
+            False,
+            True,
+            1.0,
+            id="memory alone, within bounds",
+        ),
+        pytest.param(
+            {"a": "100m", "s": "100m"},
+            {"a": "100m", "s": "5 = ="},
+            True,
+            True,
+            24.5,
+            id="one of two below its bounds",
+        ),
+        pytest.param(
+            {"a": "2"}, {"b": "10"}, False, False, 0.0, id="recommended for another container"
+        ),
     ],
 )
 def test_worked_cases(
@@ -124,7 +174,7 @@ def test_status_comes_before_spec() -> None:
         ("", frozenset()),
         ("a", frozenset({"a"})),
         ("a, b-1", frozenset({"a", "b-1"})),
-        pytest.param("abcd;';", None, id="P22"),
+        pytest.param("abcd;';", None, id="no names of containers"),
         ("a,b", None),
         ("a, B", None),
         ("a" * 64, None),
@@ -146,18 +196,46 @@ def test_gross_difference_nets_nothing() -> None:
 @pytest.mark.parametrize(
     ("requests", "targets", "outside", "rise"),
     [
-        pytest.param({"a": "100m/100Mi"}, {"a": "200m/200Mi = ="}, True, 2.0, id="S1"),
-        pytest.param({"a": "500m/500Mi"}, {"a": "200m/200Mi = ="}, False, 0.0, id="S2"),
+        pytest.param({"a": "100m/100Mi"}, {"a": "200m/200Mi = ="}, True, 2.0, id="all grows"),
+        pytest.param({"a": "500m/500Mi"}, {"a": "200m/200Mi = ="}, False, 0.0, id="all shrinks"),
         pytest.param(
-            {"a": "200m/1000Mi"}, {"a": "202m/300Mi 100m/200Mi 400m/600Mi"}, False, 0.01, id="S3"
+            {"a": "200m/1000Mi"},
+            {"a": "202m/300Mi 100m/200Mi 400m/600Mi"},
+            False,
+            0.01,
+            id="one grows a little, the other shrinks",
         ),
         pytest.param(
-            {"a": "200m/1000Mi"}, {"a": "400m/300Mi 300m/200Mi 600m/600Mi"}, True, 1.0, id="S4"
+            {"a": "200m/1000Mi"},
+            {"a": "400m/300Mi 300m/200Mi 600m/600Mi"},
+            True,
+            1.0,
+            id="one doubles, the other shrinks",
         ),
-        pytest.param({"a": "1", "b": "3"}, {"a": "3", "b": "1"}, False, 0.5, id="S5"),
-        pytest.param({"a": "200m/1000Mi"}, {"a": "230m/800Mi"}, False, 0.15, id="S6"),
-        pytest.param({"a": "200m/1000Mi"}, {"a": "210m/500Mi"}, False, 0.05, id="S7"),
-        pytest.param({"a": "500m"}, {"a": "400m/100Mi 1m/1Mi 450m/1Gi"}, True, None, id="S8"),
+        pytest.param(
+            {"a": "1", "b": "3"},
+            {"a": "3", "b": "1"},
+            False,
+            0.5,
+            id="two containers change places",
+        ),
+        pytest.param(
+            {"a": "200m/1000Mi"},
+            {"a": "230m/800Mi"},
+            False,
+            0.15,
+            id="one grows within wide bounds",
+        ),
+        pytest.param(
+            {"a": "200m/1000Mi"}, {"a": "210m/500Mi"}, False, 0.05, id="one grows by little"
+        ),
+        pytest.param(
+            {"a": "500m"},
+            {"a": "400m/100Mi 1m/1Mi 450m/1Gi"},
+            True,
+            None,
+            id="what has no request is below its bounds",
+        ),
     ],
 )
 def test_what_grows(

@@ -50,17 +50,19 @@ SECONDS = timedelta(seconds=5)
 @pytest.mark.parametrize(
     ("pod", "vpa", "gates", "expected"),
     [
-        pytest.param(killed(POD), {}, ALL_GATES, True, id="G7"),
-        pytest.param(killed(POD, lived=57 * MINUTE), {}, ALL_GATES, False, id="G9"),
-        pytest.param(killed(POD, lived=10 * MINUTE), {}, ALL_GATES, False, id="G10"),
-        pytest.param(killed(POD), OFF, ALL_GATES, False, id="G11"),
+        pytest.param(killed(POD), {}, ALL_GATES, True, id="killed two minutes after its start"),
+        pytest.param(killed(POD, lived=57 * MINUTE), {}, ALL_GATES, False, id="killed late"),
+        pytest.param(
+            killed(POD, lived=10 * MINUTE), {}, ALL_GATES, False, id="killed at the threshold"
+        ),
+        pytest.param(killed(POD), OFF, ALL_GATES, False, id="a container that takes no part"),
         pytest.param(killed(POD), ALL_OFF, ALL_GATES, False, id="by *"),
         pytest.param(
             killed(running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "b"})),
             {},
             ALL_GATES,
             False,
-            id="G12",
+            id="a container that the webhook did not see",
         ),
         pytest.param(
             killed(
@@ -71,11 +73,19 @@ SECONDS = timedelta(seconds=5)
             True,
             id="observed",
         ),
-        pytest.param(killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="G15"),
-        pytest.param(killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="G16"),
-        pytest.param(killed(POD, lived=SECONDS), SHORT, NO_GATES, True, id="G17"),
-        pytest.param(killed(POD, ago=10 * DAY), {}, ALL_GATES, False, id="G18"),
-        pytest.param(killed(POD, ago=10 * MINUTE), {}, ALL_GATES, False, id="G19"),
+        pytest.param(
+            killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="earlier than its VPA says"
+        ),
+        pytest.param(
+            killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="later than its VPA says"
+        ),
+        pytest.param(
+            killed(POD, lived=SECONDS), SHORT, NO_GATES, True, id="what the VPA says needs a gate"
+        ),
+        pytest.param(killed(POD, ago=10 * DAY), {}, ALL_GATES, False, id="killed ten days ago"),
+        pytest.param(
+            killed(POD, ago=10 * MINUTE), {}, ALL_GATES, False, id="killed ten minutes ago"
+        ),
         pytest.param(
             killed(POD, ago=10 * MINUTE - SECONDS), {}, ALL_GATES, True, id="just in time"
         ),

@@ -31,13 +31,23 @@ from tests.updater.core.scenes import (
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
-        pytest.param([SET, OLD, YOUNG, POD], {"web-0": "b"}, id="M1"),
-        pytest.param([SET, make.vpa_json("b"), make.vpa_json("a"), POD], {"web-0": "a"}, id="M2"),
-        pytest.param([SET, make.vpa_json(namespace="other"), POD], {}, id="M3"),
-        pytest.param([SET, OLD, running(labels={"app": "other"})], {}, id="M4"),
-        pytest.param([SET, OLD, running(owner="Node/node-1")], {}, id="M5"),
-        pytest.param([OLD, POD], {}, id="M7"),
-        pytest.param([SET, OLD, running(owner=None)], {}, id="M8"),
+        pytest.param([SET, OLD, YOUNG, POD], {"web-0": "b"}, id="the older VPA wins"),
+        pytest.param(
+            [SET, make.vpa_json("b"), make.vpa_json("a"), POD],
+            {"web-0": "a"},
+            id="of the same age the first by name wins",
+        ),
+        pytest.param(
+            [SET, make.vpa_json(namespace="other"), POD], {}, id="a VPA of another namespace"
+        ),
+        pytest.param(
+            [SET, OLD, running(labels={"app": "other"})],
+            {},
+            id="labels that the owner does not select",
+        ),
+        pytest.param([SET, OLD, running(owner="Node/node-1")], {}, id="a pod of a node"),
+        pytest.param([OLD, POD], {}, id="an owner that is not known"),
+        pytest.param([SET, OLD, running(owner=None)], {}, id="a pod without an owner"),
         pytest.param(
             [
                 make.workload_json("Deployment/web"),
@@ -46,7 +56,7 @@ from tests.updater.core.scenes import (
                 running(owner="ReplicaSet/web"),
             ],
             {"web-0": "web"},
-            id="M9",
+            id="a ReplicaSet of a Deployment",
         ),
         pytest.param(
             [
@@ -62,7 +72,7 @@ from tests.updater.core.scenes import (
         pytest.param(
             [SET, make.vpa_json("gone", target="StatefulSet/gone"), OLD, POD],
             {"web-0": "b"},
-            id="N13",
+            id="a VPA without a target beside",
         ),
     ],
 )

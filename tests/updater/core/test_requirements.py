@@ -71,41 +71,109 @@ B = " 1m/1Mi 2m/2Mi"  # bounds that every pod of these cases is above
     [
         pytest.param(None, {"app": "600m/10Gi"}, (APP,), True, id="none"),
         pytest.param([], {"app": "600m/10Gi"}, (APP,), True, id="empty"),
-        pytest.param(require("cpu H"), {"app": "600m/10Gi"}, (APP,), True, id="E2"),
-        pytest.param(require("cpu L"), {"app": "400m/10Gi"}, (APP,), True, id="E3"),
-        pytest.param(require("cpu,memory H"), {"app": "500m/11Gi"}, (APP,), True, id="E5"),
-        pytest.param(require("memory L"), {"app": "500m/9Gi"}, (APP,), True, id="E6"),
-        pytest.param(require("cpu,memory H"), {"app": "500m/9Gi"}, (APP,), False, id="E7"),
-        pytest.param(require("cpu H", "memory L"), {"app": "600m/9Gi"}, (APP,), True, id="E8"),
-        pytest.param(require("cpu L"), {"app": "1000m/9Gi"}, (APP,), False, id="E9"),
-        pytest.param(require("cpu H", "memory H"), {"app": "600m/9Gi"}, (APP,), False, id="E10"),
-        pytest.param(require("cpu H"), {"app": "200m/10Gi", "b": "700m/10Gi"}, TWO, True, id="E11"),
         pytest.param(
-            require("cpu H"), {"app": "200m/10Gi", "b": "300m/10Gi"}, TWO, False, id="E12"
+            require("cpu H"),
+            {"app": "600m/10Gi"},
+            (APP,),
+            True,
+            id="more cpu is wanted and asked for",
         ),
-        pytest.param(require("cpu H"), {"b": "300m/10Gi"}, TWO, False, id="E13"),
+        pytest.param(
+            require("cpu L"),
+            {"app": "400m/10Gi"},
+            (APP,),
+            True,
+            id="less cpu is wanted and asked for",
+        ),
+        pytest.param(
+            require("cpu,memory H"),
+            {"app": "500m/11Gi"},
+            (APP,),
+            True,
+            id="one of two resources is enough",
+        ),
+        pytest.param(
+            require("memory L"), {"app": "500m/9Gi"}, (APP,), True, id="less memory is wanted"
+        ),
+        pytest.param(
+            require("cpu,memory H"),
+            {"app": "500m/9Gi"},
+            (APP,),
+            False,
+            id="neither of two resources grows",
+        ),
+        pytest.param(
+            require("cpu H", "memory L"),
+            {"app": "600m/9Gi"},
+            (APP,),
+            True,
+            id="two requirements are met",
+        ),
+        pytest.param(
+            require("cpu L"), {"app": "1000m/9Gi"}, (APP,), False, id="more cpu is no less cpu"
+        ),
+        pytest.param(
+            require("cpu H", "memory H"),
+            {"app": "600m/9Gi"},
+            (APP,),
+            False,
+            id="one of two requirements is unmet",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"app": "200m/10Gi", "b": "700m/10Gi"},
+            TWO,
+            True,
+            id="one of two containers is enough",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"app": "200m/10Gi", "b": "300m/10Gi"},
+            TWO,
+            False,
+            id="no container grows",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"b": "300m/10Gi"},
+            TWO,
+            False,
+            id="only the other container has a target",
+        ),
         pytest.param(
             require("cpu H", "memory L"),
             {"app": "600m/10Gi", "b": "500m/9Gi"},
             TWO,
             True,
-            id="E14",
+            id="containers meet different requirements",
         ),
         pytest.param(
             require("cpu H", "cpu L"),
             {"app": "600m/10Gi", "b": "400m/10Gi"},
             TWO,
             True,
-            id="E15",
+            id="containers meet opposite requirements",
         ),
         pytest.param(
-            require("cpu H"), {"app": "400m"}, (container("app", "500m"),), False, id="E16"
+            require("cpu H"),
+            {"app": "400m"},
+            (container("app", "500m"),),
+            False,
+            id="less cpu is no more cpu",
         ),
-        pytest.param(require("memory L"), {"app": "600m"}, (APP,), False, id="E17"),
         pytest.param(
-            require("cpu,memory H"), {"app": "600m/1Gi"}, (container("app"),), True, id="E18"
+            require("memory L"), {"app": "600m"}, (APP,), False, id="a resource without a target"
         ),
-        pytest.param(require(" H"), {"app": "600m/10Gi"}, (APP,), False, id="E20"),
+        pytest.param(
+            require("cpu,memory H"),
+            {"app": "600m/1Gi"},
+            (container("app"),),
+            True,
+            id="no request counts as nothing",
+        ),
+        pytest.param(
+            require(" H"), {"app": "600m/10Gi"}, (APP,), False, id="a requirement without resources"
+        ),
         pytest.param(
             require("cpu Sideways"), {"app": "600m/10Gi"}, (APP,), False, id="unknown word"
         ),

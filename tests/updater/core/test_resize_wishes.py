@@ -39,10 +39,10 @@ def test_only_what_changes_can_restart() -> None:
 @pytest.mark.parametrize(
     ("remembered", "recommendation", "expected"),
     [
-        pytest.param("1000m/1Gi", "1000m/1Gi = =", REMEMBERED, id="I21"),
-        pytest.param("2000m/2Gi", "1000m/2Gi = =", RESIZED, id="I22"),
-        pytest.param("1000m/1Gi", "2000m/2Gi = =", REMEMBERED, id="I23"),
-        pytest.param("200m/512Mi", "300m/500Mi = =", RESIZED, id="I24"),
+        pytest.param("1000m/1Gi", "1000m/1Gi = =", REMEMBERED, id="the same again"),
+        pytest.param("2000m/2Gi", "1000m/2Gi = =", RESIZED, id="half the cpu"),
+        pytest.param("1000m/1Gi", "2000m/2Gi = =", REMEMBERED, id="more than was refused"),
+        pytest.param("200m/512Mi", "300m/500Mi = =", RESIZED, id="less memory by little, more cpu"),
     ],
 )
 def test_what_was_refused_is_not_asked_for_again(

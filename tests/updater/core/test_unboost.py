@@ -48,10 +48,16 @@ from tests.updater.core.scenes import (
 @pytest.mark.parametrize(
     ("pod", "vpa", "expected"),
     [
-        pytest.param(boosted(since=120 * SECOND), {"boost": boost(60)}, ["app"], id="U1"),
-        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, [], id="U2"),
-        pytest.param(boosted(since=timedelta()), {"boost": boost()}, ["app"], id="U3"),
-        pytest.param(boosted(since=None), {"boost": boost()}, [], id="U4"),
+        pytest.param(
+            boosted(since=120 * SECOND), {"boost": boost(60)}, ["app"], id="longer than it lasts"
+        ),
+        pytest.param(
+            boosted(since=60 * SECOND), {"boost": boost(60)}, [], id="exactly as long as it lasts"
+        ),
+        pytest.param(
+            boosted(since=timedelta()), {"boost": boost()}, ["app"], id="a boost without a duration"
+        ),
+        pytest.param(boosted(since=None), {"boost": boost()}, [], id="not ready"),
         pytest.param(
             boosted(marks=TWO, since=120 * SECOND),
             {
@@ -61,19 +67,19 @@ from tests.updater.core.scenes import (
                 ]
             },
             ["c2"],
-            id="U5",
+            id="policies of their own",
         ),
         pytest.param(
             boosted(marks={"c1": mark("1")}, since=240 * SECOND),
             {"boost": boost(300), "policies": [policy("c1", 180)]},
             ["c1"],
-            id="U6",
+            id="the policy comes before the VPA",
         ),
         pytest.param(
             boosted(marks={"c1": mark("1")}, since=240 * SECOND),
             {"boost": boost(300), "policies": [policy("c1")]},
             [],
-            id="U7",
+            id="a policy without a duration leaves it to the VPA",
         ),
         pytest.param(boosted(), {}, ["app"], id="boost removed"),
         pytest.param(running(), {"boost": boost()}, [], id="never boosted"),
@@ -117,18 +123,25 @@ def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
 @pytest.mark.parametrize(
     ("pod", "vpa", "expected"),
     [
-        pytest.param(boosted(marks=TWO, since=timedelta()), {"policies": [C1, C2]}, 60, id="N1"),
-        pytest.param(boosted(marks=TWO, since=90 * SECOND), {"policies": [C1, C2]}, 210, id="N2"),
+        pytest.param(
+            boosted(marks=TWO, since=timedelta()), {"policies": [C1, C2]}, 60, id="the first of two"
+        ),
+        pytest.param(
+            boosted(marks=TWO, since=90 * SECOND),
+            {"policies": [C1, C2]},
+            210,
+            id="the first is due already",
+        ),
         pytest.param(
             boosted(since=timedelta()),
             {"boost": boost(120), "policies": [policy("app", 200)]},
             200,
-            id="N3",
+            id="the policy decides",
         ),
-        pytest.param(boosted(since=None), {"boost": boost(60)}, 0, id="N4"),
+        pytest.param(boosted(since=None), {"boost": boost(60)}, 0, id="not ready"),
         pytest.param(running(), {"boost": boost(60)}, 0, id="no mark"),
         pytest.param(boosted(since=600 * SECOND), {"boost": boost(60)}, 0, id="all past"),
-        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, 0, id="N5"),
+        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, 0, id="in this very moment"),
     ],
 )
 def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
@@ -162,33 +175,43 @@ def test_original_resources(text: str, expected: Resources | None) -> None:
 @pytest.mark.parametrize(
     ("pod", "arguments", "expected"),
     [
+        pytest.param(boosted(), {"mode": "Off"}, {"app.requests.cpu": "100m"}, id="mode Off"),
         pytest.param(
-            boosted(), {"mode": "Off"}, {"app.requests.cpu": "100m"}, id="mode Off"
+            boosted(),
+            {"mode": "InPlaceOrRecreate"},
+            {"app.requests.cpu": "200m"},
+            id="mode InPlaceOrRecreate",
         ),
         pytest.param(
-            boosted(), {"mode": "InPlaceOrRecreate"}, {"app.requests.cpu": "200m"}, id="U9"
+            boosted(), {"mode": "Initial"}, {"app.requests.cpu": "200m"}, id="mode Initial"
         ),
-        pytest.param(boosted(), {"mode": "Initial"}, {"app.requests.cpu": "200m"}, id="N12"),
         pytest.param(
             boosted(container("app", "600m/100Mi")),
             {"mode": "Auto", "recommendation": [recommended("700m/100Mi = =")]},
             {"app.requests.cpu": "700m"},
-            id="U13",
+            id="more than in its boost",
         ),
-        pytest.param(boosted(), {"advised": False}, {"app.requests.cpu": "100m"}, id="U14"),
+        pytest.param(
+            boosted(), {"advised": False}, {"app.requests.cpu": "100m"}, id="no recommendation"
+        ),
         pytest.param(
             boosted(),
             {"policies": [make.policy_json("app", mode="Off")]},
             {"app.requests.cpu": "100m"},
-            id="U15",
+            id="a container that takes no part",
         ),
         pytest.param(
             boosted(),
             {"recommendation": [recommended("-/300Mi")]},
             {"app.requests.cpu": "100m"},
-            id="U16",
+            id="no recommendation for cpu",
         ),
-        pytest.param(boosted(marks={"app": "garbage"}), {}, {"app.requests.cpu": "200m"}, id="U21"),
+        pytest.param(
+            boosted(marks={"app": "garbage"}),
+            {},
+            {"app.requests.cpu": "200m"},
+            id="a mark that cannot be read",
+        ),
         pytest.param(
             boosted(LIMITED, marks={"app": mark("100m/100Mi", "200m/100Mi")}),
             {},

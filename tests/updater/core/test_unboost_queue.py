@@ -24,21 +24,23 @@ LATER = BoostCheck(BoostStep.LATER, SECOND / 10)
     [
         pytest.param(None, {}, BoostCheck(BoostStep.FORGET), id="gone"),
         pytest.param(running(), {}, BoostCheck(BoostStep.FORGET), id="not boosted"),
-        pytest.param(boosted(), None, LATER, id="N6"),
+        pytest.param(boosted(), None, LATER, id="no VPA yet"),
         pytest.param(boosted(), {"boost": boost()}, BoostCheck(BoostStep.UNBOOST), id="due"),
         pytest.param(
             boosted(marks=TWO, since=90 * SECOND),
             {"policies": [policy("c1", 60), policy("c2", 300)]},
             BoostCheck(BoostStep.UNBOOST),
-            id="N2",
+            id="one of two is due",
         ),
         pytest.param(
             boosted(since=90 * SECOND),
             {"boost": boost(300)},
             BoostCheck(BoostStep.WHEN_DUE, 210 * SECOND),
-            id="N3",
+            id="not due yet",
         ),
-        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, LATER, id="N5"),
+        pytest.param(
+            boosted(since=60 * SECOND), {"boost": boost(60)}, LATER, id="due in this very moment"
+        ),
         pytest.param(boosted(since=None), {"boost": boost(60)}, LATER, id="not ready"),
         pytest.param(
             boosted(since=None, more={MARK + "app": ""}),

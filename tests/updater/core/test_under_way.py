@@ -47,14 +47,14 @@ from tests.updater.core.scenes import (
 @pytest.mark.parametrize(
     ("kind", "reason", "ago", "expected"),
     [
-        pytest.param("Pending", "Deferred", MOMENT, DEFERRED, id="I10"),
-        pytest.param("Pending", "Deferred", 5 * MINUTE, DEFERRED, id="I11"),
-        pytest.param("Pending", "Deferred", 10 * MINUTE, EVICTED, id="I12"),
-        pytest.param("Pending", "Infeasible", MOMENT, EVICTED, id="I13"),
+        pytest.param("Pending", "Deferred", MOMENT, DEFERRED, id="deferred just now"),
+        pytest.param("Pending", "Deferred", 5 * MINUTE, DEFERRED, id="deferred for five minutes"),
+        pytest.param("Pending", "Deferred", 10 * MINUTE, EVICTED, id="deferred for ten minutes"),
+        pytest.param("Pending", "Infeasible", MOMENT, EVICTED, id="infeasible"),
         pytest.param("Pending", "Whatever", MOMENT, EVICTED, id="unknown"),
-        pytest.param("InProgress", "", MOMENT, IN_PROGRESS, id="I15"),
+        pytest.param("InProgress", "", MOMENT, IN_PROGRESS, id="in progress"),
         pytest.param("InProgress", "", 2 * HOUR, EVICTED, id="late"),
-        pytest.param("InProgress", "Error", MOMENT, EVICTED, id="I16"),
+        pytest.param("InProgress", "Error", MOMENT, EVICTED, id="failing"),
         pytest.param("InProgress", "Whatever", MOMENT, EVICTED, id="unknown"),
     ],
 )
@@ -140,7 +140,7 @@ def test_infeasible_is_remembered_and_taken_back() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason", "ago", "expected"),
     [
-        pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="I27"),
+        pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="in progress for two hours"),
         pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="deferred"),
         pytest.param(
             "Pending",
@@ -149,7 +149,9 @@ def test_infeasible_is_remembered_and_taken_back() -> None:
             (Action.RESIZE, Reason.RESIZE_DEFERRED),
             id="taken back",
         ),
-        pytest.param("InProgress", "Error", MINUTE, (Action.WAIT, Reason.RESIZE_ERROR), id="I28"),
+        pytest.param(
+            "InProgress", "Error", MINUTE, (Action.WAIT, Reason.RESIZE_ERROR), id="failing"
+        ),
     ],
 )
 def test_mode_in_place_waits(

@@ -13,10 +13,10 @@ from tests.updater.core.scenes import NOW
 @pytest.mark.parametrize(
     ("created", "renewed", "expected"),
     [
-        pytest.param(0, None, True, id="L1"),
-        pytest.param(60, None, False, id="L2"),
-        pytest.param(60, 0, True, id="L3"),
-        pytest.param(60, 60, False, id="L4"),
+        pytest.param(0, None, True, id="created just now"),
+        pytest.param(60, None, False, id="created too long ago"),
+        pytest.param(60, 0, True, id="renewed just now"),
+        pytest.param(60, 60, False, id="renewed too long ago"),
         pytest.param(None, None, False, id="nothing"),
         pytest.param(10, None, False, id="just over"),
         pytest.param(9.999, None, True, id="just in time"),
