@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
+from app.model.gates import FeatureGates
+from app.model.limits import NO_LIMITS
+from app.updater.core.assess import mode_blocker
 from app.updater.core.decisions import Action, Reason
+from app.updater.core.memory import NOTHING, Memory
+from app.updater.core.proposals import Assessment, PlanInputs, PodContext
+from app.updater.core.targets import OwnerTargets
 from tests import make
+from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
     NOW,
+    OURS,
     Scene,
     container,
     killed,
@@ -269,3 +277,58 @@ def test_pods_that_no_node_takes(
     pod = unscheduled(running(container("app", requests)))
     found = Scene([pod], [recommended(recommendation)])
     assert found.told() == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "gates", "expected"),
+    [
+        (None, NO_GATES, None),
+        ("", NO_GATES, None),
+        ("Recreate", NO_GATES, None),
+        ("Auto", NO_GATES, None),
+        ("UpscaleOnly", NO_GATES, None),
+        ("InPlaceOrRecreate", NO_GATES, None),
+        ("InPlace", ALL_GATES, None),
+        pytest.param("InPlace", NO_GATES, Reason.GATE_DISABLED, id="InPlace without its gate"),
+        ("Off", NO_GATES, Reason.MODE_OFF),
+        ("Initial", NO_GATES, Reason.MODE_INITIAL),
+        ("Sometimes", NO_GATES, Reason.MODE_OFF),
+    ],
+)
+def test_modes(mode: str | None, gates: FeatureGates, expected: Reason | None) -> None:
+    """Each mode acts on running pods, or has a reason why not."""
+    found = mode_blocker(make.vpa(mode=mode), gates)
+    assert (found[0] if found else None) is expected
+
+
+def test_unknown_modes_do_nothing() -> None:
+    """Not even if the VPA has a boost."""
+    vpa = make.vpa(mode="Sometimes", boost=make.boost_json(factor=2))
+    found = mode_blocker(vpa, ALL_GATES)
+    assert found == (Reason.MODE_OFF, 'the update mode "Sometimes" is not known')
+
+
+POD, VPA = make.pod(), make.vpa()
+
+
+def test_decisions_name_pod_and_vpa() -> None:
+    """By uid, namespace and name."""
+    found = Assessment(POD, VPA).decided(Action.WAIT, Reason.LEASE_STALE, "why")
+    assert (found.uid, found.namespace, found.pod, found.vpa) == (
+        "uid-web-0",
+        "default",
+        "web-0",
+        "web",
+    )
+
+
+def test_cases_decide_for_good() -> None:
+    """The assessment holds the decision, and until when."""
+    targets = OwnerTargets(VPA, None, NO_LIMITS, OURS)
+    case = PodContext(POD, VPA, targets, PlanInputs(OURS, NO_GATES, Memory(), NOW), NOTHING)
+    assert case.rules is OURS
+    found = case.decided(Action.NONE, Reason.TOO_YOUNG, "young", until=NOW)
+    assert found.proposal is None
+    assert found.until == NOW
+    assert found.decision is not None
+    assert found.decision.reason is Reason.TOO_YOUNG

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.updater.core.decisions import Action, Decision, PodChange, Reason
+import orjson
+
+from app.updater.core.decisions import Action, Decision, PodChange, Reason, decision_json
+from tests.updater.core.scenes import Scene, container, recommended, running, several
 
 DECISION = Decision(
     "uid-web-0",
@@ -32,3 +35,45 @@ def test_a_decision_that_is_put_off_changes_nothing() -> None:
         may_evict_instead=False,
         is_canary=False,
     )
+
+
+def test_decision_json() -> None:
+    """Everything behind a decision, quantities as people write them."""
+    pods = several(running(container("app", "100m", "300m")), 3)
+    scene = Scene(pods, [recommended("200m 150m 1")], mode="InPlaceOrRecreate")
+    found = decision_json(scene.decision())
+    assert orjson.loads(orjson.dumps(found)) == {
+        "namespace": "default",
+        "pod": "web-0",
+        "uid": "uid-web-0",
+        "vpa": "web",
+        "action": "Resize",
+        "reason": "Updated",
+        "message": "outside of its bounds; differs by 100 %",
+        "difference": 1.0,
+        "grossDifference": 1.0,
+        "outsideBounds": True,
+        "quickOOM": False,
+        "containers": {
+            "app": {
+                "cpu": {
+                    "current": "100m",
+                    "target": "200m",
+                    "lowerBound": "150m",
+                    "upperBound": "1",
+                }
+            }
+        },
+        "change": {"app": {"requests": {"cpu": "200m"}, "limits": {"cpu": "600m"}}},
+    }
+
+
+def test_what_is_not_there_is_left_out() -> None:
+    """A missing request is no request of zero."""
+    pods = several(running(container("app")), 3)
+    missing = decision_json(Scene(pods, [recommended("200m")]).decision())
+    assert missing["containers"] == {"app": {"cpu": {"target": "200m"}}}
+    assert "change" not in missing
+    off = decision_json(Scene(pods, mode="Off").decision())
+    keys = {"namespace", "pod", "uid", "vpa", "action", "reason", "message", "containers"}
+    assert (set(off), off["containers"]) == (keys, {})

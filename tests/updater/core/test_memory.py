@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import fields, is_dataclass, replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.updater.core.decisions import Reason
+from app.updater.core.decisions import Pair, Reason
 from app.updater.core.memory import (
+    Infeasible,
     Memory,
     Pause,
     PodMemory,
     Resized,
     SeenRollout,
+    Wanted,
     after_absence,
+    blamed_resources,
+    is_remembered,
     observed,
+    shifted,
     unseen_budget,
+    wanted_requests,
     with_pods,
     without_breaker_canary,
 )
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests import make
-from tests.updater.core.scenes import NOW, OURS, container, running
+from tests.updater.core.scenes import NOW, OURS, amounts, container, running
 
 Json = make.Json
 MINUTE = timedelta(minutes=1)
@@ -187,3 +193,127 @@ def test_a_budget_that_is_not_seen_rests_a_day_at_most() -> None:
     for hours, kept in ((23, True), (24, False)):
         found = observed(memory, make.snapshot(), OURS, NOW + timedelta(hours=hours))
         assert (place in found.budget_pauses) is kept
+
+
+PAUSE = Pause(Reason.RESIZE_ERROR, "no", 1, NOW)
+FULL = Memory(
+    pods={
+        "a": PodMemory(
+            "default",
+            "a",
+            evicted=NOW,
+            resized=Resized(NOW, 1, "1"),
+            resizing_since=NOW,
+            infeasible=Infeasible({}, frozenset(), NOW, None),
+            pause=PAUSE,
+            unboosted=NOW,
+        ),
+        "b": PodMemory("default", "b", evicted=NOW),
+    },
+    proofs={
+        ("default", ObjectKey("", "StatefulSet", "web"), "web"): Proof(
+            ProofVersion("", 1, ()), since=NOW, until=NOW
+        )
+    },
+    breaker=Breaker(((NOW, True),), is_open=True, until=NOW),
+    budget_pauses={("default", "web"): PAUSE},
+    rollouts={("default", "web"): SeenRollout("", NOW)},
+)
+
+
+def moments(value: object) -> list[datetime]:
+    """Return every moment in a value."""
+    if isinstance(value, datetime):
+        return [value]
+    if is_dataclass(value):
+        return [found for item in fields(value) for found in moments(getattr(value, item.name))]
+    if isinstance(value, dict):
+        return [found for item in value.values() for found in moments(item)]
+    if isinstance(value, tuple):
+        return [found for item in value for found in moments(item)]
+    return []
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_every_moment_moves(hours: int) -> None:
+    """Whatever is remembered counts as long as before; and back again nothing is lost."""
+    by = timedelta(hours=hours)
+    found = shifted(FULL, by)
+    assert moments(FULL) == [NOW] * 13
+    assert moments(found) == [NOW + by] * 13
+    assert shifted(found, -by) == FULL
+
+
+def test_a_clock_that_was_not_set() -> None:
+    """Nothing is made anew for it."""
+    assert shifted(FULL, timedelta()) is FULL
+    assert shifted(Memory(), timedelta(days=1)) == Memory()
+
+
+NODE = make.quantities(cpu="4", memory="8Gi")
+
+
+def wanted(text: str, container: str = "app") -> Wanted:
+    """Read `cpu/memory` of one container."""
+    return {(container, name): make.quantity(word) for name, word in amounts(text).items()}
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "blamed", "expected"),
+    [
+        ("1/1Gi", "1/1Gi", "", True),
+        ("1/1Gi", "2/2Gi", "", True),
+        ("1/1Gi", "900m/2Gi", "", False),
+        ("1/1Gi", "900m/2Gi", "memory", True),
+        ("1/1Gi", "2/900Mi", "memory", False),
+        ("1/1Gi", "999m/1Gi", "", True),
+        ("1", "-/900Mi", "", True),
+    ],
+)
+def test_only_clearly_less_is_worth_a_try(past: str, now: str, blamed: str, expected: bool) -> None:
+    """Less of what was blamed, and not just a little."""
+    remembered = Infeasible(wanted(past), frozenset(filter(None, [blamed])), NOW, NODE)
+    assert is_remembered(remembered, wanted(now), NODE, OURS, NOW) is expected
+
+
+def test_containers_are_compared_with_themselves() -> None:
+    """A container that is less than another one once was tells nothing."""
+    remembered = Infeasible(wanted("1/1Gi"), frozenset(), NOW, NODE)
+    assert is_remembered(remembered, wanted("1m/1Mi", "b"), NODE, OURS, NOW)
+
+
+def test_time_and_another_node_make_forget() -> None:
+    """After a while, or when the node changed, it is tried again."""
+    past = Infeasible(wanted("1/1Gi"), frozenset(), NOW, NODE)
+    later = NOW + timedelta(hours=6)
+    bigger = make.quantities(cpu="8", memory="8Gi")
+    assert is_remembered(past, wanted("1/1Gi"), NODE, OURS, later - timedelta(seconds=1))
+    assert not is_remembered(past, wanted("1/1Gi"), NODE, OURS, later)
+    assert not is_remembered(past, wanted("1/1Gi"), bigger, OURS, NOW)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "node didn't have enough allocatable resources: cpu, requested: 16050, allocatable: 8",
+            {"cpu"},
+        ),
+        ("Node didn't have enough resource: memory, requested: 6050, used: 52", {"memory"}),
+        ("Node didn't have enough capacity: cpu, requested: 9, capacity: 8", {"cpu"}),
+        ("In-place resize of containers with swap is not supported", set()),
+    ],
+)
+def test_blamed_resources(message: str, expected: set[str]) -> None:
+    """A refusal may name what is missing."""
+    assert blamed_resources(message) == expected
+
+
+def test_what_is_asked_for() -> None:
+    """Capped targets of cpu and memory."""
+    amount = make.quantity("1")
+    pairs = [
+        Pair("app", name, None, amount, None, None, is_controlled=True)
+        for name in ("cpu", "example.com/gpu")
+    ]
+    assert wanted_requests(pairs) == {("app", "cpu"): amount}

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.updater.core.decisions import Reason
-from app.updater.core.need import NeedCheck, Priority, QuickOom, Trigger, check_need, percent
+from app.model.gates import FeatureGates
+from app.model.vpa import EvictionRequirement
+from app.updater.core.decisions import Action, Reason
+from app.updater.core.need import (
+    NeedCheck,
+    Priority,
+    QuickOom,
+    Trigger,
+    check_need,
+    percent,
+    quick_oom,
+    requirement_text,
+)
 from app.updater.core.rules import UpdateRules
 from tests import make
-from tests.updater.core.scenes import NOW, OURS
+from tests.make import ALL_GATES, NO_GATES
+from tests.updater.core.scenes import (
+    NOW,
+    OURS,
+    Scene,
+    container,
+    killed,
+    read,
+    recommended,
+    running,
+    several,
+    with_status,
+)
 
 HOUR = timedelta(hours=1)
 OOM = QuickOom("app", NOW + timedelta(minutes=10))
@@ -67,7 +92,7 @@ HALF = replace(OURS, update_threshold=0.5)
         pytest.param(needed(1.0, OURS, age=HOUR, oom=OOM), None, id="killed, though young"),
     ],
 )
-def test_worked_cases(found: NeedCheck, reason: Reason | None) -> None:
+def test_what_needs_an_update(found: NeedCheck, reason: Reason | None) -> None:
     """Gates open and close where upstream's do, but never for nothing."""
     assert found.reason is reason
 
@@ -167,3 +192,377 @@ def test_order_does_not_depend_on_the_input(found: list[Priority], random: Rando
     shuffled = list(found)
     random.shuffle(shuffled)
     assert in_order(shuffled) == in_order(found)
+
+
+Json = make.Json
+HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
+APP = container("app", "500m/10Gi")
+TWO = (container("app", "500m/10Gi"), container("b", "500m/10Gi"))
+
+
+def require(*words: str) -> list[Json]:
+    """Read requirements such as `cpu,memory H`."""
+    found = []
+    for word in words:
+        resources, _, change = word.partition(" ")
+        names = resources.split(",") if resources else []
+        change = {"H": HIGHER, "L": LOWER}.get(change, change)
+        found.append({"resources": names, "changeRequirement": change})
+    return found
+
+
+def admits(
+    requirements: Sequence[Json] | None,
+    recommendations: Mapping[str, str],
+    containers: Sequence[Json] = (APP,),
+    *,
+    policies: Sequence[Json] | None = None,
+    others: Sequence[Json] = (),
+    annotations: Mapping[str, str] | None = None,
+    reported: Json | None = None,
+) -> bool:
+    """Whether requirements let a pod go that is far outside of its bounds."""
+    item = running(*containers, annotations=annotations)
+    if reported is not None:
+        item = with_status(item, "app", resources=reported)
+    policy = {} if requirements is None else {"evictionRequirements": list(requirements)}
+    scene = Scene(
+        several(item, 3),
+        [recommended(text, name) for name, text in recommendations.items()],
+        vpa={"spec": {"updatePolicy": {"updateMode": "Recreate"} | policy}, "policies": policies},
+        others=others,
+    )
+    action, reason = scene.told()
+    assert reason in (Reason.EVICTED, Reason.REQUIREMENT_NOT_MET)
+    return action is Action.EVICT
+
+
+B = " 1m/1Mi 2m/2Mi"  # bounds that every pod of these cases is above
+
+
+@pytest.mark.parametrize(
+    ("requirements", "recommendations", "containers", "expected"),
+    [
+        pytest.param(None, {"app": "600m/10Gi"}, (APP,), True, id="none"),
+        pytest.param([], {"app": "600m/10Gi"}, (APP,), True, id="empty"),
+        pytest.param(
+            require("cpu H"),
+            {"app": "600m/10Gi"},
+            (APP,),
+            True,
+            id="more cpu is wanted and asked for",
+        ),
+        pytest.param(
+            require("cpu L"),
+            {"app": "400m/10Gi"},
+            (APP,),
+            True,
+            id="less cpu is wanted and asked for",
+        ),
+        pytest.param(
+            require("cpu,memory H"),
+            {"app": "500m/11Gi"},
+            (APP,),
+            True,
+            id="one of two resources is enough",
+        ),
+        pytest.param(
+            require("memory L"), {"app": "500m/9Gi"}, (APP,), True, id="less memory is wanted"
+        ),
+        pytest.param(
+            require("cpu,memory H"),
+            {"app": "500m/9Gi"},
+            (APP,),
+            False,
+            id="neither of two resources grows",
+        ),
+        pytest.param(
+            require("cpu H", "memory L"),
+            {"app": "600m/9Gi"},
+            (APP,),
+            True,
+            id="two requirements are met",
+        ),
+        pytest.param(
+            require("cpu L"), {"app": "1000m/9Gi"}, (APP,), False, id="more cpu is no less cpu"
+        ),
+        pytest.param(
+            require("cpu H", "memory H"),
+            {"app": "600m/9Gi"},
+            (APP,),
+            False,
+            id="one of two requirements is unmet",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"app": "200m/10Gi", "b": "700m/10Gi"},
+            TWO,
+            True,
+            id="one of two containers is enough",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"app": "200m/10Gi", "b": "300m/10Gi"},
+            TWO,
+            False,
+            id="no container grows",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"b": "300m/10Gi"},
+            TWO,
+            False,
+            id="only the other container has a target",
+        ),
+        pytest.param(
+            require("cpu H", "memory L"),
+            {"app": "600m/10Gi", "b": "500m/9Gi"},
+            TWO,
+            True,
+            id="containers meet different requirements",
+        ),
+        pytest.param(
+            require("cpu H", "cpu L"),
+            {"app": "600m/10Gi", "b": "400m/10Gi"},
+            TWO,
+            True,
+            id="containers meet opposite requirements",
+        ),
+        pytest.param(
+            require("cpu H"),
+            {"app": "400m"},
+            (container("app", "500m"),),
+            False,
+            id="less cpu is no more cpu",
+        ),
+        pytest.param(
+            require("memory L"), {"app": "600m"}, (APP,), False, id="a resource without a target"
+        ),
+        pytest.param(
+            require("cpu,memory H"),
+            {"app": "600m/1Gi"},
+            (container("app"),),
+            True,
+            id="no request counts as nothing",
+        ),
+        pytest.param(
+            require(" H"), {"app": "600m/10Gi"}, (APP,), False, id="a requirement without resources"
+        ),
+        pytest.param(
+            require("cpu Sideways"), {"app": "600m/10Gi"}, (APP,), False, id="unknown word"
+        ),
+        pytest.param(require("CPU H"), {"app": "600m/10Gi"}, (APP,), True, id="capitals"),
+        pytest.param(
+            require("cpu L"),
+            {"app": "600m/1Gi"},
+            (container("app", "-/2Gi"),),
+            False,
+            id="what is not requested cannot fall",
+        ),
+    ],
+)
+def test_what_meets_requirements(
+    requirements: list[Json] | None,
+    recommendations: dict[str, str],
+    containers: tuple[Json, ...],
+    expected: bool,
+) -> None:
+    """Each requirement has to be met by some container that the VPA controls."""
+    far = {name: text + B for name, text in recommendations.items()}
+    assert admits(requirements, far, containers) == expected
+
+
+def test_equal_never_meets() -> None:
+    """What stays the same is neither higher nor lower."""
+    far = {"app": "500m/10Gi", "b": "1m/10Gi"}
+    containers = (APP, container("b", "1m/20Gi"))
+    assert not admits(require("cpu,memory H"), far, containers)
+
+
+def test_status_comes_before_spec() -> None:
+    """Compared is what the kubelet reports, here of a pod that is stuck in a resize."""
+    reported = {"requests": make.amounts("100m", "1Gi")}
+    far = {"app": "400m/4Gi 300m/3Gi 1/8Gi"}
+    stuck = {"vpaInPlaceUpdatedAt": make.time(timedelta(hours=2)) or ""}
+    assert admits(require("cpu,memory H"), far, annotations=stuck, reported=reported)
+
+
+def test_sidecars_that_were_not_observed_do_not_count() -> None:
+    """A container that the webhook never saw cannot open the gate."""
+    containers = (APP, container("sidecar", "100m/1Gi"))
+    far = {"app": "400m/10Gi" + B, "sidecar": "1/1Gi"}
+    annotations = {"vpaObservedContainers": "app"}
+    assert not admits(require("cpu H"), far, containers, annotations=annotations)
+
+
+def test_containers_without_a_recommendation_do_not_count() -> None:
+    """A container that only makes room for others has no recommendation to compare."""
+    limits = make.limit_range_json(make.limits_json("Pod", most=make.amounts("10", "90Gi")))
+    containers = (APP, container("x", "500m/10Gi"))
+    assert not admits(
+        require("cpu H"),
+        {"app": "400m/10Gi" + B},
+        containers,
+        policies=[make.policy_json("x", mode="Off")],
+        others=[limits],
+    )
+
+
+def test_words_for_people() -> None:
+    """A requirement is told as it is written."""
+    assert (
+        requirement_text(EvictionRequirement(("cpu", "memory"), LOWER))
+        == f"{LOWER} of cpu or memory"
+    )
+    assert requirement_text(EvictionRequirement((), LOWER)) == f"{LOWER} of nothing"
+
+
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+POD = running(container("app", "1/1Gi"))
+OFF = {"policies": [make.policy_json("app", mode="Off")]}
+ALL_OFF = {"policies": [make.policy_json("*", mode="Off")]}
+HELD: dict[str, Any] = {"spec": {"updatePolicy": {"evictAfterOOMSeconds": 600}}}
+SHORT: dict[str, Any] = {"spec": {"updatePolicy": {"evictAfterOOMSeconds": 1}}}
+
+
+def counts(
+    pod: make.Json,
+    vpa: Mapping[str, Any] | None = None,
+    *,
+    rules: UpdateRules = OURS,
+    gates: FeatureGates = ALL_GATES,
+) -> bool:
+    """Whether a kill of the pod counts now."""
+    found = make.vpa(**(vpa or {}))
+    return quick_oom(read(pod), found, rules, gates, NOW) is not None
+
+
+SECONDS = timedelta(seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("pod", "vpa", "gates", "expected"),
+    [
+        pytest.param(killed(POD), {}, ALL_GATES, True, id="killed two minutes after its start"),
+        pytest.param(killed(POD, lived=57 * MINUTE), {}, ALL_GATES, False, id="killed late"),
+        pytest.param(
+            killed(POD, lived=10 * MINUTE), {}, ALL_GATES, False, id="killed at the threshold"
+        ),
+        pytest.param(killed(POD), OFF, ALL_GATES, False, id="a container that takes no part"),
+        pytest.param(killed(POD), ALL_OFF, ALL_GATES, False, id="by *"),
+        pytest.param(
+            killed(running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "b"})),
+            {},
+            ALL_GATES,
+            False,
+            id="a container that the webhook did not see",
+        ),
+        pytest.param(
+            killed(
+                running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "app"})
+            ),
+            {},
+            ALL_GATES,
+            True,
+            id="observed",
+        ),
+        pytest.param(
+            killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="earlier than its VPA says"
+        ),
+        pytest.param(
+            killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="later than its VPA says"
+        ),
+        pytest.param(
+            killed(POD, lived=SECONDS), SHORT, NO_GATES, True, id="what the VPA says needs a gate"
+        ),
+        pytest.param(killed(POD, ago=10 * DAY), {}, ALL_GATES, False, id="killed ten days ago"),
+        pytest.param(
+            killed(POD, ago=10 * MINUTE), {}, ALL_GATES, False, id="killed ten minutes ago"
+        ),
+        pytest.param(
+            killed(POD, ago=10 * MINUTE - SECONDS), {}, ALL_GATES, True, id="just in time"
+        ),
+        pytest.param(killed(POD, reason="Error"), {}, ALL_GATES, False, id="another end"),
+        pytest.param(POD, {}, ALL_GATES, False, id="no end"),
+        pytest.param(
+            with_status(POD, "app", lastState={"terminated": {"reason": "OOMKilled"}}),
+            {},
+            ALL_GATES,
+            False,
+            id="no times",
+        ),
+    ],
+)
+def test_which_kills_count(
+    pod: make.Json, vpa: Mapping[str, Any], gates: FeatureGates, expected: bool
+) -> None:
+    """A kill counts if it was early in the container's life and not long ago."""
+    assert counts(pod, vpa, rules=OURS, gates=gates) == expected
+
+
+def test_a_short_threshold_does_not_forget_at_once() -> None:
+    """How early a kill must come says nothing about how long it is remembered."""
+    pod = killed(POD, lived=timedelta(milliseconds=500), ago=5 * MINUTE)
+    assert counts(pod, SHORT)
+
+
+def test_the_present_end_counts_during_a_back_off() -> None:
+    """While a container waits for its next start, its last end is its present state."""
+    pod = killed(POD, where="state")
+    assert counts(pod)
+
+
+def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> make.Json:
+    """Return a pod killed five minutes ago; some container got more memory so long ago."""
+    at = make.time(raised) or ""
+    marks = {f"vpaMemoryRaisedAt/{container_name}": at, "vpaInPlaceUpdatedAt": at}
+    pod = running(container("app", "1/1Gi", "-/1Gi"), container("b", "1/1Gi"), annotations=marks)
+    pod = killed(pod, ago=5 * MINUTE)
+    return with_status(pod, "app", resources={"requests": {"memory": "1Gi"} | more})
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(marked(raised=MINUTE), False, id="more memory since"),
+        pytest.param(marked(raised=6 * MINUTE), True, id="more memory before"),
+        pytest.param(marked(raised=MINUTE, container_name="b"), True, id="another container"),
+        pytest.param(marked(raised=MINUTE, memory="512Mi"), True, id="asked for, not given yet"),
+        pytest.param(marked(raised=-DAY), True, id="a mark from the future"),
+        pytest.param(
+            killed(
+                running(
+                    container("app", "1/1Gi"),
+                    annotations={"vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z"},
+                ),
+                ago=5 * MINUTE,
+            ),
+            True,
+            id="a resize without memory",
+        ),
+        pytest.param(killed(POD, ago=-DAY), False, id="a kill from the future"),
+    ],
+)
+def test_a_kill_is_answered_by_more_memory_alone(pod: make.Json, expected: bool) -> None:
+    """Only what gave that container more memory after the kill keeps it from counting again."""
+    assert counts(pod) is expected
+
+
+def test_a_status_of_no_container() -> None:
+    """A status that tells no resources, or of a container that is gone, is taken as it is."""
+    pod = marked(raised=MINUTE)
+    assert not counts(with_status(pod, "app", resources=None))
+    other = marked(raised=MINUTE)
+    other["spec"] = other["spec"] | {"containers": other["spec"]["containers"][1:]}
+    assert not counts(other)
+
+
+def test_the_latest_kill_decides() -> None:
+    """Of several containers the one that was killed last counts longest."""
+    pod = running(container("app", "1/1Gi"), container("b", "1/1Gi"), container("c", "1/1Gi"))
+    for name, minutes in (("app", 3), ("b", 1), ("c", 2)):
+        pod = killed(pod, ago=minutes * MINUTE, container_name=name)
+    found = quick_oom(read(pod), make.vpa(), OURS, NO_GATES, NOW)
+    assert found is not None
+    assert (found.container, found.until) == ("b", NOW + 9 * MINUTE)

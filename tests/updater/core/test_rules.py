@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from app.updater.core.rules import UpdateRules
+from app.updater.core.rules import UpdateRules, is_fresh
+from tests.updater.core.scenes import NOW
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,21 @@ from app.updater.core.rules import UpdateRules
 def test_covers(rules: UpdateRules, expected: list[bool]) -> None:
     """One namespace, all, or all but some."""
     assert [rules.covers(name) for name in ("a", "b")] == expected
+
+
+@pytest.mark.parametrize(
+    ("created", "renewed", "expected"),
+    [
+        pytest.param(0, None, True, id="created just now"),
+        pytest.param(60, None, False, id="created too long ago"),
+        pytest.param(60, 0, True, id="renewed just now"),
+        pytest.param(60, 60, False, id="renewed too long ago"),
+        pytest.param(None, None, False, id="nothing"),
+        pytest.param(10, None, False, id="just over"),
+        pytest.param(9.999, None, True, id="just in time"),
+    ],
+)
+def test_is_fresh(created: float | None, renewed: float | None, expected: bool) -> None:
+    """Created or renewed less than the timeout ago."""
+    moments = [None if ago is None else NOW - timedelta(seconds=ago) for ago in (created, renewed)]
+    assert is_fresh(moments[0], moments[1], timedelta(seconds=10), NOW) is expected
