@@ -29,8 +29,9 @@ from app.updater.core.rules import UpdateRules
 
 ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
 NamespacedName = tuple[str, str]  # namespace and name
-_LONGEST_UNLISTED: Final = timedelta(days=1)
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
+
+_LONGEST_UNLISTED: Final = timedelta(days=1)
 _CLEARLY_LESS: Final = 99  # percent
 _IN_TEXT: Final = ("{}, requested", "resource: {}", "resources: {}", "enough {}")
 _FIRST_PAUSE: Final = timedelta(seconds=10)

@@ -148,10 +148,10 @@ def learn(
     memory: Memory, outcomes: Iterable[Outcome], snapshot: Snapshot, rules: UpdateRules
 ) -> Memory:
     """Return the memory after some calls; `snapshot` is the one that was planned upon."""
-    lessons = _Lessons(memory, snapshot, rules)
+    update = _MemoryUpdate(memory, snapshot, rules)
     for outcome in outcomes:
-        lessons.take(outcome)
-    return lessons.memory()
+        update.take(outcome)
+    return update.memory()
 
 
 def undone(memory: Memory, outcome: Outcome) -> Memory:
@@ -181,7 +181,7 @@ def _proof_key(outcome: Outcome) -> ProofKey:
     return outcome.queue.namespace, outcome.queue.owner, outcome.step.decision.vpa
 
 
-class _Lessons:
+class _MemoryUpdate:
     """Changes to a memory, one outcome after the other."""
 
     def __init__(self, memory: Memory, snapshot: Snapshot, rules: UpdateRules) -> None:

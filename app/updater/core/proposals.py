@@ -8,7 +8,7 @@ a proposal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -136,16 +136,13 @@ class PodContext:
         until: datetime | None = None,
     ) -> Assessment:
         """Return the assessment of a pod about which all is said."""
-        pod, vpa = self.pod, self.vpa
-        decision = Decision(
-            pod.uid, pod.namespace, pod.name, vpa.name, action, reason, message, numbers
-        )
-        return Assessment(pod, vpa, decision, numbers=numbers, until=until)
+        found = Assessment(self.pod, self.vpa, numbers=numbers, until=until)
+        return replace(found, decision=found.decided(action, reason, message))
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A need that was found, for a pod of a certain shape."""
+    """Why and how urgently a pod needs an update, and what it should become."""
 
     target: PodTarget
     message: str

@@ -192,7 +192,7 @@ def _is_reported(pod: Pod, expected: list[tuple[str, Resources | None]]) -> bool
 
 
 class OwnerTargets:
-    """The shapes of the pods of one owner under one VPA."""
+    """What the pods of one owner should be under one VPA, once for those that look alike."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class OwnerTargets:
         self._found: list[PodTarget] = []
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> PodTarget:
-        """Return the shape of a pod; the cpu of boosted containers is left out of its numbers."""
+        """Return what a pod should be; the cpu of boosted containers is left out of its numbers."""
         for target in self._found:
             if target.fits(pod, boosted):
                 return target
