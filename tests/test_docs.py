@@ -31,8 +31,9 @@ RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
 WEBHOOK: Final = ROOT / "docs/webhook.md"
 UPDATING: Final = ROOT / "docs/updating.md"
 RESULTS: Final = ROOT / "bench/RESULTS.md"
-DIFFERENCES: Final = ROOT / "docs/differences.md"
+GLOSSARY: Final = ROOT / "docs/glossary.md"
 LONGEST_RECORD: Final = 40  # lines
+LONGEST_GLOSSARY: Final = 60  # lines
 SCREEN_WIDTH: Final = 100
 
 LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
@@ -151,6 +152,14 @@ def test_records_are_short_and_numbered() -> None:
     """Decision records count up from one, and one reads them in a minute."""
     assert [int(path.name[:4]) for path in RECORDS] == list(range(1, len(RECORDS) + 1))
     assert [named(path) for path in RECORDS if text(path).count("\n") > LONGEST_RECORD] == []
+
+
+def test_the_glossary_is_short_and_sorted() -> None:
+    """The words of our own fit a screen or two, and a reader finds one without searching."""
+    words = re.findall(r"^\| (?!Word )([^-][^|]*) \|", text(GLOSSARY), re.MULTILINE)
+    assert words
+    assert words == sorted(words, key=str.casefold)
+    assert text(GLOSSARY).count("\n") <= LONGEST_GLOSSARY
 
 
 @pytest.fixture(scope="module")
