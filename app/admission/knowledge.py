@@ -17,9 +17,8 @@ from app.admission.core.validate import ValidationRules
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
-from app.kube.files import Document, Unreadable, documents
+from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.mirror import WatchedResource
-from app.kube.recorded import RecordedCluster
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range

@@ -21,7 +21,7 @@ from app.diagnosis.gathering import (
     gather_objects,
 )
 from app.diagnosis.recommendation_client import RecommenderAccess, answers
-from app.kube.recorded import RecordedCluster
+from app.kube.files import RecordedCluster
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
 from app.model.quantity import Quantity

@@ -15,7 +15,6 @@ from typing import Final
 
 import orjson
 
-from app.commands.lines import lines
 from app.commands.replay_flags import ReplaySettings
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.cluster import Cluster
@@ -23,8 +22,8 @@ from app.commands.replaying.history import History, read_history
 from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Look, Replay, Schedule
 from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
-from app.kube.files import STDIN, Document, Unreadable, documents
-from app.kube.recorded import RecordedCluster
+from app.kube.files import STDIN, Document, RecordedCluster, Unreadable, documents
+from app.kube.splitting import lines
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
 from app.model.text import amount

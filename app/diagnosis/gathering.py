@@ -16,11 +16,9 @@ from typing import Final, TypeVar
 from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
-from app.kube.connection import Origin
-from app.kube.context import usual_namespace
-from app.kube.files import Document, Unreadable, documents
+from app.kube.connection import Origin, usual_namespace
+from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
 from app.kube.owners import LiveOwners
-from app.kube.recorded import RecordedCluster, RecordedProblem
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of

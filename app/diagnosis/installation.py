@@ -39,8 +39,7 @@ from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
 from app.kube.leases import lease
 from app.kube.manifests import crd
-from app.kube.manifests.needs import needed
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right, needed
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from app.kube.errors import translate
+from app.kube.transport import translate
 from app.model.errors import BadSetting, Unavailable
 from app.ports import Json
 

@@ -12,8 +12,7 @@ from urllib.parse import quote
 import orjson
 
 from app.kube.connection import ApiAccess, Origin
-from app.kube.errors import translate
-from app.kube.transport import Call, Deadlines, Transport, parse
+from app.kube.transport import Call, Deadlines, Transport, parse, translate
 from app.model.errors import Invalid, Unavailable
 from app.model.token_bucket import TokenBucket
 from app.ports import POD_METRICS, PODS, EventType, Json, Page, PatchKind, Ref, Resource, WatchEvent

@@ -4,6 +4,8 @@ Strategy: the `kubernetes` package reads the configuration and runs what it name
 token files, refresh tokens). It asks for a fresh token before each call; here one thread does so
 at most every few seconds. What it never reads again (client certificates, a token file of a
 kubeconfig) is read again as a whole once the server says 401.
+
+The namespace that people work in: that of their context, or that of the pod they are in.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from kubernetes.client import ApiClient, Configuration
-from kubernetes.config import ConfigException
+from kubernetes.config import ConfigException, list_kube_config_contexts
 from kubernetes.config.incluster_config import InClusterConfigLoader
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 from urllib3 import PoolManager
@@ -34,6 +36,8 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_LIFE_SECONDS = 5.0  # for so long a token is used without asking for a fresher one
 RELOAD_PAUSE_SECONDS = 10.0  # between two readings of the configuration
 POOL_SIZE = 32
+
+_USUAL = "default"
 
 
 def _keep_alive() -> list[tuple[int, int, int]]:
@@ -214,3 +218,23 @@ class ApiAccess:
     def close(self) -> None:
         """Close the connections that wait for use."""
         self._client.rest_client.pool_manager.clear()
+
+
+def usual_namespace(origin: Origin) -> str:
+    """Return the namespace that is meant where none is named."""
+    path = origin.kubeconfig_path()
+    if not path:
+        return _read(origin) or _USUAL
+    contexts, active = list_kube_config_contexts(  # type: ignore[no-untyped-call]  # it has no types
+        config_file=path
+    )
+    named = [found for found in contexts if found.get("name") == origin.context]
+    found = named[0] if named else active
+    return str((found.get("context") or {}).get("namespace") or _USUAL)
+
+
+def _read(origin: Origin) -> str:
+    try:
+        return (origin.service_account / "namespace").read_text("utf-8").strip()
+    except OSError:
+        return ""

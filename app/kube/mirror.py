@@ -20,8 +20,7 @@ from datetime import datetime
 from threading import Condition, Thread
 from typing import Any, NamedTuple
 
-from app.kube.list_watch import Key, metadata_of
-from app.kube.reflector import Reflector
+from app.kube.reflector import Key, Reflector, metadata_of
 from app.model.errors import BadObject
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Clock, Cluster, Delta, Json, Resource

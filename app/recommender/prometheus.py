@@ -20,7 +20,7 @@ from typing import Final
 import httpx
 import orjson
 
-from app.kube.errors import translate
+from app.kube.transport import translate
 from app.model.errors import BadSetting, ClusterError, Invalid, Refused, Unavailable
 from app.ports import Json
 

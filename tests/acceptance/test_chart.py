@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.manifests.needs import needed
-from app.kube.manifests.rights import Reach, rules
+from app.kube.manifests.rights import Reach, needed, rules
 from tests.acceptance.templates import (
     AS_THE_BASE,
     CHARTS,

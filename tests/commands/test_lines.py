@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.lines import lines
+from app.kube.splitting import lines
 from app.model.errors import BadObject, BadSetting
 
 BODY = b"one\ntwo\n\nlast"

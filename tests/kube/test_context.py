@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.kube.connection import Origin
-from app.kube.context import usual_namespace
+from app.kube.connection import Origin, usual_namespace
 
 CONFIG = """
 apiVersion: v1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from app.kube.errors import refusal, translate
+from app.kube.transport import refusal, translate
 from app.model.errors import (
     ClusterError,
     Conflict,

@@ -11,7 +11,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from app.kube.files import Document, Unreadable, documents
-from app.kube.json_lists import find_list
+from app.kube.splitting import find_list
 from tests.junk import ANYTHING
 
 ITEMS = st.lists(

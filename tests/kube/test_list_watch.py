@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kube.list_watch import (
+from app.kube.reflector import (
     FAILURES_TO_LIST,
     LONGEST_PAUSE_SECONDS,
     MISSES_TO_BELIEVE,

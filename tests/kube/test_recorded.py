@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.kube.files import Document, Unreadable, documents
-from app.kube.recorded import RecordedCluster, RecordedProblem
+from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make

@@ -12,8 +12,7 @@ from threading import Condition, Thread
 import pytest
 
 from app.kube.client import KubeCluster
-from app.kube.list_watch import FAILURES_TO_LIST
-from app.kube.reflector import Reflector
+from app.kube.reflector import FAILURES_TO_LIST, Reflector
 from app.kube.transport import Deadlines
 from app.ports import PODS, VPAS, Delta, Json, Page
 from tests.kube.api_server import ApiServer, serving

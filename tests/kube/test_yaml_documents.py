@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kube.yaml_documents import yaml_documents
+from app.kube.splitting import yaml_documents
 from app.model.errors import BadObject
 
 

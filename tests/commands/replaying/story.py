@@ -20,8 +20,7 @@ from app.commands.replaying.history import History, read_history
 from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Replay, Schedule
 from app.commands.replaying.report import json_lines
-from app.kube.files import Document
-from app.kube.recorded import RecordedCluster
+from app.kube.files import Document, RecordedCluster
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.upstream.variant import UPSTREAM

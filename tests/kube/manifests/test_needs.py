@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.kube.manifests.documents import PROCESSES, objects
-from app.kube.manifests.needs import needed
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Right
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, needed
 
 
 def about(rights: tuple[Right, ...], resource: str) -> list[tuple[str, ...]]:

@@ -1,21 +1,51 @@
-"""Reads YAML the way it is meant for Kubernetes: as another spelling of JSON.
+"""Large lists in JSON, cut into their items.
+
+Strategy: a list that is read as a whole takes many times its size, one whose items are read one
+after the other next to nothing. Brackets tell where items begin and end; what stands around them
+is read as JSON, and if that is no list, the text is left to be read as a whole.
+
+Reads YAML the way it is meant for Kubernetes: as another spelling of JSON.
 
 Strategy: documents are cut at their `---` lines, so a broken one spoils no other. Each is built
 from the parser's events, which costs half of what PyYAML's own way costs and bounds what a few
 lines can do: nesting has a limit, and what aliases repeat is copied and counted. All keys are
 text, and so are times and whatever else JSON has no word for.
+
+Lines of a file that may be long, one after the other.
+
+Strategy: nothing but the line at hand is in memory, so the size does not matter. Whether the
+file is packed by gzip is seen by its first bytes, whatever its name.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
-from collections.abc import Iterator, Mapping
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from io import BufferedReader
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Final, cast
 
+import orjson
 import yaml
 
-from app.model.errors import BadObject
+from app.kube.files import STDIN
+from app.model.errors import BadObject, BadSetting
+
+_ITEMS: Final = re.compile(rb'"items"\s*+:\s*+\[')
+_LONGEST_HEAD: Final = 65_536  # what may stand before the items
+# The next bracket that stands in no string; possessive, so that it never goes back.
+_BRACKET: Final = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
+_OPENING: Final = (b"{", b"[")
+_BLANK: Final = b" \t\r\n,"
 
 _DOCUMENT: Final = re.compile(rb"^(?=---(?:[ \t\r\n]|\Z))", re.MULTILINE)
 _CONTENT: Final = re.compile(rb"^[ \t\r]*[^\s#%]", re.MULTILINE)  # no comment, no directive
@@ -39,6 +69,65 @@ _NUMBER: Final = re.compile(
 _BASES: Final = {"binary": 2, "hex": 16, "octal": 8, "decimal": 10}
 _MERGE: Final = "<<"
 _TAGS: Final = "tag:yaml.org,2002:"
+
+_GZIP: Final = b"\x1f\x8b"
+_STRIDE: Final = 4096  # lines between two reports
+
+
+@dataclass(frozen=True, slots=True)
+class JsonList:
+    """A list in a text."""
+
+    envelope: dict[str, Any]  # the list without its items
+    text: bytes
+    ends: array[int]  # by turns where an item begins and where it ends
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """Yield where an item begins, and its text; several that are no objects come as one."""
+        for begin, end in zip(self.ends[::2], self.ends[1::2], strict=True):
+            yield begin, self.text[begin:end].strip(_BLANK)
+
+
+def find_list(text: bytes) -> JsonList | None:
+    """Return the list that a text is, None if it is none."""
+    head = _ITEMS.search(text, 0, _LONGEST_HEAD)
+    if head is None:
+        return None
+    ends, end = _ends(text, head.end())
+    try:
+        envelope = orjson.loads(text[: head.end()] + text[end:])
+    except orjson.JSONDecodeError:
+        return None
+    is_list = isinstance(envelope, dict) and envelope.get("items") == []
+    return JsonList(envelope, text, ends) if is_list else None
+
+
+def _ends(text: bytes, start: int) -> tuple[array[int], int]:
+    """Return where items begin and end, and where the list does."""
+    ends = array("q")
+    depth, done = 0, start
+    for bracket in _BRACKET.finditer(text, start):
+        at = bracket.start(1)
+        if bracket[1] in _OPENING:
+            if depth == 0:
+                _note_others(text, done, at, ends)
+                ends.append(at)
+            depth += 1
+        elif depth == 0:
+            _note_others(text, done, at, ends)
+            return ends, at
+        else:
+            depth -= 1
+            if depth == 0:
+                done = at + 1
+                ends.append(done)
+    return ends, len(text)
+
+
+def _note_others(text: bytes, start: int, end: int, ends: array[int]) -> None:
+    """Note what stands between two objects beside commas, so that nothing is passed over."""
+    if text[start:end].strip(_BLANK):
+        ends.extend((start, end))
 
 
 def yaml_documents(body: bytes) -> Iterator[tuple[int, object]]:
@@ -198,3 +287,41 @@ def _word_or_number(text: str) -> object:
         return float(digits) if found.lastgroup == "float" else int(digits, _BASES[found.lastgroup])
     except ValueError:  # nothing but underscores
         return text
+
+
+def lines(path: str, told: Callable[[float], None]) -> Iterator[bytes]:
+    """Yield the lines of a file, of standard input for `-`; tell which share of it is read.
+
+    Raises:
+        BadSetting: there is no such file, or it may not be read.
+        BadObject: it is damaged from here on.
+    """
+    if path == STDIN and sys.stdin is None:
+        raise BadSetting("standard input is closed")
+    with ExitStack() as stack:
+        try:
+            file = sys.stdin.buffer if path == STDIN else stack.enter_context(Path(path).open("rb"))
+            packed = cast("BufferedReader", file)
+            is_packed = packed.peek(2).startswith(_GZIP)
+        except OSError as error:
+            raise BadSetting(f"{path}: {error.strerror or error}") from None
+        try:
+            yield from _told(gzip.GzipFile(fileobj=packed) if is_packed else packed, packed, told)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadObject("", f"damaged: {error}") from None
+
+
+def _told(
+    found: Iterable[bytes], packed: BufferedReader, told: Callable[[float], None]
+) -> Iterator[bytes]:
+    size = _size(packed)
+    for number, line in enumerate(found):
+        yield line
+        if size and not number % _STRIDE:
+            told(packed.tell() / size)
+
+
+def _size(file: BufferedReader) -> int:
+    """Return the bytes of a file, 0 for a pipe."""
+    found = os.fstat(file.fileno())
+    return found.st_size if S_ISREG(found.st_mode) else 0
