@@ -19,12 +19,21 @@ from app.admission.core.explain import explain
 from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
-from app.diagnosis.core.advice import MATCHES
-from app.diagnosis.core.comparisons import RequestComparison, comparison_json, comparisons, vpa_json
-from app.diagnosis.core.history import histories
-from app.diagnosis.core.members import FoundByNamespace, VpaKey, members
-from app.diagnosis.core.outlook import UpcomingDecision, outlook, upcoming_json
-from app.diagnosis.core.recreated import created_again, creation_request
+from app.diagnosis.core.comparisons import (
+    RequestComparison,
+    comparison_json,
+    comparisons,
+    histories,
+    vpa_json,
+)
+from app.diagnosis.core.members import (
+    FoundByNamespace,
+    VpaKey,
+    created_again,
+    creation_request,
+    members,
+)
+from app.diagnosis.core.outlook import MATCHES, UpcomingDecision, outlook, upcoming_json
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,

@@ -10,8 +10,12 @@ from typing import Final
 
 from app.commands.flags import RecommendationsSettings
 from app.diagnosis.core.answers import answered_histories
-from app.diagnosis.core.comparisons import RequestComparison, comparison_json, comparisons
-from app.diagnosis.core.history import histories
+from app.diagnosis.core.comparisons import (
+    RequestComparison,
+    comparison_json,
+    comparisons,
+    histories,
+)
 from app.diagnosis.core.members import FoundByNamespace, Members, members
 from app.diagnosis.gathering import (
     GatheredObjects,

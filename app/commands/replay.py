@@ -22,8 +22,8 @@ from app.commands.replaying.history import History, read_history
 from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Look, Replay, Schedule
 from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
-from app.kube.files import STDIN, Document, RecordedCluster, Unreadable, documents
-from app.kube.splitting import lines
+from app.kube.files import Document, RecordedCluster, Unreadable, documents
+from app.kube.splitting import STDIN, lines
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object
 from app.model.text import amount

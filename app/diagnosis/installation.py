@@ -38,7 +38,7 @@ from app.diagnosis.gathering import (
 from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
 from app.kube.leases import lease
-from app.kube.manifests import crd
+from app.kube.manifests import documents as manifests
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right, needed
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
@@ -108,7 +108,7 @@ def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: C
         version=version,
         core_resources=_asked(lambda: _core_resources(cluster)),
         definitions=_asked(lambda: list(_definitions(cluster))),
-        wanted_definitions=crd.documents(),
+        wanted_definitions=manifests.objects("crd"),
         mutating=_asked(lambda: list(list_objects(cluster, MUTATING_WEBHOOKS))),
         validating=_asked(lambda: list(list_objects(cluster, VALIDATING_WEBHOOKS))),
         leases=_asked(lambda: list(list_objects(cluster, LEASES, home))),
@@ -147,7 +147,7 @@ def _core_resources(cluster: KubeCluster) -> frozenset[str]:
 
 
 def _definitions(cluster: KubeCluster) -> Iterator[Json]:
-    for wanted in crd.documents():
+    for wanted in manifests.objects("crd"):
         try:
             yield cluster.get(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", wanted["metadata"]["name"]))
         except NotFound:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from app.admission.core.explain import explain
 from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
-from app.diagnosis.core.recreated import created_again, creation_request
+from app.diagnosis.core.members import created_again, creation_request
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
 from app.model.gates import FeatureGates

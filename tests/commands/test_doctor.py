@@ -15,7 +15,7 @@ from app.commands.doctor import doctor_report, findings_report
 from app.commands.flags import DoctorSettings
 from app.diagnosis.core.facts import Check, Finding, Level
 from app.flags.command_line import parse
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import ClusterError
 from app.output import Output, Report, shown
 from app.ports import (
@@ -60,7 +60,7 @@ CERTIFICATES = issue(serving_names(SERVICE, "kube-system"), make.NOW, 365)
 def stored(server: ApiServer, **changes: object) -> None:
     """Fill a cluster with an installation that is in order, or with other webhooks."""
     established = {"conditions": [{"type": "Established", "status": "True"}]}
-    for item in crd.documents():
+    for item in documents.objects("crd"):
         server.store(CUSTOM_RESOURCE_DEFINITIONS, {**item, "status": established})
     ca = b64encode(CERTIFICATES.ca_pem.encode()).decode()
     ours = hook(clientConfig=hook()["clientConfig"] | {"caBundle": ca}, **changes)
@@ -147,7 +147,9 @@ def plant(server: ApiServer, fault: str) -> None:
     """Bring one fault into an installation."""
     match fault:
         case "no definition":
-            server.remove(CUSTOM_RESOURCE_DEFINITIONS, crd.documents()[1]["metadata"]["name"])
+            server.remove(
+                CUSTOM_RESOURCE_DEFINITIONS, documents.objects("crd")[1]["metadata"]["name"]
+            )
         case "no webhook":
             server.remove(MUTATING_WEBHOOKS, "vpa-webhook-config")
         case "nobody behind the service":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from app.diagnosis.core.history import ContainerKey, LearnedHistory
+from app.diagnosis.core.comparisons import ContainerKey, LearnedHistory
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, integer_at, object_at, objects_at, text_at, time_at
 from app.model.vpa import VPA_GROUP

@@ -3,25 +3,70 @@
 Strategy: one line a resource. What pods request now is what their kubelets report; where there
 is no pod yet it is what the workload's template says. The gap is summed over all pods: above
 zero they request more than is recommended, which could be saved, below it they are short.
+Checkpoints say on how much history a recommendation rests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
-from app.diagnosis.core.history import ContainerKey, LearnedHistory
+import numpy as np
+
 from app.diagnosis.core.members import VpaKey
-from app.model.fields import Json
+from app.model.errors import BadObject
+from app.model.fields import Json, Object
 from app.model.kinds import Condition
 from app.model.pods import Container, Pod
 from app.model.quantity import ZERO, Quantity
 from app.model.snapshot import Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa
+from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
+from app.recommender.core.estimators import Evidence, confidence
+from app.recommender.core.moments import moment_or_none
 from app.sizing.scaling import in_order
 
+ContainerKey = tuple[str, str, str]  # namespace, VPA, container
+
+_FULL: Final = timedelta(days=1)  # of history is a confidence of one, unless a flag says else
+
 _PROVIDED = "RecommendationProvided"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedHistory:
+    """What was learned of a container, and when."""
+
+    samples: int
+    updated: datetime | None
+    confidence: float  # days of history, by age and by number of samples
+
+
+def histories(items: Iterable[Object]) -> Mapping[ContainerKey, LearnedHistory]:
+    """Return the history of each container; a checkpoint that cannot be read tells nothing."""
+    found = {}
+    for item in items:
+        try:
+            checkpoint = read_checkpoint(item)
+        except BadObject:
+            continue
+        key = checkpoint.namespace, checkpoint.vpa, checkpoint.container
+        found[key] = _history(checkpoint)
+    return found
+
+
+def _history(checkpoint: Checkpoint) -> LearnedHistory:
+    first, last, count = (
+        np.array([value], dtype=np.int64)
+        for value in (checkpoint.first_ns, checkpoint.last_ns, checkpoint.count)
+    )
+    return LearnedHistory(
+        checkpoint.count,
+        moment_or_none(checkpoint.updated_ns),
+        float(confidence(Evidence(first, last, count), _FULL)[0]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,21 @@
-"""Which processes run, ours and upstream's, how each is called, and what mends what is wrong."""
+"""Which processes run, ours and upstream's, how each is called, and whether they do their work.
+
+Strategy: what they leave behind is looked at: certificates, Leases, and the source of metrics.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
+from app.admission.core.rotation import defect
 from app.diagnosis.core.facts import Check, Facts, Finding, Level, Unasked, unknown
-from app.model.fields import Json
+from app.model.errors import BadObject
+from app.model.fields import Json, object_at, time_at
+from app.model.text import span
 
 ADMISSION: Final = "admission-controller"
 COMPONENTS: Final = (ADMISSION, "recommender", "updater")
@@ -24,6 +31,22 @@ Found = Mapping[str, list[Json]]
 _HOME: Final = "kube-system"  # that the documents name
 _CHART: Final = "deploy/chart"
 _ARGUMENTS: Final = "/spec/template/spec/containers/0/args/-"
+
+HEARTBEAT: Final = "vpa-admission-controller"
+# By process; upstream's charts and manifests do not agree on one name.
+LEADERS: Final = {
+    "recommender": ("vpa-recommender-lease", "vpa-recommender"),
+    "updater": ("vpa-updater", "vpa-updater-lease"),
+}
+_FRESH: Final = timedelta(minutes=1)
+_DEAD: Final = timedelta(minutes=2)
+_SOON: Final = timedelta(days=7)
+_NEWS: Final = timedelta(minutes=5)
+_AHEAD: Final = timedelta(seconds=5)
+_METRICS_SERVER: Final = (
+    "kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/"
+    "components.yaml"
+)
 
 
 def of_components(facts: Facts) -> Iterator[Finding]:
@@ -219,3 +242,148 @@ def _release(item: Json) -> str:
     labels = item.get("metadata", {}).get("labels") or {}
     is_charted = labels.get("app.kubernetes.io/managed-by") == "Helm"
     return str(labels.get("app.kubernetes.io/instance")) if is_charted else ""
+
+
+def of_certificate(facts: Facts) -> Iterator[Finding]:
+    """Judge the certificate that the webhook serves."""
+    found, about = facts.certificate, f"secret/{facts.secret}"
+    if isinstance(found, Unasked):
+        yield unknown(Check.CERTIFICATE, about, found)
+        return
+    if found is None:
+        told = "there is none; it may be given by other means"
+        yield Finding(Check.CERTIFICATE, Level.NOTE, about, told, is_absence=True)
+        return
+    fix = _certificate_fix(about, facts)
+    if trouble := defect(found, facts.now):
+        yield Finding(Check.CERTIFICATE, Level.SERIOUS, about, trouble, fix)
+    elif found.missing_names:
+        told = f"it is not made out to {', '.join(found.missing_names)}"
+        yield Finding(Check.CERTIFICATE, Level.SERIOUS, about, told, fix)
+    elif found.not_after - facts.now < _SOON:
+        told = f"it expires in {span(found.not_after - facts.now)}, and nobody renewed it"
+        yield Finding(Check.CERTIFICATE, Level.WARNING, about, told, fix)
+    else:
+        told = f"good for another {span(found.not_after - facts.now)}"
+        yield Finding(Check.CERTIFICATE, Level.FINE, about, told)
+
+
+def _certificate_fix(about: str, facts: Facts) -> str:
+    """Return what makes another certificate; of one that is given, what tells whose it is."""
+    if facts.is_given:
+        return f"kubectl -n {facts.namespace} describe {about}"
+    namespace, process = place_of(ADMISSION, facts)
+    return (
+        f"kubectl -n {facts.namespace} delete {about} && "
+        f"kubectl -n {namespace} rollout restart {process}"
+    )
+
+
+def of_leases(facts: Facts) -> Iterator[Finding]:
+    """Judge who gives a sign of life."""
+    if isinstance(facts.leases, Unasked):
+        yield unknown(Check.LEASES, "lease", facts.leases)
+        return
+    known = {str(item.get("metadata", {}).get("name")): item for item in facts.leases}
+    yield _heartbeat(known.get(HEARTBEAT), facts)
+    for component, names in LEADERS.items():
+        leases = {name: known[name] for name in names if name in known}
+        yield from _leaders(component, leases, facts)
+
+
+def _heartbeat(item: Json | None, facts: Facts) -> Finding:
+    about, fix = f"lease/{HEARTBEAT}", logs_of(ADMISSION, facts)
+    if item is None and only_recommends(facts):
+        told = "there is no webhook to give a sign, and no updater that waits for it"
+        return Finding(Check.LEASES, Level.NOTE, about, told)
+    if item is None:
+        told = "the webhook never gave a sign, so the updater evicts nobody"
+        return Finding(Check.LEASES, Level.SERIOUS, about, told, fix, is_absence=True)
+    renewed = _renewed(item)
+    if renewed is None or facts.now - renewed > _FRESH:
+        ago = "an unknown time" if renewed is None else span(facts.now - renewed)
+        told = f"the webhook gave its last sign {ago} ago, so the updater evicts nobody"
+        return Finding(Check.LEASES, Level.SERIOUS, about, told, fix)
+    if renewed - facts.now > _AHEAD:
+        told = f"it was renewed {span(renewed - facts.now)} from now: a node's clock is ahead"
+        return Finding(Check.LEASES, Level.WARNING, about, told, "chronyc tracking  # on its node")
+    ago = span(max(facts.now - renewed, timedelta()))
+    return Finding(Check.LEASES, Level.FINE, about, f"renewed {ago} ago")
+
+
+def _leaders(component: str, leases: Mapping[str, Json], facts: Facts) -> Iterator[Finding]:
+    """Judge who leads; who led before another took over is only noted, however that was done."""
+    held = {
+        name: (item["spec"]["holderIdentity"], facts.now - renewed)
+        for name, item in leases.items()
+        if item.get("spec", {}).get("holderIdentity") and (renewed := _renewed(item)) is not None
+    }
+    is_led = any(ago <= _DEAD for _, ago in held.values())
+    for name, (holder, ago) in held.items():
+        about, away = f"lease/{name}", f"kubectl -n {facts.namespace} delete lease/{name}"
+        if ago <= _DEAD:
+            yield Finding(Check.LEASES, Level.FINE, about, f"{holder} leads")
+        elif is_led or _works_alone(component, facts):
+            how = "leads by another Lease" if is_led else f"is the only {component}, without one"
+            told = f"{holder} led {span(ago)} ago; somebody {how}"
+            yield Finding(Check.LEASES, Level.NOTE, about, told, away)
+        else:
+            told = f"{holder} led, and gave its last sign {span(ago)} ago; nobody took over"
+            fix = f"kubectl -n {facts.namespace} get pods -l app.kubernetes.io/name=plumbline"
+            yield Finding(Check.LEASES, Level.SERIOUS, about, told, fix, is_absence=True)
+
+
+def _works_alone(component: str, facts: Facts) -> bool:
+    """Say whether the process runs without an election, as far as it is known."""
+    found = ours(component, facts)
+    return bool(found) and all(flag(one, "leader-elect") in ("", "false") for one in found)
+
+
+def _renewed(item: Json) -> datetime | None:
+    try:
+        return time_at(object_at(item, "spec", ""), "renewTime", "spec")
+    except BadObject:
+        return None
+
+
+def of_metrics(facts: Facts) -> Iterator[Finding]:
+    """Judge where usage comes from."""
+    found, about = facts.metrics, "apiservice/v1beta1.metrics.k8s.io"
+    if isinstance(found, Unasked):
+        yield _without_metrics(about, found, facts)
+        return
+    times = [moment for item in found if (moment := _timestamp(item)) is not None]
+    if not times:
+        told = "it answers, and knows of no pod"
+        yield Finding(Check.METRICS, Level.WARNING, about, told, "kubectl top pods -A")
+        return
+    ago = facts.now - max(times)
+    if ago > _NEWS:
+        told = f"its newest word about any pod is {span(ago)} old"
+        fix = "kubectl -n kube-system logs deployment/metrics-server --tail=50"
+        yield Finding(Check.METRICS, Level.SERIOUS, about, told, fix)
+        return
+    yield Finding(Check.METRICS, Level.FINE, about, f"its newest word is {span(ago)} old")
+
+
+def _without_metrics(about: str, found: Unasked, facts: Facts) -> Finding:
+    """Judge that no metrics server answers by where our recommenders read usage."""
+    recommenders = ours("recommender", facts)
+    if recommenders:
+        if all(flag(one, "use-external-metrics") not in ("", "false") for one in recommenders):
+            told = "nobody answers, and nobody asks: usage comes from external metrics"
+            return Finding(Check.METRICS, Level.NOTE, about, told)
+        if all(flag(one, "storage") == "prometheus" for one in recommenders):
+            told = f"only Prometheus tells how much pods use, at a start: {found.why}"
+            return Finding(Check.METRICS, Level.WARNING, about, told, _METRICS_SERVER)
+    if found.is_refused:
+        return unknown(Check.METRICS, about, found)
+    told = f"nobody tells how much pods use: {found.why}"
+    return Finding(Check.METRICS, Level.SERIOUS, about, told, _METRICS_SERVER)
+
+
+def _timestamp(item: Json) -> datetime | None:
+    try:
+        return time_at(item, "timestamp", "")
+    except BadObject:
+        return None

@@ -1,4 +1,4 @@
-"""How the API server asks the webhook: for what, where, how long, and in which order."""
+"""How the API server asks the webhook: for what, of which namespaces, where, in which order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from app.diagnosis.core.components import (
@@ -26,9 +27,11 @@ from app.diagnosis.core.facts import (
     Unasked,
     unknown,
 )
-from app.diagnosis.core.scopes import are_apart, is_asked, named
 from app.model.certificates import Generation, fingerprints
 from app.model.fields import Json
+
+_NAME: Final = "kubernetes.io/metadata.name"  # the label that the API server gives by itself
+_Demand = tuple[str, str, frozenset[str]]  # key, operator, values
 
 HOOK: Final = "vpa.k8s.io"  # by this name any webhook for VPAs is known
 _JUDGE: Final = f"validate.{HOOK}"  # ours alone
@@ -39,6 +42,61 @@ _POD: Final = ("", "pods")
 _LONG_SECONDS: Final = 10
 _USUAL_SECONDS: Final = 10  # where nothing is said
 _MOST_NAMED: Final = 3
+
+
+def is_asked(hook: Json, namespace: str) -> bool | None:
+    """Say whether a webhook is asked about a namespace; None where other labels decide."""
+    answers = [_fits(demand, namespace) for demand in _demands(hook)]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def named(hook: Json) -> list[str]:
+    """Return the namespaces that a selector names."""
+    return sorted(
+        name
+        for key, operator, values in _demands(hook)
+        if key == _NAME and operator == "In"
+        for name in values
+    )
+
+
+def are_apart(one: Json, other: Json) -> bool:
+    """Say whether two webhooks are never asked about the same namespace."""
+    return any(_contradict(*pair) for pair in product(_demands(one), _demands(other)))
+
+
+def _demands(hook: Json) -> Iterator[_Demand]:
+    selector = hook.get("namespaceSelector") or {}
+    for key, value in (selector.get("matchLabels") or {}).items():
+        yield str(key), "In", frozenset([str(value)])
+    for each in selector.get("matchExpressions") or ():
+        values = frozenset(map(str, each.get("values") or ()))
+        yield str(each.get("key")), str(each.get("operator")), values
+
+
+def _fits(demand: _Demand, namespace: str) -> bool | None:
+    key, operator, values = demand
+    if operator == "NotIn" and values == {""}:
+        return True  # upstream leaves out the namespace without a name
+    if key != _NAME or operator not in ("In", "NotIn"):
+        return None
+    return (namespace in values) is (operator == "In")
+
+
+def _contradict(one: _Demand, other: _Demand) -> bool:
+    (key, operator, values), (other_key, other_operator, other_values) = one, other
+    if key != other_key:
+        return False
+    match operator, other_operator:
+        case "In", "In":
+            return not values & other_values
+        case "In", "NotIn":
+            return values <= other_values
+        case "NotIn", "In":
+            return other_values <= values
+    return False
 
 
 def hooks(facts: Facts) -> Iterator[tuple[str, Json]]:

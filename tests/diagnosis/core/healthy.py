@@ -18,7 +18,7 @@ from app.diagnosis.core.facts import (
     TrialResult,
     Unasked,
 )
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.certificates import Generation, fingerprints
 from tests import make
 
@@ -72,7 +72,7 @@ def definitions() -> list[Json]:
     return [
         copy.deepcopy(item)
         | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
-        for item in crd.documents()
+        for item in documents.objects("crd")
     ]
 
 
@@ -138,7 +138,7 @@ FACTS = Facts(
     core_resources=frozenset({"pods", "pods/eviction", "pods/resize"}),
     server_time=make.NOW,
     definitions=definitions(),
-    wanted_definitions=crd.documents(),
+    wanted_definitions=documents.objects("crd"),
     mutating=[configuration()],
     validating=[configuration("vpa-webhook-config", hook(name="validate.vpa.k8s.io"))],
     endpoints={SERVICE: 2},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.diagnosis.core.advice import MATCHES, UPDATES
+from app.diagnosis.core.outlook import MATCHES, UPDATES
 from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Reason
 

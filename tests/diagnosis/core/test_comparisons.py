@@ -9,12 +9,12 @@ import pytest
 
 from app.diagnosis.core.comparisons import (
     Gap,
+    LearnedHistory,
     RequestComparison,
     comparison_json,
     comparisons,
     vpa_json,
 )
-from app.diagnosis.core.history import LearnedHistory
 from app.diagnosis.core.members import members
 from app.model.vpa import read_vpa
 from tests import make

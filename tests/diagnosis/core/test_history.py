@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.history import histories
+from app.diagnosis.core.comparisons import histories
 from tests import make
 
 Json = dict[str, Any]

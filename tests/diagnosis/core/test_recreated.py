@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.diagnosis.core.recreated import created_again, creation_request
+from app.diagnosis.core.members import created_again, creation_request
 from app.model.pods import read_pod
 from app.model.workloads import read_workload
 from tests import make

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.scopes import are_apart, is_asked, named
+from app.diagnosis.core.registrations import are_apart, is_asked, named
 from tests.diagnosis.core.healthy import scope
 
 Json = dict[str, Any]

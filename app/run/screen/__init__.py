@@ -1,1 +1,0 @@
-"""What `plumbline run` shows in a terminal."""
