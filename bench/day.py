@@ -17,7 +17,7 @@ from pathlib import Path
 from app.flags.command_line import parse
 from app.run.flags import RunSettings
 from app.run.modes import InMemoryMode
-from app.run.screen.picture import ActivityKind, activity_line, picture, summary
+from app.run.picture import ActivityKind, activity_line, picture, summary
 from app.run.world import read_manifests, shop_file
 from app.runtime.server import bound
 

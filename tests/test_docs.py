@@ -199,7 +199,7 @@ def test_readme_shows_the_screen() -> None:
     shown = blocks(ROOT / "README.md", "text")[0].splitlines()
     shop = yaml.safe_load_all(text(ROOT / "app/run/demo/shop.yaml"))
     vpas = [item["metadata"]["name"] for item in shop if "targetRef" in item["spec"]]
-    drawn = text(ROOT / "tests/run/screen/picture.txt").splitlines()
+    drawn = text(ROOT / "tests/run/picture.txt").splitlines()
     head = shown.index(drawn[3])
 
     assert [line.split()[0] for line in shown[head + 1 : head + 1 + len(vpas)]] == sorted(vpas)

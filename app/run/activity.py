@@ -25,8 +25,8 @@ from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.recommender.core.oom import new_kills
 from app.recommender.core.usage import read_metrics
 from app.run.embedded_webhook import ReviewCounts
-from app.run.screen.picture import Activity, ActivityKind, Totals, View
-from app.run.screen.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
+from app.run.picture import Activity, ActivityKind, Totals, View
+from app.run.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
 from app.runtime.live import Runtime
 from app.updater.api import Archive
 from app.updater.core.decisions import Action, Decision, Reason

@@ -21,7 +21,7 @@ from app.run.demo.story import NAMESPACE, ShopStory
 from app.run.dry_run import Drafts, DryRunRuntime, UnsentWrite
 from app.run.embedded_webhook import EmbeddedWebhook, Listeners
 from app.run.flags import RunSettings
-from app.run.screen.picture import ActivityKind
+from app.run.picture import ActivityKind
 from app.run.simulated import SimulatedRuntime
 from app.run.world import ProcessSettings, World, nodes_for
 from app.runtime.clock import SystemClock

@@ -16,7 +16,7 @@ from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.run.screen.picture import ResourceAmounts, Sums, VpaRow
+from app.run.picture import ResourceAmounts, Sums, VpaRow
 from app.updater.core.decisions import Action, Decision
 
 CPU, MEMORY = "cpu", "memory"

@@ -24,8 +24,8 @@ from app.run.curl_commands import CurlCommands
 from app.run.embedded_webhook import Listeners
 from app.run.flags import Ports, RunSettings, Timing
 from app.run.modes import DryRunMode, InMemoryMode, RunMode
-from app.run.screen.picture import ActivityKind, summary
-from app.run.screen.terminal import Display, display_on
+from app.run.picture import ActivityKind, summary
+from app.run.terminal import Display, display_on
 from app.run.world import read_manifests, shop_file
 from app.runtime.lifecycle import stopped_from_terminal
 from app.runtime.server import bound

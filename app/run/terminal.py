@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, Final, Protocol, TextIO
 
 from app.output import Line, Output, Report, Text, shown
-from app.run.screen.picture import Activity, View, activity_line, picture
+from app.run.picture import Activity, View, activity_line, picture
 
 try:
     import termios

@@ -17,7 +17,7 @@ from app.admission.certification import Certification, in_cluster
 from app.admission.flags import AdmissionSettings
 from app.diagnosis.pod_preview import PodPreviewer
 from app.kube.files import Document, documents
-from app.kube.manifests import crd
+from app.kube.manifests import documents as manifests
 from app.model import quantity
 from app.model.errors import BadObject, BadSetting
 from app.model.kinds import BUILT_IN_KINDS
@@ -29,8 +29,8 @@ from app.run.embedded_webhook import EmbeddedWebhook, Listeners
 from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import START, SteppedClock
-from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import RefusedManifest, Sandbox
+from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
@@ -76,7 +76,7 @@ class World:
         self.sandbox = Sandbox(
             self.clock, seed, nodes=nodes, webhook_client=client, history=_HISTORY
         )
-        self.sandbox.apply(*crd.documents())
+        self.sandbox.apply(*manifests.objects("crd"))
         stage = SimulatedRuntime(self.sandbox)
 
         def certify(problem: Callable[[], str]) -> Certification:

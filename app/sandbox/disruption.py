@@ -16,7 +16,6 @@ from app.model.fields import time_at
 from app.model.times import rfc3339
 from app.ports import POD_DISRUPTION_BUDGETS, Json
 from app.sandbox.clock import SteppedClock, Worklist
-from app.sandbox.controllers.pod_control import pods_meant
 from app.sandbox.kinds import Catalogue, ServedKind
 from app.sandbox.objects import (
     Key,
@@ -33,6 +32,7 @@ from app.sandbox.objects import (
     set_condition,
     uid_of,
 )
+from app.sandbox.pod_control import pods_meant
 from app.sandbox.refusals import forbidden, not_found, recreated, too_many
 from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import scale_of

@@ -18,7 +18,6 @@ from app.ports import Json, Ref, Resource, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.manager import ControllerManager
-from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.disruption import Budgets
 from app.sandbox.garbage import Garbage
 from app.sandbox.kinds import Catalogue, ServedKind, custom_kinds
@@ -29,10 +28,9 @@ from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.lists import selection
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.nodes import USUAL_NODES, NodeSize, Rooms
 from app.sandbox.objects import copied
-from app.sandbox.recorder import Recorder
-from app.sandbox.scheduler import Scheduler
+from app.sandbox.pod_control import PodControl, Recorder
+from app.sandbox.scheduler import USUAL_NODES, NodeSize, Rooms, Scheduler
 from app.sandbox.store import HISTORY, Store, StoredChange
 from app.sandbox.subresources import NodeRoom
 from app.sandbox.watches import Follower, ObjectSelection

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.fields import as_object
 from app.model.pods import read_pod
 from app.model.review import read_review
@@ -26,7 +26,7 @@ CUSTOM = vpa("custom", target="Gadget/custom")
 def lines(folder: Path, *items: Json) -> list[str]:
     """Return the commands for a cluster with some objects."""
     sandbox = Sandbox(SteppedClock())
-    sandbox.apply(*crd.documents(), *items)
+    sandbox.apply(*documents.objects("crd"), *items)
     sandbox.advance(10)
     commands = CurlCommands(folder, PORTS)
     commands.prepare("the CA")

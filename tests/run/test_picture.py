@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.output import Tone
-from app.run.screen.picture import (
+from app.run.picture import (
     Activity,
     ActivityKind,
     ResourceAmounts,

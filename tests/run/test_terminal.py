@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 
 from app.output import Tone, line
-from app.run.screen.terminal import Terminal, is_terminal
+from app.run.terminal import Terminal, is_terminal
 
 SIZE = (100, 30)
 ENTERED, LEFT = "\033[?1049h\033[?25l\033[?7l\033[2J", "\033[?7h\033[?25h\033[?1049l"

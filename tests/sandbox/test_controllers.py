@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.ports import DAEMON_SETS, NODES, PODS, Json, PatchKind, Ref
 from app.sandbox.garbage import ENDED_PODS_KEPT
-from app.sandbox.nodes import NodeSize
 from app.sandbox.objects import is_ready
+from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import World, pod
 
 LABELS = {"app": "daemon"}

@@ -6,7 +6,7 @@ import pytest
 
 from app.model.errors import NotFound
 from app.ports import JOBS, PODS, Ref
-from app.sandbox.nodes import NodeSize
+from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import World, container, deployment, pod
 
 NO_NOISE = "noise: 0"

@@ -6,7 +6,7 @@ import pytest
 
 from app.ports import PODS, Json, Ref
 from app.sandbox.kubelet.runs import ContainerRuntime
-from app.sandbox.nodes import NodeSize
+from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import World, container, pod
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"

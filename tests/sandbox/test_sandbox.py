@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import ClusterError, Conflict, TooMany
 from app.ports import (
     DEPLOYMENTS,
@@ -51,7 +51,7 @@ spec: {containers: []}
 def test_apply() -> None:
     """Objects of YAML and lists go in, and what does not is told and stops nothing."""
     sandbox = Sandbox(SteppedClock())
-    refusals = sandbox.apply(YAML, *crd.documents())
+    refusals = sandbox.apply(YAML, *documents.objects("crd"))
 
     assert refusals == [
         RefusedManifest("Unknown", "what", "the sandbox knows no example.com/v1 Unknown"),
@@ -196,7 +196,7 @@ def test_a_snapshot_for_decisions() -> None:
     sandbox = Sandbox(SteppedClock())
     odd = {"matchExpressions": [{"key": "a", "operator": "Odd"}]}
     vpas = (vpa("good"), vpa("broken", selector=odd))
-    refusals = sandbox.apply(*crd.documents(), deployment("web"), *vpas)
+    refusals = sandbox.apply(*documents.objects("crd"), deployment("web"), *vpas)
     sandbox.advance(2)
     view = snapshot_of(sandbox).of("default")
 

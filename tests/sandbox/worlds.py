@@ -11,8 +11,8 @@ from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, W
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.load import ANNOTATION
-from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.scheduler import USUAL_NODES, NodeSize
 
 REQUESTS = {"cpu": "100m", "memory": "100Mi"}
 LIMITS = {"cpu": "1", "memory": "200Mi"}

@@ -11,14 +11,6 @@ from dataclasses import dataclass
 
 from app.model.selectors import Selector
 from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
-from app.sandbox.controllers.pod_control import (
-    PodControl,
-    available_in_seconds,
-    pods_meant,
-    soonest,
-    template_hash,
-    with_labels,
-)
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -31,6 +23,14 @@ from app.sandbox.objects import (
     owner_reference,
     selector_of,
     set_condition,
+)
+from app.sandbox.pod_control import (
+    PodControl,
+    available_in_seconds,
+    pods_meant,
+    soonest,
+    template_hash,
+    with_labels,
 )
 
 _REVISION = "deployment.kubernetes.io/revision"

@@ -11,7 +11,6 @@ from datetime import datetime
 from app.model.fields import time_at
 from app.model.times import rfc3339
 from app.ports import CRON_JOBS, JOBS, PODS, Json
-from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -31,6 +30,7 @@ from app.sandbox.objects import (
     set_condition,
     uid_of,
 )
+from app.sandbox.pod_control import PodControl
 from app.sandbox.schedules import CronSchedule, zone_named
 
 _FINALIZER = "batch.kubernetes.io/job-tracking"

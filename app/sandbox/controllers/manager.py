@@ -6,12 +6,11 @@ from typing import Protocol
 
 from app.ports import REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
 from app.sandbox.clock import Worklist
-from app.sandbox.controllers.daemon_sets import DaemonSets
 from app.sandbox.controllers.deployments import Deployments, Replicas
 from app.sandbox.controllers.jobs import CronJobs, Jobs
-from app.sandbox.controllers.pod_control import PodControl
-from app.sandbox.controllers.stateful_sets import StatefulSets
+from app.sandbox.controllers.sets import DaemonSets, StatefulSets
 from app.sandbox.objects import Key, controller_of, is_active, key_of, labels_of
+from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
 _OWNED = ("pods", "replicasets.apps", "jobs.batch")

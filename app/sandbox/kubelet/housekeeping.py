@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from app.model.quantity import ZERO, Quantity, QuantityFormat
 from app.ports import Json
-from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun, ContainerRuntime, PodRun
 from app.sandbox.load import Moment
 from app.sandbox.objects import Key, member
+from app.sandbox.pod_control import PodControl
 from app.sandbox.resources import quantities
 
 OUT_OF_MEMORY = "OOMKilled"

@@ -15,7 +15,6 @@ from app.model.errors import BadObject, ClusterError
 from app.model.times import rfc3339
 from app.ports import PODS, Json
 from app.sandbox.clock import Worklist
-from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.kubelet.runs import (
     FIRST_PAUSE_SECONDS,
     GOOD_RUN_SECONDS,
@@ -30,6 +29,7 @@ from app.sandbox.kubelet.runs import (
 )
 from app.sandbox.load import identity, load_of
 from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, uid_of
+from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
 NAME = "kubelet"

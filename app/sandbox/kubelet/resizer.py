@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 from app.model.quantity import ZERO
 from app.ports import Json
-from app.sandbox.controllers.pod_control import PodControl
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import (
     IN_PROGRESS,
@@ -25,6 +24,7 @@ from app.sandbox.kubelet.runs import (
     sized,
 )
 from app.sandbox.objects import Key, member
+from app.sandbox.pod_control import PodControl
 from app.sandbox.resources import SIZED, Amounts, all_of, quantities, sum_of
 from app.sandbox.subresources import counted
 
