@@ -1,11 +1,9 @@
-"""Where the API server is, and how we prove who we are.
+"""Where the API server is, and how we prove who we are, and in which namespace.
 
 Strategy: the `kubernetes` package reads the configuration and runs what it names (exec plugins,
 token files, refresh tokens). It asks for a fresh token before each call; here one thread does so
 at most every few seconds. What it never reads again (client certificates, a token file of a
 kubeconfig) is read again as a whole once the server says 401.
-
-The namespace that people work in: that of their context, or that of the pod they are in.
 """
 
 from __future__ import annotations

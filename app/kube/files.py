@@ -1,15 +1,13 @@
-"""Objects and reviews from files, folders and pipes.
+"""Objects and reviews from files, folders and pipes, and the cluster that was recorded in them.
 
 Strategy: a file says by its looks what it is: one JSON value, JSON lines, JSON values one after
-the other, or YAML documents; any of them may be packed by gzip. JSON is tried first, for it is
+the other, or YAML documents; any of them may be packed by gzip. JSON is tried first because it is
 fast. Lists are opened, each object keeps where it stands, and whatever cannot be read is
 reported beside what can.
 
-A cluster as it was recorded in files: its snapshot, and owners and VPAs by look-up.
-
-Strategy: of two objects with the same name the last one counts, as if it had been applied later.
-What a snapshot has no place for is kept for look-ups: custom objects, and the definitions that
-say how they are scaled.
+Of two objects with the same name the last one counts, as if it had been applied later. What a
+snapshot has no place for is kept for look-ups: custom objects, and the definitions that say how
+they are scaled.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from typing import Any, Final
 
 import orjson
 
-from app.kube.splitting import JsonList, find_list, yaml_documents
+from app.kube.splitting import GZIP, STDIN, JsonList, find_list, yaml_documents
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import ObjectKey, group_of, owner_key
@@ -50,11 +48,9 @@ from app.model.workloads import (
     scale_custom,
 )
 
-STDIN: Final = "-"
 _LINES: Final = (".jsonl", ".ndjson")
 _SUFFIXES: Final = (".yaml", ".yml", ".json", *_LINES)
 _PACKED: Final = ".gz"
-_GZIP: Final = b"\x1f\x8b"
 _MOST_BYTES: Final = 2**31  # unpacked
 _LARGE_BYTES: Final = 2**20  # of a list that is not read as a whole
 
@@ -119,7 +115,7 @@ def _of_file(path: str) -> Found:
     except BadObject as error:
         yield Unreadable(shown, str(error))
         return
-    is_misnamed = path.endswith(_PACKED) and not packed.startswith(_GZIP)
+    is_misnamed = path.endswith(_PACKED) and not packed.startswith(GZIP)
     del packed
     large = find_list(body) if len(body) > _LARGE_BYTES else None
     if large is not None and _said(large.envelope) is not None:
@@ -152,7 +148,7 @@ def _stdin() -> bytes:
 
 
 def _unpacked(body: bytes) -> bytes:
-    if not body.startswith(_GZIP):
+    if not body.startswith(GZIP):
         return body
     try:
         found = gzip.GzipFile(fileobj=BytesIO(body)).read(_MOST_BYTES + 1)

@@ -1,14 +1,12 @@
-"""What was found of owners, and for how long that may be used.
-
-Strategy: pure but for being changed in place. An owner that exists lives long, and a different
-time for each, so that they are not all read again at once; one that does not is asked for again
-soon. Where a new look fails, an owner found within the last hour is still believed.
-
-Finds owners that no snapshot holds: custom kinds by their scale, others by themselves.
+"""Finds owners that no snapshot holds: custom kinds by their scale, others by themselves.
 
 Strategy: all who ask for the same owner share one look-up, and each waits no longer than it may.
 The look-up goes on without them, so its answer is there for the next pod. Owners in use are read
 again before their time is over, by a thread of their own.
+
+An owner that exists is kept long, and a different time for each, so that they are not all read
+again at once; one that does not is asked for again soon. Where a new look-up fails, an owner found
+within the last hour is still believed.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""What is known of one resource, and what to ask the API server next.
+"""Keeps one resource in step with the API server.
 
-Strategy: no thread, no clock, no connection. Answers go in, changes come out, and `next_step`
-says how to go on. A watch resumes where the last one broke; a list is only read again when the
-server no longer keeps that version (410) or keeps refusing the watch. A list is compared with
-what is known, so that a deletion nobody saw is told as one.
+Strategy: `ListWatch` decides, without thread, clock or connection: answers go in, changes come
+out, and `next_step` says how to go on. `Reflector` asks, waits and hands on; one thread calls
+`run`, the others read how it stands. Whatever goes wrong is only ever a reason to ask again.
+
+A watch resumes where the last one broke; a list is only read again when the server no longer
+keeps that version (410) or keeps refusing the watch. A list is compared with what is known, so
+that a deletion that was missed is reported as one.
 
     listing --last page--> watching --ended, broken--> watching
        ^--410, 404, lost, watch refused again and again---'
 
-Upstream's informers behave alike; here nothing but object versions is remembered.
-
-Keeps one resource in step with the API server.
-
-Strategy: `ListWatch` decides, this asks, waits and hands on. One thread calls `run`; the others
-read how it stands. Whatever goes wrong is only ever a reason to ask again.
+client-go's reflectors behave alike; here nothing but object versions is remembered.
 """
 
 from __future__ import annotations

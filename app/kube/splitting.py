@@ -1,20 +1,16 @@
-"""Large lists in JSON, cut into their items.
+"""Cuts large texts into values, so that no more than one is in memory: JSON lists, YAML, lines.
 
-Strategy: a list that is read as a whole takes many times its size, one whose items are read one
-after the other next to nothing. Brackets tell where items begin and end; what stands around them
-is read as JSON, and if that is no list, the text is left to be read as a whole.
+Strategy: a JSON list that is read as a whole takes many times its size, one whose items are read
+one after the other next to nothing. Brackets tell where items begin and end; what stands around
+them is read as JSON, and if that is no list, the text is left to be read as a whole.
 
-Reads YAML the way it is meant for Kubernetes: as another spelling of JSON.
+YAML is read the way it is meant for Kubernetes, as another spelling of JSON. Documents are cut at
+their `---` lines, so a broken one spoils no other. Each is built from the parser's events, which
+costs half of what PyYAML's own way costs and bounds what a few lines can do: nesting has a limit,
+and what aliases repeat is copied and counted. All keys are text, and so are times and whatever
+else JSON has no word for.
 
-Strategy: documents are cut at their `---` lines, so a broken one spoils no other. Each is built
-from the parser's events, which costs half of what PyYAML's own way costs and bounds what a few
-lines can do: nesting has a limit, and what aliases repeat is copied and counted. All keys are
-text, and so are times and whatever else JSON has no word for.
-
-Lines of a file that may be long, one after the other.
-
-Strategy: nothing but the line at hand is in memory, so the size does not matter. Whether the
-file is packed by gzip is seen by its first bytes, whatever its name.
+Lines may come packed by gzip, which is seen by the first bytes, whatever the file's name.
 """
 
 from __future__ import annotations
@@ -31,13 +27,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, Final, cast
 
 import orjson
 import yaml
 
-from app.kube.files import STDIN
 from app.model.errors import BadObject, BadSetting
 
 _ITEMS: Final = re.compile(rb'"items"\s*+:\s*+\[')
@@ -70,7 +64,8 @@ _BASES: Final = {"binary": 2, "hex": 16, "octal": 8, "decimal": 10}
 _MERGE: Final = "<<"
 _TAGS: Final = "tag:yaml.org,2002:"
 
-_GZIP: Final = b"\x1f\x8b"
+STDIN: Final = "-"
+GZIP: Final = b"\x1f\x8b"
 _STRIDE: Final = 4096  # lines between two reports
 
 
@@ -145,7 +140,7 @@ def _documents(piece: bytes, line: int) -> Iterator[object]:
     try:
         yield from _built(yaml.CSafeLoader(piece))
     except (yaml.YAMLError, ValueError) as error:
-        yield BadObject("", f"no YAML: {_told(error, line)}")
+        yield BadObject("", f"no YAML: {_problem(error, line)}")
 
 
 def _built(parser: yaml.CSafeLoader) -> Iterator[object]:
@@ -156,7 +151,7 @@ def _built(parser: yaml.CSafeLoader) -> Iterator[object]:
                 yield found
 
 
-def _told(error: Exception, line: int) -> str:
+def _problem(error: Exception, line: int) -> str:
     """Return what is wrong and, counted from the beginning of the file, where."""
     if not isinstance(error, yaml.MarkedYAMLError | _Wrong) or error.problem_mark is None:
         return " ".join(str(error).split())
@@ -289,8 +284,8 @@ def _word_or_number(text: str) -> object:
         return text
 
 
-def lines(path: str, told: Callable[[float], None]) -> Iterator[bytes]:
-    """Yield the lines of a file, of standard input for `-`; tell which share of it is read.
+def lines(path: str, report: Callable[[float], None]) -> Iterator[bytes]:
+    """Yield the lines of a file, of standard input for `-`; report which share of it is read.
 
     Raises:
         BadSetting: there is no such file, or it may not be read.
@@ -302,26 +297,21 @@ def lines(path: str, told: Callable[[float], None]) -> Iterator[bytes]:
         try:
             file = sys.stdin.buffer if path == STDIN else stack.enter_context(Path(path).open("rb"))
             packed = cast("BufferedReader", file)
-            is_packed = packed.peek(2).startswith(_GZIP)
+            is_packed = packed.peek(2).startswith(GZIP)
         except OSError as error:
             raise BadSetting(f"{path}: {error.strerror or error}") from None
         try:
-            yield from _told(gzip.GzipFile(fileobj=packed) if is_packed else packed, packed, told)
+            found = gzip.GzipFile(fileobj=packed) if is_packed else packed
+            yield from _reported(found, packed, report)
         except (OSError, EOFError, zlib.error) as error:
             raise BadObject("", f"damaged: {error}") from None
 
 
-def _told(
-    found: Iterable[bytes], packed: BufferedReader, told: Callable[[float], None]
+def _reported(
+    found: Iterable[bytes], packed: BufferedReader, report: Callable[[float], None]
 ) -> Iterator[bytes]:
-    size = _size(packed)
+    size = os.fstat(packed.fileno()).st_size  # 0 for a pipe
     for number, line in enumerate(found):
         yield line
         if size and not number % _STRIDE:
-            told(packed.tell() / size)
-
-
-def _size(file: BufferedReader) -> int:
-    """Return the bytes of a file, 0 for a pipe."""
-    found = os.fstat(file.fileno())
-    return found.st_size if S_ISREG(found.st_mode) else 0
+            report(packed.tell() / size)

@@ -1,10 +1,8 @@
-"""What an API server's refusal means, in the errors of this house.
-
-Sends requests to an API server and reads its answers as JSON.
+"""Sends requests to an API server; reads its answers as JSON, its refusals as our errors.
 
 Strategy: every call has deadlines, and every failure becomes an error of `app.model.errors`.
 A watch is a stream of lines that also ends when it was silent for long: the connection may be
-dead, or the server has nothing to tell, not even a bookmark; who asks anew learns which. Only a
+dead, or the server has nothing to tell, not even a bookmark; another watch learns which. Only a
 GET whose kept-alive connection turns out closed is sent a second time.
 """
 

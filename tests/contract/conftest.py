@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 from app.kube.client import connect
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import Conflict
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -100,7 +100,7 @@ def node(cluster: Cluster) -> Json:
 @pytest.fixture
 def customs(cluster: Cluster, eventually: Eventually) -> None:
     """The definitions of VPAs and their checkpoints, in force."""
-    for definition in crd.documents():
+    for definition in documents.objects("crd"):
         name = definition["metadata"]["name"]
         with suppress(Conflict):  # another case made it
             cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), definition)

@@ -16,7 +16,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from app.flags.command_line import parse
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
@@ -185,7 +185,7 @@ class Stage:
         self.sandbox = sandbox or Sandbox(self.clock)
         self.flags = flags
         if sandbox is None:
-            assert self.sandbox.apply(*crd.documents()) == []
+            assert self.sandbox.apply(*documents.objects("crd")) == []
         self.replicas: list[Replica] = []
         for number in range(replicas):
             self.begin(f"replica-{number}" if replicas > 1 else "")

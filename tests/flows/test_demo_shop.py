@@ -13,7 +13,7 @@ import pytest
 from app.flags.command_line import parse
 from app.run.flags import RunSettings
 from app.run.modes import InMemoryMode
-from app.run.screen.picture import Activity, ActivityKind, View, activity_line
+from app.run.picture import Activity, ActivityKind, View, activity_line
 from app.run.world import read_manifests, shop_file
 from tests.flows.test_admission_process import free_port
 from tests.flows.whole import listeners

@@ -11,7 +11,7 @@ import orjson
 from app.flags.command_line import parse
 from app.run.flags import RunSettings
 from app.run.modes import InMemoryMode
-from app.run.screen.picture import ActivityKind
+from app.run.picture import ActivityKind
 from app.run.world import read_manifests
 from tests.flows.whole import MINUTE, Json, listeners, vpa, workload
 

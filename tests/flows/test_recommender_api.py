@@ -18,7 +18,7 @@ import pytest
 
 from app.diagnosis.pod_preview import PodPreviewer
 from app.flags.command_line import parse
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref
@@ -73,7 +73,7 @@ class Running:
 def cluster() -> Sandbox:
     """Return a cluster with some workloads and VPAs."""
     sandbox = Sandbox(SteppedClock())
-    assert sandbox.apply(*crd.documents()) == []
+    assert sandbox.apply(*documents.objects("crd")) == []
     for name, load in LOADS.items():
         both = (container("app", limits=BIG), container("log", limits=BIG))
         pods = deployment(name, *both, replicas=2, load=load)

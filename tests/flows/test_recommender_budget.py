@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.quantity import Quantity
 from app.ports import (
     CHECKPOINTS,
@@ -115,7 +115,7 @@ class Crowd:
 
     def __init__(self) -> None:
         self.stage = stage = Stage(replicas=0, sandbox=Sandbox(SteppedClock(), nodes=[]))
-        assert stage.sandbox.apply(*crd.documents()) == []
+        assert stage.sandbox.apply(*documents.objects("crd")) == []
         now_ns, cluster = nanoseconds(stage.clock.now()), stage.sandbox.cluster
         dice = random.Random(1)
         for number in range(VPA_COUNT):

@@ -11,7 +11,7 @@ from app.diagnosis.pod_preview import PodPreviewer
 from app.flags.command_line import parse
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.recommender.core.rules import Extras
@@ -135,7 +135,7 @@ class Hurried(SimulatedRuntime):
 def test_calls_for_the_lease_end_with_leadership() -> None:
     """A call that hangs is given up no later than a leader that cannot renew."""
     sandbox, noted = Sandbox(SteppedClock()), list[float]()
-    assert sandbox.apply(*crd.documents()) == []
+    assert sandbox.apply(*documents.objects("crd")) == []
     place = Hurried(sandbox, Timed(sandbox.cluster, noted))
     flags = ("--leader-elect=true", "--leader-elect-renew-deadline=4s", "--address=127.0.0.1:0")
     process = Process(settings(*flags), place, PodPreviewer)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
@@ -46,7 +46,7 @@ class Scene:
             self.sandbox.clock,
             metrics,
         )
-        assert self.sandbox.apply(crd.text()) == []
+        assert self.sandbox.apply(documents.text("crd")) == []
         self.apply(deployment("web", load=LOAD), vpa("web"))
         self.recommender = self.started()
         self.sandbox.advance(60)

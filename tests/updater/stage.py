@@ -21,7 +21,7 @@ from app.admission.core.mutate import PodRules
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.commands.admit import NoMetrics
 from app.flags.command_line import parse
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
@@ -30,8 +30,8 @@ from app.ports import VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
-from app.sandbox.nodes import USUAL_NODES, NodeSize
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.updater.boosts import Change
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
@@ -162,7 +162,7 @@ class Stage:
         self._shown, self._version = Snapshot(), -1
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
-        assert self.sandbox.apply(*crd.documents()) == []
+        assert self.sandbox.apply(*documents.objects("crd")) == []
         self.apply(WEBHOOK)
         self.restart()
 

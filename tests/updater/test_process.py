@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from app.flags.command_line import parse
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.kube.mirror import WatchedResource, WatchState
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
 from app.run.simulated import SimulatedRuntime, ToldMirror
@@ -55,7 +55,7 @@ class _Mirror(ToldMirror):
 def sandbox() -> Sandbox:
     """A cluster with a Deployment of four pods that should be bigger."""
     found = Sandbox(SteppedClock())
-    assert found.apply(*crd.documents()) == []
+    assert found.apply(*documents.objects("crd")) == []
     small = container(requests={"cpu": "100m", "memory": "100Mi"}, limits={})
     assert found.apply(deployment("web", small, replicas=4), vpa()) == []
     found.advance(60)

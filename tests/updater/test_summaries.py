@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavailable
 from app.model.vpa import Vpa
 from app.ports import VPAS, PatchKind, Ref
@@ -24,7 +24,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.sandbox = Sandbox(SteppedClock())
-        self.sandbox.apply(*crd.documents(), vpa("web"), vpa("db"))
+        self.sandbox.apply(*documents.objects("crd"), vpa("web"), vpa("db"))
         self.faults = Faults()
         self.summaries = Summaries(self.faults.before(self.sandbox.cluster))
 

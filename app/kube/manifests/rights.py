@@ -1,12 +1,8 @@
-"""What each process may do in a cluster, and what it needs that for.
+"""What each process may do in a cluster, what it needs that for, and with which flags.
 
 Strategy: one table, with which the roles of the manifests and of the chart, what processes ask a
-real API server for, and docs/rights.md are compared.
-
-Which rights a process needs that runs with some flags.
-
-Strategy: what the chart grants, what an overlay leaves and what the check of an installation
-looks for is compared with this, so that an account has all that it uses and nothing else.
+real API server for, and docs/rights.md are compared. `needed` says what of it a command line uses,
+so that an account has all that it uses and nothing else.
 """
 
 from __future__ import annotations

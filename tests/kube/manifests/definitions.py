@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from app.kube.manifests import crd
+from app.kube.manifests import documents
 
 
 def schema(kind: str, version: str) -> dict[str, Any]:
     """Return the schema of a version of a kind."""
     (found,) = (
         each["schema"]["openAPIV3Schema"]
-        for definition in crd.documents()
+        for definition in documents.objects("crd")
         if definition["spec"]["names"]["kind"] == kind
         for each in definition["spec"]["versions"]
         if each["name"] == version

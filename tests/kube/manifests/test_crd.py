@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.kube.manifests.crd import documents, text
+from app.kube.manifests.documents import objects, text
 from tests.kube.manifests.definitions import QUANTITY
 from tests.kube.manifests.structural import fields
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
-VPA, CHECKPOINT = documents()
+VPA, CHECKPOINT = objects("crd")
 VERSIONS = [
     pytest.param(version, id=f"{crd['spec']['names']['kind']} {version['name']}")
     for crd in (VPA, CHECKPOINT)
@@ -23,14 +23,14 @@ VERSIONS = [
 @pytest.mark.parametrize("copy", ["crd.yaml", "base/crd/crd.yaml", "chart/files/crd.yaml"])
 def test_copies(copy: str) -> None:
     """What kustomize and the chart install is what the sandbox enforces."""
-    assert sha256((DEPLOY / copy).read_bytes()).digest() == sha256(text().encode()).digest(), (
+    assert sha256((DEPLOY / copy).read_bytes()).digest() == sha256(text("crd").encode()).digest(), (
         "run 'make generate'"
     )
 
 
 def test_text() -> None:
     """The text tells which command prints it."""
-    assert text().splitlines()[0].startswith("# What `plumbline manifests crd` prints")
+    assert text("crd").splitlines()[0].startswith("# What `plumbline manifests crd` prints")
 
 
 @pytest.mark.parametrize(
