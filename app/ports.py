@@ -166,9 +166,8 @@ class Cluster(Protocol):
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page:
-        """Return one page; `resource_version` "0" allows any version, "" asks for the newest."""
+        """Return one page of the newest state."""
         ...
 
     def watch(

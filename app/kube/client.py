@@ -45,14 +45,12 @@ class KubeCluster:
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page:
         """Return one page; its items carry kind and apiVersion, which servers leave out."""
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             limit=str(limit) if limit > 0 else "",
-            resourceVersion=resource_version,
         )
         query |= {"continue": continue_token} if continue_token else {}
         call = Call("GET", _path(Ref(resource, namespace)), query)

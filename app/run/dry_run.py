@@ -7,19 +7,19 @@ with what the recommender would write.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from threading import Lock
 
 from app.flags.shared import ClusterAccess
-from app.kube.mirror import Transition, WatchedResource, WatchState
+from app.kube.mirror import Mirror, WatchedResource
 from app.model import patches
 from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import Vpa, read_vpa
-from app.ports import CHECKPOINTS, PODS, Cluster, Json, PatchKind, Ref
+from app.ports import CHECKPOINTS, PODS, Clock, Cluster, Json, PatchKind, Ref
 from app.runtime.live import Connection, LiveRuntime, Mirrored
 
 
@@ -56,46 +56,23 @@ def _changes(snapshot: Snapshot, drafts: Sequence[Vpa]) -> Iterator[Replacement]
             yield Replacement(Collection.VPAS, draft.namespace, draft.name, shown)
 
 
-class DraftedMirror:
-    """A mirror with drafts over it."""
+class DraftedMirror(Mirror):
+    """A mirror with drafts over it; listeners are told of the cluster alone."""
 
-    def __init__(self, mirror: Mirrored, drafts: Drafts) -> None:
-        self._mirror = mirror
+    def __init__(
+        self, cluster: Cluster, clock: Clock, sources: Iterable[WatchedResource], drafts: Drafts
+    ) -> None:
+        super().__init__(cluster, clock, sources, jitter=random.random)
         self._drafts = drafts
         self._shown = (Snapshot(), 0, Snapshot())  # what is below, how many drafts, both together
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest state, as it would be."""
-        below, count = self._mirror.snapshot, self._drafts.count
+        below, count = super().snapshot, self._drafts.count
         if self._shown[0] is not below or self._shown[1] != count:
             self._shown = (below, count, self._drafts.over(below))
         return self._shown[2]
-
-    @property
-    def synced(self) -> bool:
-        """Whether all that is served was read."""
-        return self._mirror.synced
-
-    def listen(self, listener: Callable[[Sequence[Transition]], None], /) -> None:
-        """Have changes told, of the cluster alone."""
-        self._mirror.listen(listener)
-
-    def start(self) -> None:
-        """Begin to read."""
-        self._mirror.start()
-
-    def stop(self) -> None:
-        """Read no more."""
-        self._mirror.stop()
-
-    def join(self, seconds: float, /) -> bool:
-        """Wait until all has ended; tell whether it has."""
-        return self._mirror.join(seconds)
-
-    def standings(self, now: datetime, /) -> Sequence[WatchState]:
-        """Tell of each resource how well it is known."""
-        return self._mirror.standings(now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +164,4 @@ class DryRunRuntime(LiveRuntime):
 
     def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch, and see what was not sent as well."""
-        return DraftedMirror(super().mirror(cluster, sources), self._drafts)
+        return DraftedMirror(cluster, self.clock, sources, self._drafts)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from app.admission.certification import Certification, local
 from app.admission.flags import AdmissionSettings
@@ -29,30 +29,6 @@ from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
 
 _DRY_INTERVAL: Final = timedelta(seconds=5)  # of the updater, which touches nothing
-
-
-class RunMode(Protocol):
-    """The three, at work on something."""
-
-    title: str
-    feed: ActivityFeed
-    cluster: Cluster
-
-    def start(self) -> None:
-        """Begin."""
-        ...
-
-    def advance(self, seconds: float) -> None:
-        """Let so much time of the cluster pass, if it does not pass by itself."""
-        ...
-
-    def ca_pem(self) -> str:
-        """Return the CA of the webhook's certificate."""
-        ...
-
-    def stop(self) -> None:
-        """End everything."""
-        ...
 
 
 class InMemoryMode:
@@ -195,6 +171,9 @@ class DryRunMode:
             self._checkpoints.add(place)
         who = f"{unsent.ref.resource.kind} {unsent.ref.name}"
         self.feed.add(ActivityKind.WRITE, who, f"not sent: {what}", unsent.ref.namespace)
+
+
+RunMode = InMemoryMode | DryRunMode
 
 
 def process_settings(settings: RunSettings) -> ProcessSettings:

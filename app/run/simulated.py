@@ -81,25 +81,13 @@ class Reached:
 
 
 class SteppedLoop(Loop):
-    """A loop that is called when it is due, by whoever moves the clock."""
+    """A loop that is called when it is due, by the thread that moves the clock."""
 
-    def __init__(
-        self,
-        name: str,
-        tick: Tick,
-        clock: SteppedClock,
-        *,
-        longest_retry_seconds: float,
-        at_end: Callable[[datetime], None],
-    ) -> None:
-        super().__init__(
-            name, tick, clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
-        )
-        self._agenda = clock
+    _clock: SteppedClock
 
     def start(self) -> None:
         """Begin, as soon as the clock moves."""
-        self._agenda.call_later(0, self._turn)
+        self._clock.call_later(0, self._turn)
 
     def stop(self, timeout_seconds: float = 5.0) -> None:
         """End at once, and do what is to be done at the end."""
@@ -110,7 +98,7 @@ class SteppedLoop(Loop):
 
     def _turn(self) -> None:
         if not self._over.is_set():
-            self._agenda.call_later(self._once(), self._turn)
+            self._clock.call_later(self._once(), self._turn)
 
 
 class SteppedOwners(LiveOwners):
@@ -118,13 +106,7 @@ class SteppedOwners(LiveOwners):
 
     def __init__(self, cluster: Cluster, clock: SteppedClock) -> None:
         super().__init__(cluster, clock)
-        self._task = SteppedLoop(
-            "owners",
-            self._again,
-            clock,
-            longest_retry_seconds=LONGEST_RETRY_SECONDS,
-            at_end=lambda _now: None,
-        )
+        self._task = SteppedLoop("owners", self._again, clock)
 
     def start(self) -> None:
         """Begin to read owners again before their time is over."""

@@ -14,9 +14,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, Final, TextIO
 
 from app.output import Line, Output, Report, Text, shown
 from app.run.picture import Activity, View, activity_line, picture
@@ -194,45 +194,8 @@ class JobControl:
         self._is_continued = True
 
 
-class Display(Protocol):
-    """What people look at."""
-
-    def entered(self, commands: Sequence[str], /) -> AbstractContextManager[None]:
-        """Begin, with commands that can be pasted; the end of the block ends it."""
-        ...
-
-    def show_activity(self, activity: Activity, /) -> None:
-        """Show something that happened."""
-        ...
-
-    def follow_shell(self) -> None:
-        """Do what the shell asks for, such as to stop for a while."""
-        ...
-
-    def wants_view(self) -> bool:
-        """Whether it is time to draw."""
-        ...
-
-    def draw(self, view: View, /) -> None:
-        """Show everything as it is."""
-        ...
-
-    def print_lines(self, lines: Iterable[str], /) -> None:
-        """Show the last words."""
-        ...
-
-
-def display_on(
-    stream: TextIO, environment: Mapping[str, str], frame_seconds: float, *, is_plain: bool
-) -> Display:
-    """Return what fits a stream; a screen is drawn so often at most."""
-    if is_plain or not is_terminal(stream, environment):
-        return PlainLines(stream)
-    return FullScreen(stream, environment, frame_seconds)
-
-
-class PlainLines:
-    """One plain line an event."""
+class Display:
+    """What people look at: one plain line an event."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -263,14 +226,14 @@ class PlainLines:
         self._stream.flush()
 
 
-class FullScreen:
+class FullScreen(Display):
     """One screen, rewritten in place."""
 
     def __init__(
         self, stream: TextIO, environment: Mapping[str, str], frame_seconds: float
     ) -> None:
+        super().__init__(stream)
         self._frame_seconds = frame_seconds
-        self._lines = PlainLines(stream)
         self._terminal = Terminal(stream, environment)
         self._job_control = JobControl()
         self._commands: Sequence[str] = ()
@@ -280,7 +243,7 @@ class FullScreen:
     def entered(self, commands: Sequence[str], /) -> Iterator[None]:
         """Take the terminal; the commands stay readable above, when it is given back."""
         self._commands = commands
-        with self._lines.entered(commands), self._job_control.heeding(), self._terminal.entered():
+        with super().entered(commands), self._job_control.heeding(), self._terminal.entered():
             yield
 
     def show_activity(self, activity: Activity, /) -> None:
@@ -307,6 +270,11 @@ class FullScreen:
         columns, rows = self._terminal.size
         self._terminal.draw(picture(view, self._commands, columns, rows))
 
-    def print_lines(self, lines: Iterable[str], /) -> None:
-        """Write lines below."""
-        self._lines.print_lines(lines)
+
+def display_on(
+    stream: TextIO, environment: Mapping[str, str], frame_seconds: float, *, is_plain: bool
+) -> Display:
+    """Return what fits a stream; a screen is drawn so often at most."""
+    if is_plain or not is_terminal(stream, environment):
+        return Display(stream)
+    return FullScreen(stream, environment, frame_seconds)

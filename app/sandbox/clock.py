@@ -41,7 +41,6 @@ class SteppedClock:
         self._elapsed = 0.0
         self._stepper = get_ident()
         self._moved = Condition()
-        self._waiting = 0  # threads
         self._lock = Lock()  # of the agenda
         self._agenda: list[tuple[float, int, Action]] = []
         self._numbers = count()
@@ -56,46 +55,31 @@ class SteppedClock:
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and in it all that is due, in order."""
-        self._pass_until(self._elapsed + seconds, lambda: False)
+        until = self._elapsed + seconds
+        while True:
+            due, action = self._take(until)
+            # What is due may itself have let time pass: the clock never goes back for it.
+            self._elapsed = max(self._elapsed, due)
+            with self._moved:
+                self._moved.notify_all()
+            if action is None:
+                return
+            action()
 
     def wait(self, seconds: float) -> None:
         """Return after so many seconds of this clock."""
-        self.wait_until(self.monotonic() + seconds, lambda: False)
-
-    def wait_until(self, until: float, is_over: Callable[[], bool]) -> None:
-        """Return at a moment, or as soon as something is over, which is asked without any lock."""
         if get_ident() == self._stepper:
-            self._pass_until(until, is_over)
+            self.advance(seconds)
             return
+        until = self._elapsed + seconds
         with self._moved:
-            self._waiting += 1  # before it looks, so that no nudge is missed
-            try:
-                while not is_over() and self._elapsed < until:
-                    self._moved.wait()
-            finally:
-                self._waiting -= 1
+            self._moved.wait_for(lambda: self._elapsed >= until)
 
     def call_later(self, seconds: float, action: Action) -> None:
         """Let something happen after so many seconds."""
         with self._lock:
             entry = (self.monotonic() + seconds, next(self._numbers), action)
             heapq.heappush(self._agenda, entry)
-
-    def nudge(self) -> None:
-        """Let all who wait look again."""
-        if self._waiting:
-            with self._moved:
-                self._moved.notify_all()
-
-    def _pass_until(self, until: float, is_over: Callable[[], bool]) -> None:
-        while not is_over():
-            due, action = self._take(until)
-            # What is due may itself have let time pass: the clock never goes back for it.
-            self._elapsed = max(self._elapsed, due)
-            self.nudge()
-            if action is None:
-                return
-            action()
 
     def _take(self, until: float) -> tuple[float, Action | None]:
         """Take what is due next; nothing is, if it is due later than at a moment."""

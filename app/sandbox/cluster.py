@@ -2,11 +2,11 @@
 
 The oath: this promises only what the cases of tests/contract prove, which run unchanged against
 a real API server too. What has no case there, it does not offer. In particular: versions
-conflict, watches resume or are told that they cannot, eviction respects budgets, resize is a
-subresource, status does not touch spec and spec not status. It does not offer server-side apply,
+conflict, eviction respects budgets, resize is a subresource, status does not touch spec and spec
+not status. It does not offer watches (what follows it is told instead), server-side apply,
 strategic merge patches, quotas, rights or other versions of a kind than the one that is stored.
-Only one thing has its proof in tests/sandbox alone, for no test can make a real server do it at
-will: that a list which goes on too late is told so.
+Only one thing has its proof in tests/sandbox alone, because no test can make a real server do it
+at will: that a list which goes on too late is told so.
 
 Strategy: every verb finds its kind, then reads from the store or goes the one way of a write.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.model import patches
-from app.model.errors import Invalid, Unavailable
+from app.model.errors import Invalid
 from app.ports import (
     POD_DISRUPTION_BUDGETS,
     POD_METRICS,
@@ -31,13 +31,12 @@ from app.ports import (
 from app.sandbox.clock import SteppedClock
 from app.sandbox.disruption import Evictions
 from app.sandbox.kinds import Catalogue, ServedKind, discovered
-from app.sandbox.lists import check_version, page, selection
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied, taken
+from app.sandbox.reads import page, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.store import Store
 from app.sandbox.subresources import resized, scale_of, scaled
-from app.sandbox.watches import ObjectSelection, OpenWatch
 from app.sandbox.writes import Edit, Writes
 
 
@@ -53,9 +52,7 @@ class SandboxCluster:
         self._evictions = Evictions(
             store, writes, clock, catalogue.find(PODS), catalogue.find(POD_DISRUPTION_BUDGETS)
         )
-        self._clock = clock
-        self._is_closed = False
-        self.metrics: PodMetrics | None = None  # served as soon as somebody measures
+        self.metrics: PodMetrics | None = None  # served as soon as usage is measured
 
     def list(
         self,
@@ -66,39 +63,17 @@ class SandboxCluster:
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page:
         """Return one page of objects, in the order of their names."""
         if self.metrics is not None and resource == POD_METRICS:
             return self.metrics.list(namespace, label_selector, field_selector)
         kind = self._catalogue.find(resource)
         matches = selection(kind.collection, label_selector, field_selector)
-        if resource_version:
-            check_version(self._store, resource, resource_version)
         return page(self._store, kind.collection, namespace, matches, limit, continue_token)
 
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        resource_version: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int = 300,
-    ) -> Iterator[WatchEvent]:
-        """Yield changes after a version, with bookmarks; ends in silence when its time is over."""
-        kind = self._catalogue.find(resource)
-        matches = selection(kind.collection, label_selector, field_selector)
-        if resource_version and not resource_version.isdecimal():
-            message = f'resourceVersion: Invalid value: "{resource_version}": invalid syntax'
-            raise Unavailable(message, status=500)  # a list is told better
-        version = check_version(self._store, resource, resource_version or "0")
-        if self._is_closed:
-            raise Unavailable(f"watch of {kind.collection}: the connection is closed on our side")
-        asked = ObjectSelection(kind.collection, namespace, matches)
-        watch = OpenWatch(self._store, self._clock, resource, asked, lambda: self._is_closed)
-        yield from watch.events(version, timeout_seconds)
+    def watch(self, *_asked: object, **_options: object) -> Iterator[WatchEvent]:
+        """Refuse: what happens here is told to followers."""
+        raise not_allowed()
 
     def get(self, ref: Ref) -> Json:
         """Return one object as it is now."""
@@ -174,11 +149,6 @@ class SandboxCluster:
         """Send a plain request, for paths that are no resource (discovery, version)."""
         del query  # nothing that is offered here takes one
         return discovered(self._catalogue, method, path)
-
-    def close(self) -> None:
-        """End all watches and refuse new ones, as a closed connection does."""
-        self._is_closed = True
-        self._clock.nudge()
 
     def _evict(self, key: Key, body: Json, *, dry_run: bool) -> Json:
         named = (body.get("metadata") or {}).get("name") or key.name

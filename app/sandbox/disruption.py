@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from app.model.errors import ClusterError, NotFound, Unavailable
+from app.model.errors import ClusterError, Unavailable
 from app.model.fields import time_at
 from app.model.times import rfc3339
 from app.ports import POD_DISRUPTION_BUDGETS, Json
 from app.sandbox.clock import SteppedClock, Worklist
-from app.sandbox.kinds import Catalogue, ServedKind
+from app.sandbox.kinds import ServedKind
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -32,7 +32,7 @@ from app.sandbox.objects import (
     set_condition,
     uid_of,
 )
-from app.sandbox.pod_control import pods_meant
+from app.sandbox.pod_control import PodControl, pods_meant
 from app.sandbox.refusals import forbidden, not_found, recreated, too_many
 from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import scale_of
@@ -68,16 +68,11 @@ class _Numbers(NamedTuple):
 class Budgets:
     """The disruption controller."""
 
-    def __init__(
-        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SteppedClock
-    ) -> None:
-        self._store = store
-        self._writes = writes
-        self._catalogue = catalogue
-        self._clock = clock
-        self._kind = catalogue.find(POD_DISRUPTION_BUDGETS)
-        self._todo = Worklist(clock, self._look)
-        store.listen(self._note)
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
+        self._store = control.store
+        self._todo = Worklist(control.clock, self._look)
+        control.store.listen(self._note)
 
     def _note(self, collection: str, change: StoredChange) -> None:
         if collection == _BUDGETS:
@@ -96,7 +91,7 @@ class Budgets:
             for pod in self._store.items("pods", key.namespace)
             if selector.matches(labels_of(pod))
         ]
-        now = self._clock.now()
+        now = self._control.clock.now()
 
         def renewed(item: Json) -> Json:
             try:
@@ -109,10 +104,7 @@ class Budgets:
                 _count(item, pods, numbers, now)
             return item
 
-        try:
-            found = self._writes.change(self._kind, key, renewed, subresource="status")
-        except NotFound:
-            return
+        found = self._control.change(POD_DISRUPTION_BUDGETS, key, renewed, "status")
         if member(found, "status.disruptedPods"):
             self._todo.note(key, EVICTED_PODS_GO_WITHIN.total_seconds() / 4)
 
@@ -132,13 +124,13 @@ class Budgets:
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
-            if owner is not None:  # nobody knows how many there should be of the others
+            if owner is not None:  # of the others it is not known how many there should be
                 uid, replicas = self._scale(pod["metadata"]["namespace"], owner)
                 wanted[uid] = replicas
         return sum(wanted.values())
 
     def _scale(self, namespace: str, owner: Json) -> tuple[str, int]:
-        kind = self._catalogue.by_kind(owner.get("apiVersion", ""), owner.get("kind", ""))
+        kind = self._control.catalogue.by_kind(owner.get("apiVersion", ""), owner.get("kind", ""))
         paths = kind.scale if kind else None
         item = self._store.read(kind.collection, Key(namespace, owner["name"])) if kind else None
         if paths is None or item is None:

@@ -297,19 +297,12 @@ def discovered(catalogue: Catalogue, method: str, path: str) -> Json:
         case ["apis", group, version]:
             return _resources(catalogue, group, version)
         case ["apis", group]:
-            return (
-                next(
-                    (found for found in _groups(catalogue)["groups"] if found["name"] == group),
-                    None,
-                )
-                or _nothing()
-            )
+            for found in _groups(catalogue)["groups"]:
+                if found["name"] == group:
+                    return dict(found)
+            raise unknown_resource()
         case _:
             raise unknown_path()
-
-
-def _nothing() -> Json:
-    raise unknown_resource()
 
 
 def _groups(catalogue: Catalogue) -> Json:

@@ -16,8 +16,8 @@ from app.ports import POD_METRICS, Json, Page
 from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun
-from app.sandbox.lists import selection
 from app.sandbox.objects import Key
+from app.sandbox.reads import selection
 from app.sandbox.refusals import not_found
 
 WINDOW_SECONDS = 15.0

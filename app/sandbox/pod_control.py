@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -98,7 +98,7 @@ class Recorder:
             if not self._counted_up(about):
                 self._told[about] = self._created(event)
         except ClusterError:
-            return  # its namespace is on its way out; nobody wants to know
+            return  # its namespace is on its way out
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
 
@@ -165,12 +165,15 @@ class PodControl:
         component = f"{resource.kind.lower()}-controller"
         self.recorder.tell(component, resource, item, reason, message, warning=warning)
 
-    def change(self, resource: Resource, key: Key, edit: Edit, subresource: str = "") -> None:
-        """Change an object, if it is still there."""
+    def change(
+        self, resource: Resource, key: Key, edit: Edit, subresource: str = ""
+    ) -> Json | None:
+        """Change an object; return a copy of it, None if it is no longer there."""
+        kind = self.catalogue.find(resource)
         try:
-            self.writes.change(self.catalogue.find(resource), key, edit, subresource=subresource)
+            return self.writes.change(kind, key, edit, subresource=subresource)
         except NotFound:
-            return
+            return None
 
     def set_status(self, resource: Resource, item: Json, status: Json) -> None:
         """Put a new status into an object; what it does not speak of stays."""
@@ -232,7 +235,7 @@ class PodControl:
             if is_deleted(owner) or selector.matches(labels_of(pod)):
                 found.append(pod)
             elif not is_deleted(pod):
-                self.change(PODS, key_of(pod), _without_owner(uid))
+                self.change(PODS, key_of(pod), without_owner(uid))
         for pod in self.store.ownerless("pods", namespace):
             if is_active(pod) and not is_deleted(owner) and selector.matches(labels_of(pod)):
                 self.change(PODS, key_of(pod), _with_owner(owner_reference(resource, owner)))
@@ -283,7 +286,9 @@ def soonest(waits: Iterable[float | None]) -> float | None:
     return min((wait for wait in waits if wait), default=None)
 
 
-def _without_owner(uid: str) -> Callable[[Json], Json]:
+def without_owner(uid: str) -> Edit:
+    """Return the change that takes an owner out of an object."""
+
     def edit(pod: Json) -> Json:
         owners = pod["metadata"].get("ownerReferences") or ()
         kept = [owner for owner in owners if owner.get("uid") != uid]
@@ -293,7 +298,7 @@ def _without_owner(uid: str) -> Callable[[Json], Json]:
     return edit
 
 
-def _with_owner(reference: Json) -> Callable[[Json], Json]:
+def _with_owner(reference: Json) -> Edit:
     def edit(pod: Json) -> Json:
         if controller_of(pod) is None:
             pod["metadata"].setdefault("ownerReferences", []).append(reference)

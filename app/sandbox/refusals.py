@@ -20,6 +20,16 @@ from app.model.errors import (
 
 Causes = tuple[tuple[str, str], ...]
 
+_KINDS = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
@@ -57,8 +67,8 @@ def unsupported(field: str, value: object, choices: Iterable[str]) -> FieldProbl
 
 def wrong_kind(field: str, value: object, wanted: str) -> FieldProblem:
     """A value of another type than the schema's."""
-    detail = f"{field} in body must be of type {wanted}: {shown(_kind_of(value))}"
-    message = f"Invalid value: {shown(_kind_of(value))}: {detail}"
+    kind = shown(_KINDS[type(value)])
+    message = f"Invalid value: {kind}: {field} in body must be of type {wanted}: {kind}"
     return FieldProblem("FieldValueTypeInvalid", field, message)
 
 
@@ -176,7 +186,7 @@ def broken(message: str) -> Unavailable:
 
 
 def of_status(code: int, message: str, reason: str, causes: Causes = ()) -> ClusterError:
-    """The error of a status code that somebody else chose."""
+    """The error of a status code that another server chose."""
     kinds = {400: Invalid, 401: Refused, 403: Refused, 404: NotFound, 409: Conflict}
     kinds |= {405: Invalid, 410: Gone, 413: Invalid, 422: Invalid, 429: TooMany}
     return kinds.get(code, Unavailable)(message, status=code, reason=reason, causes=causes)
@@ -184,21 +194,3 @@ def of_status(code: int, message: str, reason: str, causes: Causes = ()) -> Clus
 
 def _with(kind: str, detail: str) -> str:
     return f"{kind}: {detail}" if detail else kind
-
-
-def _kind_of(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"

@@ -6,7 +6,7 @@ through `cluster`, the port that a real cluster is behind too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -26,14 +26,13 @@ from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.limit_ranger import LimitRanger
-from app.sandbox.lists import selection
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import copied
 from app.sandbox.pod_control import PodControl, Recorder
+from app.sandbox.reads import Follower, ObjectSelection, selection
 from app.sandbox.scheduler import USUAL_NODES, NodeSize, Rooms, Scheduler
 from app.sandbox.store import HISTORY, Store, StoredChange
 from app.sandbox.subresources import NodeRoom
-from app.sandbox.watches import Follower, ObjectSelection
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
@@ -74,11 +73,10 @@ class Sandbox:
         writes.gates = (LimitRanger(self.store), self.webhooks, NodeRoom(self.store))
         self.cluster = SandboxCluster(self.store, catalogue, writes, clock)
         self.store.listen(self._serve)
-        self.store.listen(lambda _collection, _change: clock.nudge())
         recorder = Recorder(self.store, writes, catalogue, clock)
         control = PodControl(self.store, writes, catalogue, clock, recorder)
-        Garbage(self.store, writes, catalogue, clock)
-        Budgets(self.store, writes, catalogue, clock)
+        Garbage(control)
+        Budgets(control)
         ControllerManager(control)
         Scheduler(control, Rooms(self.store))
         self._run_nodes(control, runtime or ContainerRuntime())
@@ -117,8 +115,7 @@ class Sandbox:
         self.clock.advance(seconds)
 
     def close(self) -> None:
-        """End all watches, close all connections."""
-        self.cluster.close()
+        """Close all connections."""
         self._client.close()
 
     def follow(self, resource: Resource, namespace: str, fields: str, sink: Sink) -> Follower:
@@ -126,16 +123,6 @@ class Sandbox:
         collection = self._catalogue.find(resource).collection
         asked = ObjectSelection(collection, namespace, selection(collection, "", fields))
         return Follower(self.store, self.clock, asked, sink)
-
-    def pods(self, namespace: str = "", selector: str = "") -> Sequence[Json]:
-        """Return the pods that a label selector selects."""
-        return self.cluster.list(ports.PODS, namespace, label_selector=selector).items
-
-    def events(self, namespace: str = "", reason: str = "") -> Sequence[Json]:
-        """Return what was told in the last hour, in the order of time."""
-        fields = f"reason={reason}" if reason else ""
-        found = self.cluster.list(ports.EVENTS, namespace, field_selector=fields).items
-        return sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
     def _apply_one(self, item: Json) -> None:
         kind = self._kind_of(item)

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.model.errors import NotFound
 from app.model.quantity import ZERO, Quantity
 from app.model.selectors import Selector
 from app.ports import PODS, Json
@@ -251,10 +250,7 @@ class Scheduler:
                 set_condition(item, _SCHEDULED, now)
             return item
 
-        try:
-            kind = self._control.catalogue.find(PODS)
-            self._control.writes.change(kind, key_of(pod), bound, subresource="binding")
-        except NotFound:
+        if self._control.change(PODS, key_of(pod), bound, "binding") is None:
             return
         namespace, name = key_of(pod)
         message = f"Successfully assigned {namespace}/{name} to {node}"
@@ -272,8 +268,7 @@ class Scheduler:
             return item
 
         before = pod["metadata"]["resourceVersion"]
-        self._control.change(PODS, key_of(pod), refused, "status")
-        after = self._control.store.read("pods", key_of(pod))
+        after = self._control.change(PODS, key_of(pod), refused, "status")
         if after is not None and after["metadata"]["resourceVersion"] != before:
             tell = self._control.recorder.tell
             tell(NAME, PODS, pod, "FailedScheduling", message, warning=True)

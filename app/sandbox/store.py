@@ -2,8 +2,8 @@
 
 Strategy: one counter gives every change of any object its version, as etcd's revision does. An
 object that is in the store is never changed in place, so it may be shared with whoever only
-reads. Each collection keeps its latest changes, with the object before and after: a watch reads
-them forwards, a list that goes on at an older version backwards. What was dropped from them is
+reads. Each collection keeps its latest changes, with the object before and after: a list
+that goes on at an older version reads them backwards. What was dropped from them is
 gone, which keeps memory bounded however long the sandbox runs.
 """
 
@@ -47,7 +47,6 @@ class _Collection:
     """All objects of one resource."""
 
     oldest: int  # changes up to this version are no longer known
-    newest: int
     items: dict[Key, Json] = field(default_factory=dict)
     order: list[Key] = field(default_factory=list)
     changes: list[StoredChange] = field(default_factory=list)
@@ -60,7 +59,6 @@ class _Collection:
 
     def note(self, change: StoredChange, history: int) -> None:
         self.changes.append(change)
-        self.newest = change.version
         if len(self.changes) >= 2 * history:
             self.oldest = self.changes[-history - 1].version
             del self.changes[:-history]
@@ -86,19 +84,8 @@ class Store:
         """The version of the latest change."""
         return self._version
 
-    def __len__(self) -> int:
-        """Return how many objects and changes are kept."""
-        with self.lock:
-            kept = self._collections.values()
-            return sum(len(found.items) + len(found.changes) for found in kept)
-
-    def newest(self, collection: str) -> int:
-        """Return the version of the latest change in a collection; asks for no lock."""
-        found = self._collections.get(collection)
-        return found.newest if found else FIRST_VERSION
-
     def listen(self, listener: Listener) -> None:
-        """Tell somebody each change, in order, while the store is locked: it may only take note."""
+        """Report each change, in order, while the store is locked: it may only take note."""
         self._listeners.append(listener)
 
     def read(self, collection: str, key: Key) -> Json | None:
@@ -197,18 +184,11 @@ class Store:
             self._commit(collection, key, old, None)
             del found.order[bisect_left(found.order, key)]
 
-    def compact(self) -> None:
-        """Forget all changes, as an API server does with what is older than some minutes."""
-        with self.lock:
-            for found in self._collections.values():
-                found.oldest = self._version
-                found.changes.clear()
-
     def _collection(self, name: str) -> _Collection:
         found = self._collections.get(name)
         if found is None:
             with self.lock:
-                fresh = _Collection(FIRST_VERSION, FIRST_VERSION)
+                fresh = _Collection(FIRST_VERSION)
                 found = self._collections.setdefault(name, fresh)
         return found
 

@@ -203,7 +203,14 @@ def fill_daemon_set(item: Json) -> None:
 
 def fill_job(item: Json) -> None:
     """Fill in what a Job leaves out."""
-    _fill_job_spec(item.setdefault("spec", {}))
+    spec = item.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    usual = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
+    for key, value in usual.items():
+        if spec.get(key) is None:
+            spec[key] = value
+    _fill_pod_template(spec, "Job")
 
 
 def begin_job(item: Json) -> None:
@@ -315,16 +322,6 @@ def _fill_pod_template(spec: Json, kind: str) -> None:
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
     fill_template(template.setdefault("spec", {}), kind)
-
-
-def _fill_job_spec(spec: Json) -> None:
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec["completions"] = 1
-    usual = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
-    for key, value in usual.items():
-        if spec.get(key) is None:
-            spec[key] = value
-    _fill_pod_template(spec, "Job")
 
 
 def _fixed(item: Json, old: Json, *paths: str) -> Iterator[FieldProblem]:

@@ -36,7 +36,7 @@ _WITHOUT_EFFECTS = ("None", "NoneOnDryRun")
 _USER: Json = {"username": "sandbox", "groups": ["system:masters", "system:authenticated"]}
 _LEAST_ERROR = 400
 
-EXEMPT_GROUP = "admissionregistration.k8s.io"  # nobody is asked about those who are asked
+EXEMPT_GROUP = "admissionregistration.k8s.io"  # no webhook is asked about webhooks
 
 
 class Webhooks:
@@ -53,12 +53,12 @@ class Webhooks:
         assert item is not None
         asked: list[tuple[Json, Json]] = []
         for webhook in self._registered(_MUTATING):
-            item = self._changed_by(webhook, _about(attempt, item))
+            item = self._changed_by(webhook, replace(attempt, item=item))
             if webhook.get("reinvocationPolicy") == "IfNeeded":
                 asked.append((webhook, item))
         for webhook, left in asked:
-            if left != item:  # somebody after it changed the object
-                item = self._changed_by(webhook, _about(attempt, item))
+            if left != item:  # one after it changed the object
+                item = self._changed_by(webhook, replace(attempt, item=item))
         return item
 
     def check(self, attempt: Attempt) -> None:
@@ -126,10 +126,6 @@ def _judge(webhook: Json, response: Json) -> None:
     denied = f'admission webhook "{webhook["name"]}" denied the request'
     message = f"{denied}: {why}" if why else f"{denied} without explanation"
     raise of_status(code, message, reason, _causes(status))
-
-
-def _about(attempt: Attempt, item: Json) -> Attempt:
-    return replace(attempt, item=item)
 
 
 def _request(attempt: Attempt, uid: str) -> Json:

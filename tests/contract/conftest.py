@@ -31,6 +31,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.sandbox import Sandbox
 from tests.contract.waiting import Eventually
+from tests.contract.watching import WatchableCluster
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -54,7 +55,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     else:
         clock = SteppedClock()
         sandbox = Sandbox(clock, runtime=ContainerRuntime(refuses=refusal))
-        yield sandbox.cluster, clock
+        yield WatchableCluster(sandbox), clock
         sandbox.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.model.errors import Invalid, Unavailable
+from app.model.errors import Invalid
 from app.ports import PODS, SECRETS, Cluster, Json, Page, PatchKind, Ref
 from tests.contract.building import pod, secret
 
@@ -145,26 +145,3 @@ def test_bad_selectors(cluster: Cluster, namespace: str, labels: str, fields: st
         cluster.list(PODS, namespace, label_selector=labels, field_selector=fields)
 
     assert refused.value.status == 400
-
-
-@pytest.mark.parametrize("version", ["0", "of another object"])
-def test_lists_at_least_as_new(cluster: Cluster, namespace: str, version: str) -> None:
-    """With a version, a list is no older than that."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
-    if version == "0":
-        page = cluster.list(SECRETS, namespace, resource_version=version)
-    else:
-        wanted = created["metadata"]["resourceVersion"]
-        page = cluster.list(SECRETS, namespace, resource_version=wanted)
-        assert names(page.items) == ["first"]
-
-    assert int(page.resource_version) > 0
-
-
-def test_lists_of_versions_that_are_none(cluster: Cluster, namespace: str) -> None:
-    """Nonsense is refused; a version to come is waited for in vain."""
-    with pytest.raises(Invalid):
-        cluster.list(SECRETS, namespace, resource_version="nonsense")
-    newest = int(cluster.list(SECRETS, namespace).resource_version)
-    with pytest.raises(Unavailable, match="Too large resource version"):
-        cluster.list(SECRETS, namespace, resource_version=str(newest + 1_000_000))

@@ -27,6 +27,7 @@ from tests import make
 from tests.faults import Fault
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import deployment, snapshot_of
+from tests.sandbox_objects import pods_in
 from tests.updater.stage import NoOwners, Stage, vpa
 
 Json = dict[str, Any]
@@ -44,7 +45,7 @@ def desk() -> Desk:
 
 def path(desk: Desk) -> str:
     """Return where the pod is told of."""
-    return f"/v1/namespaces/default/pods/{desk.sandbox.pods()[0]['metadata']['name']}"
+    return f"/v1/namespaces/default/pods/{pods_in(desk.sandbox)[0]['metadata']['name']}"
 
 
 def told(desk: Desk, query: str = "") -> Json:
@@ -108,7 +109,7 @@ def test_a_boost_is_told(desk: Desk) -> None:
 
 def test_a_boost_that_is_on_does_not_count(desk: Desk) -> None:
     """What a pod has for its start alone is not what its author asked for."""
-    pod = desk.sandbox.pods()[0]
+    pod = pods_in(desk.sandbox)[0]
     original = pod["spec"]["containers"][0]["resources"]
     boosted = {**original, "requests": {**original["requests"], "cpu": "900m"}}
     metadata = {
@@ -224,7 +225,7 @@ def test_a_broken_limit_range_is_left_out(desk: Desk) -> None:
     around = desk.around
     cluster = cast("Cluster", Odd(around.cluster))
     preview = PodPreviewer(cluster, around.owners, around.clock, FeatureGates())
-    name = desk.sandbox.pods()[0]["metadata"]["name"]
+    name = pods_in(desk.sandbox)[0]["metadata"]["name"]
     (container,) = preview("default", name, snapshot_of(desk.sandbox)).containers
     assert container.gets["limits"]["cpu"] == "200m"
 

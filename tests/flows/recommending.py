@@ -34,6 +34,7 @@ from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import snapshot_of
+from tests.sandbox_objects import events_in
 from tests.updater.stage import Call, NoOwners, Watched
 
 _WATCH_SECONDS = 0.1
@@ -75,7 +76,7 @@ class Replica:
             found = Snapshot({self.rules.namespace: found.of(self.rules.namespace)})
         self._shown = found
         self._news: list[Replacement | None] = []
-        self._heard.events.extend(sandbox.events(reason="Evicted"))
+        self._heard.events.extend(events_in(sandbox, reason="Evicted"))
         sandbox.store.listen(self._note)
         self.past: Remembering | None = None
         if prometheus is not None:

@@ -34,6 +34,7 @@ from tests.flows.recommending import vpa
 from tests.flows.test_admission_process import free_port
 from tests.recommender.core.test_explanation import add_up
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 from tests.waiting import eventually
 
 Json = dict[str, Any]
@@ -250,7 +251,7 @@ def test_pods_are_told_of() -> None:
     sandbox = cluster()
     with running(sandbox) as found:
         found.minutes(3)
-        for pod in sandbox.pods(selector="app=spiky"):
+        for pod in pods_in(sandbox, selector="app=spiky"):
             answer = found.answer(f"/v1/namespaces/default/pods/{pod['metadata']['name']}")
             assert (answer["reason"], answer["vpa"]) == ("Sized", "spiky")
             targets = {
@@ -302,7 +303,7 @@ MOVING: Final = [  # names and labels of what must grow
 
 def starve(sandbox: Sandbox, name: str) -> None:
     """Let a pod of a Deployment be evicted for want of memory, as far as events tell."""
-    pod = sandbox.pods(selector=f"app={name}")[0]["metadata"]
+    pod = pods_in(sandbox, selector=f"app={name}")[0]["metadata"]
     blame = {
         "offending_containers": "app",
         "offending_containers_usage": "2Gi",

@@ -11,6 +11,7 @@ from app.recommender.core.model import Model
 from app.recommender.core.targets import VpaKey
 from tests.flows.recommending import Replica, Stage, evict, vpa
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 
 LOAD = "cpu: constant 0.2, memory: constant 300Mi, noise: 0.3"
 BIG = {"cpu": "1", "memory": "4Gi"}
@@ -146,7 +147,7 @@ def test_a_killed_leader_is_followed_soon(after: float) -> None:
     stage.run(120 + after)
     leader, standby = stage.replicas
     leader.kill()
-    (pod, *_) = stage.sandbox.pods("default", "app=web")
+    (pod, *_) = pods_in(stage.sandbox, "default", "app=web")
     evict(stage, pod, "2Gi")
     took = stage.run_until(lambda: standby.begun and standby.begun[0].finished, 20)
 

@@ -8,6 +8,7 @@ from app.model.quantity import Quantity
 from app.ports import DEPLOYMENTS, VPAS, Ref
 from tests.flows.recommending import Stage, evict, vpa
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 
 LOAD = "cpu: constant 0.2, memory: constant 300Mi, noise: 0"
 BIG = {"cpu": "1", "memory": "4Gi"}
@@ -73,7 +74,7 @@ def test_an_oom_kill(flags: tuple[str, ...], seconds: float) -> None:
     killed = stage.run_until(
         lambda: any(
             "terminated" in one.get("lastState", {}) or "terminated" in one["state"]
-            for pod in stage.sandbox.pods("default")
+            for pod in pods_in(stage.sandbox, "default")
             for one in pod["status"].get("containerStatuses", [])
         ),
         120,
@@ -90,7 +91,7 @@ def test_an_eviction() -> None:
     """A kubelet's eviction for memory counts at once, and once, however often it is told."""
     stage = staged()
     stage.run(70)
-    (pod,) = stage.sandbox.pods("default")
+    (pod,) = pods_in(stage.sandbox, "default")
     evict(stage, pod, "2Gi")
     stage.run(0.5)
     after = stage.amount("memory")
@@ -107,7 +108,7 @@ def test_a_kill_publishes_its_own_vpa_alone() -> None:
     stage = staged()
     stage.apply(deployment("other", load=LOAD), vpa("other", target="Deployment/other"))
     stage.run(70)
-    (pod,) = stage.sandbox.pods("default", "app=web")
+    (pod,) = pods_in(stage.sandbox, "default", "app=web")
     now = stage.clock.monotonic()
     evict(stage, pod, "2Gi")
     stage.run(5)

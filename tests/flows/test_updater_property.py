@@ -31,6 +31,7 @@ from app.ports import WORKLOADS as OWNERS
 from app.sandbox.objects import is_ready
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, gone, vpa
 
 Json = dict[str, Any]
@@ -117,7 +118,7 @@ class Judge:
             return
         there = [
             pod
-            for pod in self.stage.sandbox.pods("default", f"app={name}")
+            for pod in pods_in(self.stage.sandbox, "default", f"app={name}")
             if not gone(pod) and pod["status"].get("phase") == "Running" and is_ready(pod)
         ]
         least = SIZES[name] - ALLOWED[name]

@@ -20,6 +20,7 @@ from app.run.world import ProcessSettings, World
 from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
 from app.updater.flags import UpdaterSettings
+from tests.sandbox_objects import events_in, pods_in
 
 Json = dict[str, Any]
 
@@ -60,7 +61,7 @@ class Whole:
 
     def pods(self, selector: str = "") -> list[Json]:
         """Return the pods that are not on their way out, in the order of their names."""
-        found = self.world.sandbox.pods(NAMESPACE, selector)
+        found = pods_in(self.world.sandbox, NAMESPACE, selector)
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def requests(self, resource: str = "cpu", selector: str = "") -> list[str]:
@@ -87,7 +88,7 @@ class Whole:
         """Return the names of the pods of which something was told."""
         return [
             event["involvedObject"]["name"]
-            for event in self.world.sandbox.events(NAMESPACE, reason)
+            for event in events_in(self.world.sandbox, NAMESPACE, reason)
             if event["involvedObject"]["kind"] == "Pod"
         ]
 

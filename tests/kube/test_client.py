@@ -74,15 +74,12 @@ def test_list_of_all_namespaces(server: ApiServer, cluster: KubeCluster) -> None
 
 
 def test_selectors_are_sent(server: ApiServer, cluster: KubeCluster) -> None:
-    """Selectors and the version asked for go to the server."""
-    cluster.list(
-        PODS, label_selector="app in (a, b)", field_selector="spec.nodeName=n", resource_version="0"
-    )
+    """Selectors go to the server."""
+    cluster.list(PODS, label_selector="app in (a, b)", field_selector="spec.nodeName=n")
 
     assert server.requests[-1].query == {
         "labelSelector": "app in (a, b)",
         "fieldSelector": "spec.nodeName=n",
-        "resourceVersion": "0",
     }
 
 

@@ -17,6 +17,7 @@ from app.runtime.problems import MEDIA_TYPE, Problem
 from tests.recommender.test_recommender import vpa
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import snapshot_of
+from tests.sandbox_objects import pods_in
 
 Json = dict[str, Any]
 
@@ -46,7 +47,7 @@ def still() -> Desk:
 
 def pod(desk: Desk) -> str:
     """Return the path of the Deployment's pod."""
-    return f"/v1/namespaces/default/pods/{desk.sandbox.pods()[0]['metadata']['name']}"
+    return f"/v1/namespaces/default/pods/{pods_in(desk.sandbox)[0]['metadata']['name']}"
 
 
 def amounts(answer: Json) -> list[Json]:

@@ -22,6 +22,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import deployment, snapshot_of
+from tests.sandbox_objects import pods_in
 from tests.updater.stage import NoOwners, Watched
 
 LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
@@ -276,7 +277,7 @@ def test_a_kill_is_published_before_the_next_round(scene: Scene) -> None:
     """An eviction for memory raises the recommendation as soon as it is heard of."""
     scene.recommender.tick(scene.sandbox.clock.now())
     before = scene.recommended()[0]["target"]["memory"]
-    pod = scene.sandbox.pods()[0]["metadata"]
+    pod = pods_in(scene.sandbox)[0]["metadata"]
     involved = {"kind": "Pod", "namespace": "default", "name": pod["name"], "uid": pod["uid"]}
     blame = {
         "offending_containers": "app",

@@ -19,6 +19,7 @@ from app.runtime.exposition import render
 from tests import make
 from tests.cluster.numbers import total
 from tests.recommender.test_recommender import Scene, vpa
+from tests.sandbox_objects import pods_in
 from tests.updater.stage import Watched
 
 KEY = ("default", "web")
@@ -57,7 +58,7 @@ def test_usage_is_compared(scene: Shown) -> None:
     """The first sample finds no recommendation, the ones after it do."""
     scene.rounds(1)
     missing = "vpa_quality_usage_sample_missing_recommendation_count"
-    pods = len(scene.sandbox.pods())
+    pods = len(pods_in(scene.sandbox))
     assert scene.number(missing, resource="cpu") == pods
     assert scene.number(QUALITY) == 0
     scene.rounds(1)
@@ -70,7 +71,7 @@ def test_usage_is_compared(scene: Shown) -> None:
 
 def test_samples_are_counted_by_fate(scene: Shown) -> None:
     """What became of samples adds up over the models that a process has had."""
-    pods = len(scene.sandbox.pods())
+    pods = len(pods_in(scene.sandbox))
     scene.rounds(2)
     scene.rounds(1, scene.again())
 
@@ -147,7 +148,7 @@ def test_overlaps_are_told_by_namespace(scene: Shown) -> None:
         item["spec"]["selector"] = {"matchLabels": {"app": "web"}}
         scene.apply(item)
     scene.rounds(1)
-    assert scene.number(name, namespace="default") == len(scene.sandbox.pods())
+    assert scene.number(name, namespace="default") == len(pods_in(scene.sandbox))
     item["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     scene.apply(item)
     scene.rounds(1)

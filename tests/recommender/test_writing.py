@@ -17,6 +17,7 @@ from app.recommender.variants import OURS, Variant
 from tests.faults import Fault
 from tests.recommender.test_recommender import LOAD, Scene, vpa
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call
 
 CROWD = 120  # several pieces
@@ -41,7 +42,7 @@ def crowded() -> Scene:
 
 def starve(scene: Scene, after: Callable[[Call], bool]) -> None:
     """Let the pod of `zoo` be evicted for memory before a call."""
-    (pod,) = (one["metadata"] for one in scene.sandbox.pods("default", "app=zoo"))
+    (pod,) = (one["metadata"] for one in pods_in(scene.sandbox, "default", "app=zoo"))
     involved = {"kind": "Pod", "namespace": "default", "name": pod["name"], "uid": pod["uid"]}
     blame = {"offending_containers": "app", "starved_resource": "memory"}
     stamp = f"{scene.sandbox.clock.now():%Y-%m-%dT%H:%M:%SZ}"

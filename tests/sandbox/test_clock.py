@@ -57,16 +57,6 @@ def test_the_stepper_never_waits_for_ever() -> None:
     assert clock.monotonic() == 4
 
 
-def test_the_stepper_stops_when_it_is_over() -> None:
-    """Waiting for something ends with it, not later."""
-    clock = SteppedClock()
-    done: list[bool] = []
-    clock.call_later(3, lambda: done.append(True))
-    clock.wait_until(100, lambda: bool(done))
-
-    assert clock.monotonic() == 3
-
-
 def test_other_threads_wait_for_the_stepper() -> None:
     """A thread that waits goes on when the time has come."""
     clock = SteppedClock()

@@ -7,6 +7,7 @@ from app.sandbox.garbage import ENDED_PODS_KEPT
 from app.sandbox.objects import is_ready
 from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import World, pod
+from tests.sandbox_objects import pods_in
 
 LABELS = {"app": "daemon"}
 
@@ -27,7 +28,7 @@ def daemon_set() -> Json:
 
 def places(world: World) -> list[str]:
     """The nodes of all pods."""
-    return sorted(found["spec"]["nodeName"] for found in world.sandbox.pods())
+    return sorted(found["spec"]["nodeName"] for found in pods_in(world.sandbox))
 
 
 def test_a_daemon_is_on_every_node() -> None:
@@ -58,9 +59,9 @@ def test_daemons_are_replaced_one_by_one() -> None:
     least = 2
     for _ in range(200):
         world.step(0.1)
-        ready = [found for found in world.sandbox.pods() if is_ready(found)]
+        ready = [found for found in pods_in(world.sandbox) if is_ready(found)]
         least = min(least, len(ready))
-    images = {found["spec"]["containers"][0]["image"] for found in world.sandbox.pods()}
+    images = {found["spec"]["containers"][0]["image"] for found in pods_in(world.sandbox)}
 
     assert least == 1
     assert images == {"app:2"}
@@ -79,4 +80,4 @@ def test_ended_pods_are_forgotten() -> None:
         )
     world.step(1)
 
-    assert len(world.sandbox.pods()) == ENDED_PODS_KEPT
+    assert len(pods_in(world.sandbox)) == ENDED_PODS_KEPT

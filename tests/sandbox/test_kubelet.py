@@ -8,6 +8,7 @@ from app.model.errors import NotFound
 from app.ports import JOBS, PODS, Ref
 from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import World, container, deployment, pod
+from tests.sandbox_objects import events_in, pods_in
 
 NO_NOISE = "noise: 0"
 
@@ -220,8 +221,8 @@ def test_a_node_without_memory_evicts() -> None:
         ),
         seconds=560,
     )
-    failed = [found for found in world.sandbox.pods() if found["status"]["phase"] == "Failed"]
-    (event,) = world.sandbox.events(reason="Evicted")
+    failed = [found for found in pods_in(world.sandbox) if found["status"]["phase"] == "Failed"]
+    (event,) = events_in(world.sandbox, reason="Evicted")
 
     assert [found["metadata"]["labels"]["app"] for found in failed] == ["greedy"]
     assert failed[0]["status"]["reason"] == "Evicted"
@@ -230,7 +231,7 @@ def test_a_node_without_memory_evicts() -> None:
     annotations = event["metadata"]["annotations"]
     assert annotations["offending_containers"] == "app"
     assert annotations["starved_resource"] == "memory"
-    assert len(world.sandbox.pods(selector="app=greedy")) == 2
+    assert len(pods_in(world.sandbox, selector="app=greedy")) == 2
 
 
 def test_a_load_that_cannot_be_read() -> None:
@@ -238,7 +239,7 @@ def test_a_load_that_cannot_be_read() -> None:
     world = World()
     world.run(pod("bad", load="cpu: sometimes"), pod("good"))
 
-    (event,) = world.sandbox.events(reason="BadLoad")
+    (event,) = events_in(world.sandbox, reason="BadLoad")
     assert "'cpu: sometimes' is no clause of a load" in event["message"]
     assert world.pod("bad")["status"]["phase"] == "Pending"
     assert world.is_ready("good")

@@ -30,7 +30,6 @@ def test_each_change_has_a_version_of_its_own() -> None:
     assert [collection for collection, _ in told] == ["a", "b", "a", "b"]
     assert (told[2][1].before, told[2][1].after) == (first, changed)
     assert store.version == versions[-1]
-    assert store.newest("a") == versions[2]
 
 
 def test_nobody_writes_over_what_they_did_not_read() -> None:
@@ -78,19 +77,6 @@ def test_history_is_bounded() -> None:
         store.since("a", begin)
     with pytest.raises(Gone):
         store.items_at("a", "", begin)
-
-
-def test_compaction_forgets_all() -> None:
-    """After a compaction only what comes later is known."""
-    store = Store()
-    item = store.insert("a", thing("x"))
-    begin = store.version
-    store.replace("a", item, thing("x", size=1))
-    store.compact()
-
-    assert store.since("a", store.version) == []
-    with pytest.raises(Gone):
-        store.since("a", begin)
 
 
 def test_owners_are_indexed() -> None:

@@ -13,6 +13,7 @@ from tests.contract.building import add
 from tests.contract.reviewer import Reviewer, patch, reviewing
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import deployment
+from tests.sandbox_objects import events_in
 
 SERVICE = {"namespace": "contract", "name": "reviewer", "path": "/mutate"}
 NAME = "reviewer.example.com"
@@ -120,5 +121,5 @@ def test_a_refusal_of_a_pod_is_told_of_its_owner() -> None:
     sandbox.advance(0.5)
 
     assert not sandbox.cluster.list(PODS).items
-    (event,) = sandbox.events(reason="FailedCreate")
+    (event,) = events_in(sandbox, reason="FailedCreate")
     assert "denied the request: no" in event["message"]

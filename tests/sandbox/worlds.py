@@ -13,6 +13,7 @@ from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.load import ANNOTATION
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
+from tests.sandbox_objects import events_in
 
 REQUESTS = {"cpu": "100m", "memory": "100Mi"}
 LIMITS = {"cpu": "1", "memory": "200Mi"}
@@ -115,7 +116,7 @@ class World:
 
     def reasons(self) -> list[str]:
         """Return the reasons of all events, in order."""
-        return [event["reason"] for event in self.sandbox.events()]
+        return [event["reason"] for event in events_in(self.sandbox)]
 
 
 def snapshot_of(sandbox: Sandbox) -> Snapshot:

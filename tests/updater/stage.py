@@ -40,6 +40,7 @@ from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import snapshot_of
+from tests.sandbox_objects import events_in, pods_in
 from tests.updater.core.scenes import recommended
 from tests.updater.set_clock import SetClock
 
@@ -274,7 +275,7 @@ class Stage:
 
     def pods(self, selector: str = "") -> list[Json]:
         """Return the pods that are not on their way out."""
-        return [pod for pod in self.sandbox.pods("default", selector) if not gone(pod)]
+        return [pod for pod in pods_in(self.sandbox, "default", selector) if not gone(pod)]
 
     def uids(self) -> set[str]:
         """Return the uids of the pods."""
@@ -291,7 +292,7 @@ class Stage:
         """Return the messages of the updater's events of a kind."""
         return [
             event["message"]
-            for event in self.sandbox.events(reason=reason)
+            for event in events_in(self.sandbox, reason=reason)
             if event["source"]["component"] == "vpa-updater"
         ]
 

@@ -19,6 +19,7 @@ from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import events_in
 from tests.updater.core.scenes import recommended
 from tests.updater.stage import vpa
 
@@ -78,7 +79,7 @@ def place(sandbox: Sandbox) -> Iterator[HardOfHearing]:
 
 def evicted(sandbox: Sandbox) -> int:
     """Return how many pods were evicted so far."""
-    return len(sandbox.events(reason="EvictedByVPA"))
+    return len(events_in(sandbox, reason="EvictedByVPA"))
 
 
 @pytest.mark.parametrize(

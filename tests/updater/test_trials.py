@@ -13,6 +13,7 @@ from app.updater.trials import Trials
 from tests import make
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 
 POD = make.running(make.pod_json())
 
@@ -40,7 +41,7 @@ def test_a_trial_is_a_pod_of_its_owner() -> None:
     assert found.controller.key == scene.owner
     assert found.name.startswith(scene.owner.name)
     assert [item.name for item in found.containers] == ["app"]
-    assert len(scene.sandbox.pods("default")) == 2
+    assert len(pods_in(scene.sandbox, "default")) == 2
 
 
 @pytest.mark.parametrize("error", [Refused("exceeded quota"), Invalid("no"), Unavailable("down")])

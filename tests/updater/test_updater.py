@@ -9,6 +9,7 @@ import pytest
 from app.ports import VPAS, PatchKind, Ref
 from app.updater.summaries import ANNOTATION
 from tests.sandbox.worlds import container, deployment
+from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, budget, vpa
 
 Json = dict[str, Any]
@@ -181,7 +182,7 @@ def test_a_trial_comes_before_the_canary(works: bool, evictions: int) -> None:
     assert stage.asked.count("create") >= 1
     assert stage.asked.count("evict") == evictions
     assert ("RecreatedWithoutChange" in stage.reasons()) is not works
-    assert len(stage.sandbox.pods("default")) == 4
+    assert len(pods_in(stage.sandbox, "default")) == 4
 
 
 # --- budgets

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from app.ports import REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
+from app.ports import REPLICA_SETS, REPLICATION_CONTROLLERS, Json
 from app.sandbox.clock import Worklist
 from app.sandbox.controllers.deployments import Deployments, Replicas
 from app.sandbox.controllers.jobs import CronJobs, Jobs
@@ -13,20 +11,9 @@ from app.sandbox.objects import Key, controller_of, is_active, key_of, labels_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
+Controller = Deployments | Replicas | StatefulSets | DaemonSets | Jobs | CronJobs
+
 _OWNED = ("pods", "replicasets.apps", "jobs.batch")
-
-
-class Controller(Protocol):
-    """Looks at one object of its kind at a time."""
-
-    @property
-    def resource(self) -> Resource:
-        """What it controls."""
-        ...
-
-    def look(self, key: Key) -> float | None:
-        """Bring an object on; return after how many seconds to look again, if ever."""
-        ...
 
 
 class ControllerManager:

@@ -1,7 +1,10 @@
-"""Lists: which objects selectors choose, at which version, page by page.
+"""What is read: lists, page by page, and followers, which are told of every change.
 
-Strategy: a token holds the version of the first page and the key after which to go on. Later
-pages are worked out from that version, so that all pages together show one moment.
+Strategy: the token of a list holds the version of the first page and the key after which to go on.
+Later pages are worked out from that version, so that all pages together show one moment. A
+follower is called in the thread that moves the clock, a moment after something happened, with all
+of it in order; so a cluster and all who follow it can be stepped together, and come to the same
+end each time.
 """
 
 from __future__ import annotations
@@ -11,16 +14,18 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
-from app.model.errors import BadObject, Gone, Unavailable
+from app.model.errors import BadObject, Gone
 from app.model.selectors import Selector
-from app.ports import Json, Page, Resource
+from app.ports import Delta, EventType, Json, Page, Sink
+from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import Key, copied, key_of, labels_of, member
 from app.sandbox.refusals import bad_request, expired
-from app.sandbox.store import Store
+from app.sandbox.store import Store, StoredChange
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
 
@@ -55,6 +60,8 @@ SELECTABLE: Final = {
 _TERM: Final = re.compile(r"([^=!,]+)(==|!=|=)((?:[^\\,=]|\\.)*)")
 _ESCAPED: Final = re.compile(r"\\(.)")
 
+LAG_SECONDS: Final = 0.02  # until something that happened is told to followers
+
 
 def page(
     store: Store, collection: str, namespace: str, matches: Matches, limit: int, token: str
@@ -83,27 +90,6 @@ def page(
             return Page(found, str(version), _token(version, key_of(found[-1])))
         found.append(copied(item))
     return Page(found, str(version))
-
-
-def check_version(store: Store, resource: Resource, text: str) -> int:
-    """Return the version that a caller names, 0 for any.
-
-    Raises:
-        Invalid: it is no version.
-        Unavailable: it is still to come.
-    """
-    if not text.isdecimal():
-        raise bad_request(f"Invalid value: {text!r}: strconv.ParseUint: parsing: invalid syntax")
-    version = int(text)
-    if version > store.version:
-        raise Unavailable(
-            f"Too large resource version: {version}, current: {store.version} ({resource.plural})",
-            status=504,
-            reason="Timeout",
-            causes=(("ResourceVersionTooLarge", "Too large resource version"),),
-            retry_after_seconds=1,
-        )
-    return version
 
 
 def _token(version: int, key: Key) -> str:
@@ -165,3 +151,68 @@ def _field_text(item: Json, path: str) -> str:
     if path == "spec.unschedulable":
         return "true" if found else "false"
     return str(found or "")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSelection:
+    """The objects of one collection that are asked for."""
+
+    collection: str
+    namespace: str  # all if empty
+    matches: Matches
+
+    def present(self, store: Store) -> list[Json]:
+        """Return the objects that are there now."""
+        return [item for item in store.items(self.collection, self.namespace) if self.matches(item)]
+
+    def meaning(self, change: StoredChange) -> EventType | None:
+        """Return what a change means: what no longer matches is deleted."""
+        if self.namespace not in ("", change.key.namespace):
+            return None
+        was = change.before is not None and self.matches(change.before)
+        if change.after is not None and self.matches(change.after):
+            return EventType.MODIFIED if was else EventType.ADDED
+        return EventType.DELETED if was else None
+
+
+class Follower:
+    """Tells a sink what is there, and then every change, until it is stopped."""
+
+    def __init__(
+        self, store: Store, clock: SteppedClock, selection: ObjectSelection, sink: Sink
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._selection = selection
+        self._sink = sink
+        self._news: list[Delta] = []
+        self._is_on = False
+
+    def start(self) -> None:
+        """Tell what is there now, and go on from there."""
+        with self._store.lock:
+            found = self._selection.present(self._store)
+            self._store.listen(self._note)
+            self._is_on = True
+        self._sink([Delta(*key_of(item), item) for item in found], True)
+
+    def stop(self) -> None:
+        """Tell no more."""
+        self._is_on = False
+
+    def _note(self, collection: str, change: StoredChange) -> None:
+        if not self._is_on or collection != self._selection.collection:
+            return
+        meaning = self._selection.meaning(change)
+        if meaning is None:
+            return
+        if not self._news:
+            self._clock.call_later(LAG_SECONDS, self._tell)
+        after = None if meaning is EventType.DELETED else change.after
+        self._news.append(Delta(*change.key, after))
+
+    def _tell(self) -> None:
+        with self._store.lock:
+            news, self._news = self._news, []
+        if self._is_on:
+            self._sink(news, True)
