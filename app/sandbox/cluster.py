@@ -18,9 +18,7 @@ from collections.abc import Iterator, Mapping
 from app.model import patches
 from app.model.errors import Invalid
 from app.ports import (
-    POD_DISRUPTION_BUDGETS,
     POD_METRICS,
-    PODS,
     Json,
     Page,
     PatchKind,
@@ -28,30 +26,25 @@ from app.ports import (
     Resource,
     WatchEvent,
 )
-from app.sandbox.clock import SteppedClock
 from app.sandbox.disruption import Evictions
-from app.sandbox.kinds import Catalogue, ServedKind, discovered
+from app.sandbox.kinds import ServedKind, discovered
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied, taken
+from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import page, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
-from app.sandbox.store import Store
 from app.sandbox.subresources import resized, scale_of, scaled
-from app.sandbox.writes import Edit, Writes
+from app.sandbox.writes import Edit
 
 
 class SandboxCluster:
     """A Kubernetes API in memory; safe to use from many threads."""
 
-    def __init__(
-        self, store: Store, catalogue: Catalogue, writes: Writes, clock: SteppedClock
-    ) -> None:
-        self._store = store
-        self._catalogue = catalogue
-        self._writes = writes
-        self._evictions = Evictions(
-            store, writes, clock, catalogue.find(PODS), catalogue.find(POD_DISRUPTION_BUDGETS)
-        )
+    def __init__(self, control: PodControl) -> None:
+        self._store = control.store
+        self._catalogue = control.catalogue
+        self._writes = control.writes
+        self._evictions = Evictions(control)
         self.metrics: PodMetrics | None = None  # served as soon as usage is measured
 
     def list(

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 from app.model.errors import ClusterError, Unavailable
 from app.model.fields import time_at
 from app.model.times import rfc3339
-from app.ports import POD_DISRUPTION_BUDGETS, Json
-from app.sandbox.clock import SteppedClock, Worklist
-from app.sandbox.kinds import ServedKind
+from app.ports import POD_DISRUPTION_BUDGETS, PODS, Json
+from app.sandbox.clock import Worklist
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -34,9 +33,8 @@ from app.sandbox.objects import (
 )
 from app.sandbox.pod_control import PodControl, pods_meant
 from app.sandbox.refusals import forbidden, not_found, recreated, too_many
-from app.sandbox.store import Store, StoredChange
+from app.sandbox.store import StoredChange
 from app.sandbox.subresources import scale_of
-from app.sandbox.writes import Writes
 
 EVICTED_PODS_GO_WITHIN = timedelta(minutes=2)  # or count as there again
 
@@ -187,19 +185,10 @@ def _leaving(evicted: Json, pods: list[Json], now: datetime) -> dict[str, str]:
 class Evictions:
     """Evicts pods."""
 
-    def __init__(
-        self,
-        store: Store,
-        writes: Writes,
-        clock: SteppedClock,
-        pods: ServedKind,
-        budgets: ServedKind,
-    ) -> None:
-        self._store = store
-        self._writes = writes
-        self._clock = clock
-        self._pods = pods
-        self._budgets = budgets
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
+        self._store = control.store
+        self._clock = control.clock
 
     def evict(self, key: Key, options: Mapping[str, str], *, dry_run: bool) -> Json:
         """Evict a pod; options are the preconditions of its deletion."""
@@ -227,8 +216,9 @@ class Evictions:
             set_condition(item, _EVICTED, self._clock.now())
             return item
 
-        self._writes.change(self._pods, key, mark, subresource="status")
-        self._writes.delete(self._pods, key, uid=uid)
+        pods = self._control.catalogue.find(PODS)
+        self._control.writes.change(pods, key, mark, subresource="status")
+        self._control.writes.delete(pods, key, uid=uid)
 
     def _ask_budget(self, pod: Json, *, dry_run: bool) -> str:
         """Charge the budget of a pod; return the version at which the pod must still be."""
@@ -245,8 +235,8 @@ class Evictions:
         if not is_ready(pod) and _spares_unhealthy(budget):
             return str(pod["metadata"]["resourceVersion"])
         name = pod["metadata"]["name"]
-        self._writes.change(
-            self._budgets,
+        self._control.writes.change(
+            self._control.catalogue.find(POD_DISRUPTION_BUDGETS),
             key_of(budget),
             lambda item: self._charged(item, name),
             subresource="status",

@@ -6,7 +6,7 @@ through `cluster`, the port that a real cluster is behind too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -24,7 +24,6 @@ from app.sandbox.kinds import Catalogue, ServedKind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
-from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import copied
@@ -51,7 +50,10 @@ class RefusedManifest:
 
 
 class Sandbox:
-    """A cluster in memory: its API, its controllers, its nodes."""
+    """A cluster in memory: its API, its controllers, its nodes.
+
+    `refuses` says why the container runtime does not resize a pod; it does if that is empty.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class Sandbox:
         seed: int = 0,
         *,
         nodes: Iterable[NodeSize] = USUAL_NODES,
-        runtime: ContainerRuntime | None = None,
+        refuses: Callable[[Json], str] = lambda _pod: "",
         webhook_client: WebhookClient | None = None,
         history: int = HISTORY,
     ) -> None:
@@ -71,25 +73,22 @@ class Sandbox:
         self._client = webhook_client or WebhookClient()
         self.webhooks = Webhooks(self.store, self._client, random)
         writes.gates = (LimitRanger(self.store), self.webhooks, NodeRoom(self.store))
-        self.cluster = SandboxCluster(self.store, catalogue, writes, clock)
         self.store.listen(self._serve)
         recorder = Recorder(self.store, writes, catalogue, clock)
         control = PodControl(self.store, writes, catalogue, clock, recorder)
+        self.cluster = SandboxCluster(control)
         Garbage(control)
         Budgets(control)
         ControllerManager(control)
         Scheduler(control, Rooms(self.store))
-        self._run_nodes(control, runtime or ContainerRuntime())
+        kubelet = Kubelet(control)
+        Resizer(control, kubelet, refuses)
+        Housekeeping(control, kubelet)
+        self.cluster.metrics = PodMetrics(kubelet, clock)
         for name in _NAMESPACES:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
         for node in nodes:
             self.cluster.create(Ref(ports.NODES), node.item())
-
-    def _run_nodes(self, control: PodControl, runtime: ContainerRuntime) -> None:
-        kubelet = Kubelet(control, runtime)
-        Resizer(control, kubelet, runtime)
-        Housekeeping(control, kubelet, runtime)
-        self.cluster.metrics = PodMetrics(kubelet, self.clock)
 
     def apply(self, *manifests: str | Json) -> list[RefusedManifest]:
         """Create or replace objects, from YAML or as they are; return those that were not.

@@ -28,7 +28,6 @@ from app.ports import (
 )
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.sandbox import Sandbox
 from tests.contract.waiting import Eventually
 from tests.contract.watching import WatchableCluster
@@ -54,7 +53,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         cluster.close()
     else:
         clock = SteppedClock()
-        sandbox = Sandbox(clock, runtime=ContainerRuntime(refuses=refusal))
+        sandbox = Sandbox(clock, refuses=refusal)
         yield WatchableCluster(sandbox), clock
         sandbox.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from app.ports import PODS, Json, Ref
-from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import World, container, pod
 
@@ -112,7 +111,7 @@ def test_a_container_that_uses_little() -> None:
 
 def test_a_runtime_that_refuses() -> None:
     """Its words are the message; going back to what runs ends it at once."""
-    world = World(runtime=ContainerRuntime(refuses=lambda _pod: "not today"))
+    world = World(refuses=lambda _pod: "not today")
     world.run(pod())
     world.resize(cpu="200m")
     world.step(5)

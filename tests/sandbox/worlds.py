@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.model.errors import BadObject
 from app.model.snapshot import Replacement, Snapshot, replacement
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json, Ref
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.load import ANNOTATION
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
@@ -69,12 +68,12 @@ class World:
     """A sandbox with a pod in it that is looked at again and again."""
 
     nodes: Sequence[NodeSize] = USUAL_NODES
-    runtime: ContainerRuntime | None = None
+    refuses: Callable[[Json], str] = lambda _pod: ""
     seed: int = 0
     sandbox: Sandbox = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sandbox = Sandbox(SteppedClock(), self.seed, nodes=self.nodes, runtime=self.runtime)
+        self.sandbox = Sandbox(SteppedClock(), self.seed, nodes=self.nodes, refuses=self.refuses)
 
     def run(self, *items: Json, seconds: float = 2) -> None:
         """Apply objects and let them start."""

@@ -29,7 +29,6 @@ from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kubelet.runs import ContainerRuntime
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.updater.boosts import Change
@@ -145,12 +144,12 @@ class Stage:
         self,
         *flags: str,
         nodes: Sequence[NodeSize] = USUAL_NODES,
-        runtime: ContainerRuntime | None = None,
+        refuses: Callable[[Json], str] = lambda _pod: "",
     ) -> None:
         self.clock = SteppedClock()
         self.wall = SetClock(self.clock)  # of the updater and the webhook
         client = InProcess({"/mutate": self._reviewed})
-        self.sandbox = Sandbox(self.clock, nodes=nodes, runtime=runtime, webhook_client=client)
+        self.sandbox = Sandbox(self.clock, nodes=nodes, refuses=refuses, webhook_client=client)
         self.faults = Faults()
         self.webhook_works = True
         self.webhook_beats = True

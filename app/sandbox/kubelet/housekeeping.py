@@ -10,7 +10,7 @@ from __future__ import annotations
 from app.model.quantity import ZERO, Quantity, QuantityFormat
 from app.ports import Json
 from app.sandbox.kubelet.kubelet import Kubelet
-from app.sandbox.kubelet.runs import ContainerRun, ContainerRuntime, PodRun
+from app.sandbox.kubelet.runs import HOUSEKEEPING_SECONDS, ContainerRun, PodRun
 from app.sandbox.load import Moment
 from app.sandbox.objects import Key, member
 from app.sandbox.pod_control import PodControl
@@ -30,14 +30,13 @@ _TELLING = (
 class Housekeeping:
     """The regular look at all containers."""
 
-    def __init__(self, control: PodControl, kubelet: Kubelet, runtime: ContainerRuntime) -> None:
+    def __init__(self, control: PodControl, kubelet: Kubelet) -> None:
         self._control = control
         self._clock = control.clock
         self._kubelet = kubelet
         self._epoch_seconds = self._clock.now().timestamp() - self._clock.monotonic()
-        self._seconds = runtime.times.housekeeping
         kubelet.on_start = self._look_soon
-        self._clock.call_later(self._seconds, self._tick)
+        self._clock.call_later(HOUSEKEEPING_SECONDS, self._tick)
 
     def _look_soon(self, run: PodRun, container: ContainerRun) -> None:
         self._use(container)
@@ -49,7 +48,7 @@ class Housekeeping:
         self._kubelet.while_running(run, container, FIRST_LOOK_SECONDS, look)
 
     def _tick(self) -> None:
-        self._clock.call_later(self._seconds, self._tick)
+        self._clock.call_later(HOUSEKEEPING_SECONDS, self._tick)
         by_node: dict[str, list[tuple[PodRun, ContainerRun]]] = {}
         for run in self._kubelet.runs():
             for container in run.containers.values():

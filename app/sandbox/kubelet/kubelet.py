@@ -19,8 +19,10 @@ from app.sandbox.kubelet.runs import (
     FIRST_PAUSE_SECONDS,
     GOOD_RUN_SECONDS,
     LONGEST_PAUSE_SECONDS,
+    NOTICE_SECONDS,
+    START_SECONDS,
+    STOP_SECONDS,
     ContainerRun,
-    ContainerRuntime,
     PodRun,
     lasting,
     next_probe,
@@ -41,10 +43,9 @@ class Kubelet:
     Others hear of pods whose spec changed, of nodes that have room again, and of starts.
     """
 
-    def __init__(self, control: PodControl, runtime: ContainerRuntime) -> None:
+    def __init__(self, control: PodControl) -> None:
         self._control = control
         self._clock = control.clock
-        self._times = runtime.times
         self._runs: dict[Key, PodRun] = {}
         self._todo = Worklist(control.clock, self._look)
         self.on_change: Callable[[PodRun], object] = lambda _run: None
@@ -86,7 +87,7 @@ class Kubelet:
         pod = change.after
         if pod is None:
             if change.key in self._runs:
-                self._todo.note(change.key, self._times.notice)
+                self._todo.note(change.key, NOTICE_SECONDS)
             return
         run = self._runs.get(change.key)
         node = pod["spec"].get("nodeName")
@@ -101,7 +102,7 @@ class Kubelet:
                 or pod["metadata"].get("labels") != run.pod["metadata"].get("labels")
             )
         if is_news:
-            self._todo.note(change.key, self._times.notice)
+            self._todo.note(change.key, NOTICE_SECONDS)
 
     def _look(self, key: Key) -> None:
         pod = self._control.store.read("pods", key)
@@ -154,7 +155,7 @@ class Kubelet:
         if is_deleted(pod):
             self._stop(run)
         else:
-            self.later(run, self._times.start, lambda: self._start_all(run))
+            self.later(run, START_SECONDS, lambda: self._start_all(run))
 
     def _start_all(self, run: PodRun) -> None:
         if run.is_stopping:
@@ -288,7 +289,7 @@ class Kubelet:
             return
         run.is_stopping = True
         grace = run.pod["metadata"].get("deletionGracePeriodSeconds") or 0
-        seconds = 0.0 if run.has_ended else min(self._times.stop, grace)
+        seconds = 0.0 if run.has_ended else min(STOP_SECONDS, grace)
         self._clock.call_later(seconds, lambda: self._gone(run))
 
     def _gone(self, run: PodRun) -> None:

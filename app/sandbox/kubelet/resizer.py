@@ -8,16 +8,23 @@ wanted may change at any time: each step looks at what is wanted then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app.model.quantity import ZERO
 from app.ports import Json
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import (
+    APPLY_SECONDS,
+    DEFERRED_RETRY_SECONDS,
+    ERROR_RETRY_SECONDS,
+    ERROR_SECONDS,
     IN_PROGRESS,
     PENDING,
+    ROOM_RETRY_SECONDS,
+    SHRINK_ERROR_SECONDS,
+    SHRINK_RETRY_SECONDS,
+    STOP_SECONDS,
     ContainerRun,
-    ContainerRuntime,
     PodRun,
     Resizing,
     lasting,
@@ -35,12 +42,13 @@ _NEVER = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy 
 class Resizer:
     """Brings what containers have to what their pods ask for."""
 
-    def __init__(self, control: PodControl, kubelet: Kubelet, runtime: ContainerRuntime) -> None:
+    def __init__(
+        self, control: PodControl, kubelet: Kubelet, refuses: Callable[[Json], str]
+    ) -> None:
         self._control = control
         self._clock = control.clock
         self._kubelet = kubelet
-        self._runtime = runtime
-        self._times = runtime.times
+        self._refuses = refuses  # why the container runtime does not resize a pod, if so
         kubelet.on_change = self.consider
         kubelet.on_room = self.room_is_free
 
@@ -64,7 +72,7 @@ class Resizer:
 
     def room_is_free(self, node: str) -> None:
         """A pod went or shrank: try again what was deferred."""
-        self._clock.call_later(self._times.room_retry, lambda: self._retry(node))
+        self._clock.call_later(ROOM_RETRY_SECONDS, lambda: self._retry(node))
 
     def _retry(self, node: str) -> None:
         deferred = [
@@ -109,7 +117,7 @@ class Resizer:
         if is_news:
             told = f"Pod resize {reason}: {message}"
             self._kubelet.tell(run, f"Resize{reason}", told, warning=True)
-        self._kubelet.later(run, self._times.deferred_retry, lambda: self._reconsider(run))
+        self._kubelet.later(run, DEFERRED_RETRY_SECONDS, lambda: self._reconsider(run))
 
     def _reconsider(self, run: PodRun) -> None:
         if run.pending is not None:
@@ -137,7 +145,7 @@ class Resizer:
             self._kubelet.tell(run, "ResizeStarted", "Pod resize started")
         now = self._clock.now()
         run.progress = Resizing(IN_PROGRESS, now, generation)
-        self._apply_in(run, self._times.resize)
+        self._apply_in(run, APPLY_SECONDS)
 
     def _apply_in(self, run: PodRun, seconds: float) -> None:
         run.rounds += 1
@@ -150,7 +158,7 @@ class Resizer:
         self._kubelet.later(run, seconds, act)
 
     def _apply(self, run: PodRun) -> None:
-        refused = self._runtime.refuses(run.pod)
+        refused = self._refuses(run.pod)
         too_large = _usage_above_limit(run)
         if refused or too_large:
             self._fail(run, refused or too_large, is_shrinking=not refused)
@@ -160,7 +168,7 @@ class Resizer:
             message = f"Container {container.name} resize requires restart, will be restarted"
             self._kubelet.tell(run, "Killing", message)
         if restarting:
-            self._kubelet.later(run, self._times.stop, lambda: self._carry_out(run))
+            self._kubelet.later(run, STOP_SECONDS, lambda: self._carry_out(run))
         else:
             self._carry_out(run)
 
@@ -181,11 +189,10 @@ class Resizer:
         progress = run.progress
         if progress is None:
             return
-        times = self._times
         if progress.reason:
             progress.message = message
             self._kubelet.write(run)
-            self._apply_in(run, times.shrink_retry if is_shrinking else times.error_retry)
+            self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
             return
 
         def tell() -> None:
@@ -193,9 +200,9 @@ class Resizer:
                 progress.reason, progress.message = "Error", message
                 self._kubelet.tell(run, "ResizeError", message, warning=True)
                 self._kubelet.write(run)
-                self._apply_in(run, times.shrink_retry if is_shrinking else times.error_retry)
+                self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
 
-        self._kubelet.later(run, times.shrink_error if is_shrinking else times.error, tell)
+        self._kubelet.later(run, SHRINK_ERROR_SECONDS if is_shrinking else ERROR_SECONDS, tell)
 
 
 def _items(run: PodRun) -> Iterable[tuple[str, ContainerRun]]:
