@@ -18,7 +18,7 @@ from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
-from app.kube.mirror import WatchedResource
+from app.kube.watch_cache import WatchedResource
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range

@@ -15,7 +15,7 @@ from typing import Final
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from app.kube.mirror import Transition, WatchedResource
+from app.kube.watch_cache import Transition, WatchedResource
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa

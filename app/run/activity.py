@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
-from app.kube.mirror import Transition
+from app.kube.watch_cache import Transition
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, text_at
 from app.model.pods import UPDATES_ANNOTATION, Pod

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from app.flags.shared import ClusterAccess
-from app.kube.mirror import Mirror, WatchedResource
+from app.kube.watch_cache import WatchCache, WatchedResource
 from app.model import patches
 from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot
@@ -56,8 +56,8 @@ def _changes(snapshot: Snapshot, drafts: Sequence[Vpa]) -> Iterator[Replacement]
             yield Replacement(Collection.VPAS, draft.namespace, draft.name, shown)
 
 
-class DraftedMirror(Mirror):
-    """A mirror with drafts over it; listeners are told of the cluster alone."""
+class DraftedWatchCache(WatchCache):
+    """A watch cache with drafts over it; listeners are told of the cluster alone."""
 
     def __init__(
         self, cluster: Cluster, clock: Clock, sources: Iterable[WatchedResource], drafts: Drafts
@@ -164,4 +164,4 @@ class DryRunRuntime(LiveRuntime):
 
     def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch, and see what was not sent as well."""
-        return DraftedMirror(cluster, self.clock, sources, self._drafts)
+        return DraftedWatchCache(cluster, self.clock, sources, self._drafts)

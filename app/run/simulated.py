@@ -1,8 +1,8 @@
-"""A place on a cluster in memory whose time is stepped: everything happens in one thread.
+"""The runtime on a cluster in memory whose time is stepped: everything happens in one thread.
 
-Strategy: tasks are entries in the agenda of the cluster's clock, and mirrors are told instead of
-reading watches. So a day passes as fast as it can be worked out, and equal beginnings come to
-equal ends. What talks over sockets keeps its own threads, as outside.
+Strategy: tasks are entries in the agenda of the cluster's clock, and watch caches follow the
+sandbox instead of reading watches. So a day passes as fast as it can be worked out, and equal
+beginnings come to equal ends. What talks over sockets keeps its own threads, as outside.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from app.flags.shared import ClusterAccess
-from app.kube.mirror import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.kube.owners import REFRESH_SECONDS, LiveOwners
+from app.kube.watch_cache import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
 from app.runtime.live import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
@@ -25,7 +25,7 @@ log = logging.getLogger("run")
 
 
 class SimulatedRuntime:
-    """The place of processes that work on a sandbox; `cluster` is how they reach it."""
+    """The runtime of processes that work on a sandbox; `cluster` is how they reach it."""
 
     def __init__(self, sandbox: Sandbox, cluster: Cluster | None = None) -> None:
         self.clock = sandbox.clock
@@ -34,11 +34,11 @@ class SimulatedRuntime:
 
     def connect(self, _reach: ClusterAccess, /) -> Connection:
         """Return the cluster."""
-        return Reached(self._cluster)
+        return SharedCluster(self._cluster)
 
     def mirror(self, _cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Return a snapshot that is told what happens."""
-        return ToldMirror(self._sandbox, sources)
+        return SteppedWatchCache(self._sandbox, sources)
 
     def follow(
         self, _cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
@@ -64,7 +64,7 @@ class SimulatedRuntime:
         )
 
 
-class Reached:
+class SharedCluster:
     """A cluster in memory as processes hold it: calls take no time, and closing ends nothing."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -122,7 +122,7 @@ class SteppedOwners(LiveOwners):
         return REFRESH_SECONDS
 
 
-class ToldMirror:
+class SteppedWatchCache:
     """The newest snapshot of some resources, told by the sandbox."""
 
     def __init__(self, sandbox: Sandbox, sources: Iterable[WatchedResource]) -> None:

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
-from app.kube.mirror import Mirror, Transition, WatchedResource, WatchState
 from app.kube.owners import LiveOwners
 from app.kube.reflector import Reflector
+from app.kube.watch_cache import Transition, WatchCache, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Resource, Sink
 from app.runtime.clock import SystemClock
@@ -133,7 +133,7 @@ class LiveRuntime:
 
     def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch."""
-        return Mirror(cluster, self.clock, sources, jitter=random.random)
+        return WatchCache(cluster, self.clock, sources, jitter=random.random)
 
     def follow(
         self, cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /

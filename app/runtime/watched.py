@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from app.kube.mirror import WatchedResource
+from app.kube.watch_cache import WatchedResource
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.model.kinds import owner_key

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from app.kube.mirror import Transition, WatchedResource
+from app.kube.watch_cache import Transition, WatchedResource
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot

@@ -20,7 +20,7 @@ from app.recommender.process import Process, round_rules
 from app.recommender.upstream.tuning import as_upstream
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
-from app.run.simulated import Reached, SimulatedRuntime
+from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -102,7 +102,7 @@ def test_an_elected_process_hands_over(tmp_path: Path) -> None:
         cluster.close()
 
 
-class Timed(Reached):
+class Timed(SharedCluster):
     """A connection that notes for how long calls about the Lease may go on."""
 
     def __init__(self, cluster: Cluster, noted: list[float], seconds: float = 0.0) -> None:

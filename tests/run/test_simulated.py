@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from app.kube.mirror import Transition, WatchedResource
+from app.kube.watch_cache import Transition, WatchedResource
 from app.model.errors import BadObject, Unavailable
 from app.model.pods import read_pod
 from app.model.snapshot import Collection

@@ -10,9 +10,9 @@ import pytest
 
 from app.flags.command_line import parse
 from app.kube.manifests import documents
-from app.kube.mirror import WatchedResource, WatchState
+from app.kube.watch_cache import WatchedResource, WatchState
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, PatchKind, Ref, Resource
-from app.run.simulated import SimulatedRuntime, ToldMirror
+from app.run.simulated import SimulatedRuntime, SteppedWatchCache
 from app.runtime.live import Mirrored
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -38,7 +38,7 @@ class HardOfHearing(SimulatedRuntime):
         return _Mirror(self._sandbox, sources, self.silence)
 
 
-class _Mirror(ToldMirror):
+class _Mirror(SteppedWatchCache):
     def __init__(
         self, sandbox: Sandbox, sources: Iterable[WatchedResource], silence: dict[Resource, float]
     ) -> None:

@@ -160,7 +160,7 @@ class SnapshotFold:
                 log.exception("a listener failed")
 
 
-class Mirror:
+class WatchCache:
     """Holds the newest snapshot of some resources."""
 
     def __init__(
@@ -171,9 +171,11 @@ class Mirror:
         *,
         jitter: Callable[[], float],
     ) -> None:
-        self._shelves = [_Shelf(source, cluster, clock, jitter, self._put) for source in sources]
+        self._stores = [
+            _WatchedStore(source, cluster, clock, jitter, self._put) for source in sources
+        ]
         self._fold = SnapshotFold()
-        self._pending: list[tuple[_Shelf, list[Value]]] = []
+        self._pending: list[tuple[_WatchedStore, list[Value]]] = []
         self._changed = Condition()
         self._stopping = False
         self._threads: list[Thread] = []
@@ -186,7 +188,7 @@ class Mirror:
     @property
     def synced(self) -> bool:
         """Whether every resource that is served is in the snapshot as a whole."""
-        return all(shelf.is_synced or shelf.reflector.missing for shelf in self._shelves)
+        return all(store.is_synced or store.reflector.missing for store in self._stores)
 
     def listen(self, listener: Listener) -> None:
         """Call a function after each swap with what it changed, in order; it must be quick."""
@@ -195,15 +197,15 @@ class Mirror:
     def start(self) -> None:
         """Begin to read."""
         runs: list[tuple[str, Callable[[], None]]] = [("mirror", self._run)]
-        runs += [(shelf.source.resource.plural, shelf.reflector.run) for shelf in self._shelves]
+        runs += [(store.source.resource.plural, store.reflector.run) for store in self._stores]
         self._threads = [Thread(target=run, name=name, daemon=True) for name, run in runs]
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
         """End all threads; those that wait for the server end when the cluster is closed."""
-        for shelf in self._shelves:
-            shelf.reflector.stop()
+        for store in self._stores:
+            store.reflector.stop()
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -215,18 +217,13 @@ class Mirror:
             thread.join(max(until - time.monotonic(), 0.0))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something holds that follows from a swap; tell whether it does."""
-        with self._changed:
-            return self._changed.wait_for(condition, seconds)
-
     def standings(self, now: datetime) -> tuple[WatchState, ...]:
         """Tell of each resource how well it is known."""
-        return tuple(shelf.standing(now) for shelf in self._shelves)
+        return tuple(store.standing(now) for store in self._stores)
 
-    def _put(self, shelf: _Shelf, values: list[Value]) -> None:
+    def _put(self, store: _WatchedStore, values: list[Value]) -> None:
         with self._changed:
-            self._pending.append((shelf, values))
+            self._pending.append((store, values))
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -243,16 +240,16 @@ class Mirror:
             self._swap(pending)
             swapped_at = time.monotonic()
 
-    def _swap(self, pending: list[tuple[_Shelf, list[Value]]]) -> None:
-        transitions = self._fold.take((shelf.source, values) for shelf, values in pending)
+    def _swap(self, pending: list[tuple[_WatchedStore, list[Value]]]) -> None:
+        transitions = self._fold.take((store.source, values) for store, values in pending)
         with self._changed:
-            for shelf, _ in pending:
-                shelf.is_in_snapshot = True
+            for store, _ in pending:
+                store.is_in_snapshot = True
             self._changed.notify_all()
         self._fold.tell(transitions)
 
 
-class _Shelf:
+class _WatchedStore:
     """One resource: its reflector, and what was read of it."""
 
     def __init__(
@@ -261,7 +258,7 @@ class _Shelf:
         cluster: Cluster,
         clock: Clock,
         jitter: Callable[[], float],
-        put: Callable[[_Shelf, list[Value]], None],
+        put: Callable[[_WatchedStore, list[Value]], None],
     ) -> None:
         self.source = source
         self.is_in_snapshot = False

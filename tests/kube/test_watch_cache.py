@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from app.kube.client import KubeCluster
-from app.kube.mirror import Mirror, Transition, WatchedResource
+from app.kube.watch_cache import Transition, WatchCache, WatchedResource
 from app.model.kinds import ObjectKey
 from app.model.limits import read_node
 from app.model.pods import Pod, read_pod
@@ -22,6 +22,7 @@ from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS
 from tests.kube.connecting import connected
 from tests.stepped_clock import SteppedClock
+from tests.waiting import eventually
 
 
 def read_short(item: Json) -> Pod | None:
@@ -49,9 +50,9 @@ SOURCES = [
 @contextmanager
 def mirroring(
     cluster: KubeCluster, *sources: WatchedResource, clock: SteppedClock | None = None
-) -> Iterator[Mirror]:
+) -> Iterator[WatchCache]:
     """Run a mirror until the block ends; all its threads must end then."""
-    mirror = Mirror(cluster, clock or SteppedClock(), sources, jitter=lambda: 1.0)
+    mirror = WatchCache(cluster, clock or SteppedClock(), sources, jitter=lambda: 1.0)
     mirror.start()
     try:
         yield mirror
@@ -62,7 +63,7 @@ def mirroring(
 
 
 @contextmanager
-def pods(*names: str) -> Iterator[tuple[ApiServer, Mirror]]:
+def pods(*names: str) -> Iterator[tuple[ApiServer, WatchCache]]:
     """A server of some pods and a mirror that has read them."""
     with serving(PODS) as server, connected(server) as cluster:
         for name in names:
@@ -73,9 +74,9 @@ def pods(*names: str) -> Iterator[tuple[ApiServer, Mirror]]:
             yield server, mirror
 
 
-def wait_for(mirror: Mirror, condition: Callable[[], bool]) -> None:
+def wait_for(mirror: WatchCache, condition: Callable[[], bool]) -> None:
     """Wait until something holds that follows from a swap."""
-    assert mirror.wait_until(condition, PATIENCE_SECONDS), mirror.standings(SteppedClock().now())
+    assert eventually(condition, PATIENCE_SECONDS), mirror.standings(SteppedClock().now())
 
 
 def names(snapshot: Snapshot) -> list[str]:
@@ -83,7 +84,7 @@ def names(snapshot: Snapshot) -> list[str]:
     return sorted(snapshot.of("default").pods)
 
 
-def has(mirror: Mirror, *expected: str) -> Callable[[], bool]:
+def has(mirror: WatchCache, *expected: str) -> Callable[[], bool]:
     """Whether a mirror holds exactly these pods."""
     return lambda: names(mirror.snapshot) == sorted(expected)
 
