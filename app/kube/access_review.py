@@ -1,8 +1,8 @@
 """Asks an API server who a token belongs to, and what its owner may do.
 
-Strategy: what was answered counts for some seconds, so that whoever asks often costs little, and
+Strategy: what was answered counts for some seconds, so that frequent requests cost little, and
 a right that was taken away is soon gone. Tokens are remembered by their digest alone. Without an
-answer nothing is remembered: the error goes to whoever asked.
+answer nothing is remembered: the error is raised.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class AccessReviews:
         self._rights = _Believed[bool](clock)
 
     def who(self, token: str) -> Identity | None:
-        """Return whose token this is, None if it is nobody's.
+        """Return whose token this is, None if it is unknown.
 
         Raises:
-            ClusterError: nobody could tell.
+            ClusterError: the server did not answer.
         """
         key = sha256(token.encode("utf-8", "surrogateescape")).digest()
         return self._identities.of(key, lambda: self._review_token(token))
@@ -51,10 +51,10 @@ class AccessReviews:
     def may(
         self, identity: Identity, verb: str, resource: Resource, namespace: str, name: str = ""
     ) -> bool:
-        """Return whether somebody may do something; no namespace means all of them.
+        """Return whether a user may do something; no namespace means all of them.
 
         Raises:
-            ClusterError: nobody could tell.
+            ClusterError: the server did not answer.
         """
         extra = {key: list(values) for key, values in identity.extra.items()}
         spec = {
@@ -120,7 +120,7 @@ class _Believed(Generic[_Value]):
 
 
 def _identity(user: Object) -> Identity | None:
-    """Read who it is; one without a name is nobody."""
+    """Read who it is; one without a name is no user."""
     name, extra = user.get("username"), user.get("extra")
     if not isinstance(name, str) or not name:
         return None

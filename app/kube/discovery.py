@@ -62,7 +62,7 @@ class Discovery:
         return tuple(sorted(found, key=lambda resource: resource.version != version))
 
     def refresh(self) -> None:
-        """Read groups again whose life is about to end, so that nobody has to wait for it."""
+        """Read groups again whose life is about to end, so that no look-up has to wait for it."""
         now = self._clock.monotonic()
         with self._lock:
             groups = dict(self._groups)

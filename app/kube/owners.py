@@ -35,7 +35,7 @@ BUILT_IN_SECONDS = 2.0  # the watch will bring it any moment
 ABSENT_SECONDS = 30.0
 FAILED_SECONDS = 3.0
 EARLY_SECONDS = 30.0  # before its life ends, an owner in use is read again
-IDLE_SECONDS = 3600.0  # an owner nobody asked for is forgotten, and an old one is not believed
+IDLE_SECONDS = 3600.0  # an owner that is not asked for is forgotten, and an old one is not believed
 
 log = logging.getLogger("kube.owners")
 
@@ -90,7 +90,7 @@ class OwnerCache:
         return found
 
     def due(self, now: float) -> list[Lookup]:
-        """Forget what nobody asks for; return the owners to read again before they expire."""
+        """Forget what is not asked for; return the owners to read again before they expire."""
         for lookup, entry in list(self._entries.items()):
             is_idle = now - entry.read_at >= IDLE_SECONDS
             is_owner = isinstance(entry.found, Workload) and not lookup.key.is_built_in

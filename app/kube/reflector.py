@@ -41,7 +41,7 @@ Key = tuple[str, str]
 log = logging.getLogger("kube.watch")
 
 PAGE_SIZE = 500
-WATCH_SECONDS = (240, 360)  # spread, so that not all watches are opened anew at once
+WATCH_SECONDS = (240, 360)  # spread, so that not all watches are opened again at once
 PAUSE_SLICE_SECONDS = 0.5  # a stop is noticed after no more than this
 
 

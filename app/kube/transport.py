@@ -183,7 +183,7 @@ class Transport:
         silence = min(deadlines.silence_seconds, seconds)
         timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
         response = self._send(call, timeout, {})
-        self._keep(call, response)  # also if nobody ever asks for a line, or for the next one
+        self._keep(call, response)  # also if no line is ever asked for, or for the next one
         return self._lines(call, response, seconds)
 
     def _lines(self, call: Call, response: BaseHTTPResponse, seconds: float) -> Iterator[bytes]:

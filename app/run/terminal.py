@@ -177,7 +177,7 @@ class JobControl:
         return asked
 
     def is_continued(self) -> bool:
-        """Whether we were stopped, by whomever, since this was asked last."""
+        """Whether we were stopped since this was asked last."""
         continued, self._is_continued = self._is_continued, False
         return continued
 

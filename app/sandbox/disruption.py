@@ -259,7 +259,7 @@ class Evictions:
 
 
 def _is_free_to_go(pod: Json) -> bool:
-    """Whether a pod's going disturbs nobody: it does not run, or goes already."""
+    """Whether a pod's eviction costs no budget: it does not run, or goes already."""
     return has_ended(pod) or is_deleted(pod) or member(pod, "status.phase") == "Pending"
 
 

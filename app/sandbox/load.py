@@ -9,7 +9,7 @@ by commas, parts for pods of a certain label by semicolons. The clauses are
     cpu, memory:  constant AMOUNT
                   daily LOW HIGH               highest at 14:00 UTC, lowest at 2:00
                   spiky LOW HIGH EVERY FOR     e.g. every 10m for 30s, each pod at its own time
-                  leaking FROM PER_HOUR        begins anew with the container
+                  leaking FROM PER_HOUR        starts over with the container
     startup:      CPU WORK                     that many cores until so many core-seconds are done
     exit:         AFTER [CODE]                 the program ends by itself
     noise:        SHARE                        of each value, up and down; 0.05 unless told
@@ -111,7 +111,7 @@ def chance(one: int, other: int = 0) -> float:
 
 
 def identity(text: str) -> int:
-    """Return the number of somebody, for `Moment.who`."""
+    """Return the number of a container, for `Moment.who`."""
     return crc32(text.encode())
 
 

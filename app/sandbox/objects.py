@@ -1,6 +1,6 @@
 """Small questions to objects of the API, which are plain JSON here, and their conditions.
 
-Strategy: an object in the store is never changed in place. Whoever wants to change one takes a
+Strategy: an object in the store is never changed in place. To change one, take a
 copy, and a copy is made by writing and reading it, which also proves that it is JSON.
 """
 

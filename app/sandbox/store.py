@@ -1,7 +1,7 @@
 """Objects, their versions and what happened to them.
 
 Strategy: one counter gives every change of any object its version, as etcd's revision does. An
-object that is in the store is never changed in place, so it may be shared with whoever only
+object that is in the store is never changed in place, so it may be shared with all that only
 reads. Each collection keeps its latest changes, with the object before and after: a list
 that goes on at an older version reads them backwards. What was dropped from them is
 gone, which keeps memory bounded however long the sandbox runs.
@@ -135,7 +135,7 @@ class Store:
     def ownerless(self, collection: str, namespace: str) -> list[Json]:
         """Return the objects of a collection that name no owner, in the order of their keys."""
         with self.lock:
-            owned = self._owned.get(_nobody(collection, namespace), {})
+            owned = self._owned.get(_ownerless_uid(collection, namespace), {})
             return [self._collections[collection].items[key] for _, key in sorted(owned)]
 
     def owned_by(self, uid: str) -> list[tuple[str, Json]]:
@@ -210,8 +210,8 @@ class Store:
             self._uids.discard(uid_of(before))
         elif before is None and after is not None:
             self._uids.add(uid_of(after))
-        nobody = _nobody(collection, key.namespace)
-        self._index(collection, key, _owners(before, nobody), _owners(after, nobody))
+        ownerless = _ownerless_uid(collection, key.namespace)
+        self._index(collection, key, _owners(before, ownerless), _owners(after, ownerless))
         change = StoredChange(self._version, key, before, after)
         found.note(change, self._history)
         for listener in self._listeners:
@@ -226,13 +226,13 @@ class Store:
             self._owned.setdefault(uid, {})[collection, key] = None
 
 
-def _nobody(collection: str, namespace: str) -> str:
+def _ownerless_uid(collection: str, namespace: str) -> str:
     """The uid under which objects without owner are found."""
     return f"{collection}/{namespace}"
 
 
-def _owners(item: Json | None, nobody: str) -> set[str]:
+def _owners(item: Json | None, ownerless: str) -> set[str]:
     if item is None:
         return set()
     references: Iterable[Json] = item["metadata"].get("ownerReferences") or ()
-    return {str(reference.get("uid", "")) for reference in references} or {nobody}
+    return {str(reference.get("uid", "")) for reference in references} or {ownerless}

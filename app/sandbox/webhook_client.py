@@ -2,7 +2,7 @@
 
 Strategy: as an API server does, the certificate is verified against the CA bundle of the
 configuration and for the name of the service, wherever the service really listens, and
-connections are kept open. A connection that was closed while nobody used it is not a failure:
+connections are kept open. A connection that was closed while it was idle is not a failure:
 the review is sent again on a new one.
 """
 

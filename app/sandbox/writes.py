@@ -61,7 +61,7 @@ class Attempt:
 
 
 class AdmissionPlugin(Protocol):
-    """Somebody who may change or refuse what is tried; refusals are `ClusterError`."""
+    """A plugin that may change or refuse what is tried; refusals are `ClusterError`."""
 
     def change(self, attempt: Attempt) -> Json:
         """Return the object as it is to be, which may be the one of the attempt, changed."""

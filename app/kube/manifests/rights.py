@@ -42,8 +42,8 @@ class Right:
     names: tuple[str, ...] = ()
     reach: Reach = Reach.EVERYWHERE
     named_by: str = ""  # the flag that gives the object another name
-    only_with: str = ""  # the flag without which nobody uses it
-    not_with: str = ""  # the flag, or its value, with which nobody uses it
+    only_with: str = ""  # the flag without which it is not used
+    not_with: str = ""  # the flag, or its value, with which it is not used
 
     def rule(self) -> Json:
         """Return it as a role holds it."""

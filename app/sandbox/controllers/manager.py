@@ -61,7 +61,7 @@ class ControllerManager:
             worklist.note(Key(item["metadata"].get("namespace", ""), owner.get("name", "")))
 
     def _note_stray(self, change: StoredChange) -> None:
-        """A pod without a controller may be somebody's, if it is new or changed its labels."""
+        """A pod without a controller may belong to one, if it is new or changed its labels."""
         pod = change.after
         if pod is None or controller_of(pod) is not None or not is_active(pod):
             return

@@ -256,7 +256,7 @@ class Kubelet:
         self._start(run, container)
 
     def replace(self, run: PodRun, container: ContainerRun) -> None:
-        """Start a container anew that was stopped for it, with the resources it is to have."""
+        """Start a container again that was stopped for it, with the resources it is to have."""
         container.state = _terminated(container, 143, "Error", self._clock.now())
         self.restart(run, container)
 
@@ -329,7 +329,7 @@ def _terminated(container: ContainerRun, code: int, reason: str, now: datetime) 
 def _pause(container: ContainerRun, now: float) -> float:
     """Return how long to wait before the next start: nothing at first, then longer each time.
 
-    What is counted is one image with one set of resources, so a resize begins anew.
+    What is counted is one image with one set of resources, so a resize starts over.
     """
     tried = f"{container.spec.get('image')} {shown_json(container.allocated)}"
     pause = container.pauses.get(tried, 0.0)
