@@ -14,13 +14,13 @@ from app.sandbox.cluster import SandboxCluster
 from app.sandbox.kinds import Catalogue
 from app.sandbox.pod_control import PodControl, Recorder
 from app.sandbox.store import Store
-from app.sandbox.writes import Attempt, Writes
+from app.sandbox.writes import AdmissionPlugin, Attempt, Writes
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ClusterInMemory(SandboxCluster):
+class ClusterInMemory(SandboxCluster, AdmissionPlugin):
     """Objects as an API server keeps them; calls fail and meet others when a test says so."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -52,9 +52,6 @@ class ClusterInMemory(SandboxCluster):
             raise Refused(f"{attempt.kind.collection} is forbidden", status=403, reason="Forbidden")
         self.prune(attempt.item)
         return attempt.item
-
-    def check(self, attempt: Attempt) -> None:
-        """Let everything pass."""
 
     def _failing(self, call: Callable[P, T]) -> Callable[P, T]:
         def fails_or_calls(*place: P.args, **more: P.kwargs) -> T:

@@ -10,7 +10,7 @@ from app.sandbox.objects import containers_of
 from app.sandbox.refusals import forbidden
 from app.sandbox.resources import SIDES, Amounts, amounts, quantities, sum_of
 from app.sandbox.store import Store
-from app.sandbox.writes import Attempt, Operation
+from app.sandbox.writes import AdmissionPlugin, Attempt, Operation
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 
@@ -18,7 +18,7 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 Rule = Callable[[Quantity, Quantity | None, Quantity | None], str]
 
 
-class LimitRanger:
+class LimitRanger(AdmissionPlugin):
     """The gate that LimitRanges make."""
 
     def __init__(self, store: Store) -> None:

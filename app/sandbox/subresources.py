@@ -23,7 +23,7 @@ from app.sandbox.resources import (
 )
 from app.sandbox.store import Store
 from app.sandbox.validation import fill_pod
-from app.sandbox.writes import Attempt, Operation
+from app.sandbox.writes import AdmissionPlugin, Attempt, Operation
 
 _TAKEN = ("resources", "resizePolicy")
 _MIRROR = "kubernetes.io/config.mirror"
@@ -53,16 +53,11 @@ def resized(old: Json, wanted: Json) -> Json:
     return new
 
 
-class NodeRoom:
+class NodeRoom(AdmissionPlugin):
     """Refuses resizes that no state of the pod's node could ever take in."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-
-    def change(self, attempt: Attempt) -> Json:
-        """Change nothing."""
-        assert attempt.item is not None
-        return attempt.item
 
     def check(self, attempt: Attempt) -> None:
         """Refuse what is more than the node can give to all its pods together."""

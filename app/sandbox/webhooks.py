@@ -27,7 +27,7 @@ from app.sandbox.objects import JsonValue, Key, copied, labels_of, member
 from app.sandbox.refusals import bad_request, broken, of_status
 from app.sandbox.store import Store
 from app.sandbox.webhook_client import CallFailed, WebhookClient
-from app.sandbox.writes import Attempt, Operation
+from app.sandbox.writes import AdmissionPlugin, Attempt, Operation
 
 _MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -39,7 +39,7 @@ _LEAST_ERROR = 400
 EXEMPT_GROUP = "admissionregistration.k8s.io"  # no webhook is asked about webhooks
 
 
-class Webhooks:
+class Webhooks(AdmissionPlugin):
     """The gate that the webhook configurations make."""
 
     def __init__(self, store: Store, client: WebhookClient, random: Random) -> None:

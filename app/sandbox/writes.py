@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
-from typing import Protocol
 from uuid import UUID
 
 from app import ports
@@ -60,16 +59,16 @@ class Attempt:
     dry_run: bool = False
 
 
-class AdmissionPlugin(Protocol):
-    """A plugin that may change or refuse what is tried; refusals are `ClusterError`."""
+class AdmissionPlugin:
+    """May change or refuse what is tried; refusals are `ClusterError`."""
 
     def change(self, attempt: Attempt) -> Json:
         """Return the object as it is to be, which may be the one of the attempt, changed."""
-        ...
+        assert attempt.item is not None
+        return attempt.item
 
     def check(self, attempt: Attempt) -> None:
         """Refuse by raising; the object is final."""
-        ...
 
 
 class Writes:
