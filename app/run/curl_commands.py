@@ -56,28 +56,28 @@ class CurlCommands:
         post = f"curl -s --cacert {_quoted(folder / 'ca.pem')} -H @{_quoted(folder / 'json')}"
         webhook = f"https://{ports.host}:{ports.port}"
         show = f"python3 {_quoted(folder / 'show.py')}"
-        found: list[str] = []
+        lines: list[str] = []
         subject = _subject(cluster, namespace)
         if subject is not None:
             vpa, review = subject
             folder.joinpath("pod.json").write_bytes(orjson.dumps(review))
-            place = vpa["metadata"]
-            path = f"v1/namespaces/{place['namespace']}/recommendations/{place['name']}"
-            found += [
-                f"# what a new pod gets of VPA {place['namespace']}/{place['name']}",
+            metadata = vpa["metadata"]
+            path = f"v1/namespaces/{metadata['namespace']}/recommendations/{metadata['name']}"
+            lines += [
+                f"# what a new pod gets of VPA {metadata['namespace']}/{metadata['name']}",
                 f"{post} \\",
                 f"  -d @{_quoted(folder / 'pod.json')} {webhook}/mutate | {show}",
                 "# what is recommended, and how that came about",
                 f"curl -s '{_http(ports.host, ports.recommender)}/{path}?explain=true'",
             ]
-        found += [
+        lines += [
             "# what a VPA with mistakes is told",
             f"{post} \\",
             f"  -d @{_quoted(folder / 'vpa.json')} {webhook}/validate | {show}",
             "# what was decided about pods, and why",
             f"curl -s '{_http(ports.host, ports.updater)}/v1/decisions?limit=3'",
         ]
-        return found
+        return lines
 
 
 def _subject(cluster: Cluster, namespace: str) -> tuple[Json, Json] | None:

@@ -165,10 +165,10 @@ class DryRunMode:
             draft = self._drafts.add(unsent.item)
             what = recommendation_line(draft) if draft is not None else what
         elif unsent.ref.resource == CHECKPOINTS:
-            place = (unsent.ref.namespace, unsent.ref.name)
-            if place in self._checkpoints:  # written all the time, so told once
+            key = (unsent.ref.namespace, unsent.ref.name)
+            if key in self._checkpoints:  # written all the time, so told once
                 return
-            self._checkpoints.add(place)
+            self._checkpoints.add(key)
         who = f"{unsent.ref.resource.kind} {unsent.ref.name}"
         self.feed.add(ActivityKind.WRITE, who, f"not sent: {what}", unsent.ref.namespace)
 

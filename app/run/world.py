@@ -77,14 +77,14 @@ class World:
             self.clock, seed, nodes=nodes, webhook_client=client, history=_HISTORY
         )
         self.sandbox.apply(*manifests.objects("crd"))
-        stage = SimulatedRuntime(self.sandbox)
+        runtime = SimulatedRuntime(self.sandbox)
 
         def certify(problem: Callable[[], str]) -> Certification:
             return in_cluster(settings, self.sandbox.cluster, SystemClock(), problem)
 
-        self.webhook = EmbeddedWebhook(settings, stage, certify, listeners, beats=True)
-        self.recommender = recommender.Process(processes.recommender, stage, PodPreviewer)
-        self.updater = updater.Process(processes.updater, stage)
+        self.webhook = EmbeddedWebhook(settings, runtime, certify, listeners, beats=True)
+        self.recommender = recommender.Process(processes.recommender, runtime, PodPreviewer)
+        self.updater = updater.Process(processes.updater, runtime)
         self._forget()
 
     def start(self) -> None:

@@ -65,15 +65,15 @@ def compile_cel(text: str) -> Program:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, position = [], 0
+    tokens, position = [], 0
     while text[position:].strip():
         part = _TOKENS.match(text, position)
         if part is None:
             raise NotUnderstood(f"the sandbox does not understand {text[position:][:20]!r}")
         kind = str(part.lastgroup)
-        found.append(_Token(kind, part[kind]))
+        tokens.append(_Token(kind, part[kind]))
         position = part.end()
-    return found
+    return tokens
 
 
 class _Reader:
@@ -99,16 +99,16 @@ class _Reader:
             raise self._lost()
 
     def _either(self) -> Program:
-        found = self._both()
+        program = self._both()
         while self._take("||"):
-            found = _logic(found, self._both(), decides=True)
-        return found
+            program = _logic(program, self._both(), decides=True)
+        return program
 
     def _both(self) -> Program:
-        found = self._relation()
+        program = self._relation()
         while self._take("&&"):
-            found = _logic(found, self._relation(), decides=False)
-        return found
+            program = _logic(program, self._relation(), decides=False)
+        return program
 
     def _relation(self) -> Program:
         left = self._sum()
@@ -124,10 +124,10 @@ class _Reader:
         return lambda env: _equal(left(env), right(env)) is (sign == "==")
 
     def _sum(self) -> Program:
-        found = self._unary()
+        program = self._unary()
         while self._peek().text in ("+", "-"):
-            found = _arithmetic(self._take_any().text, found, self._unary())
-        return found
+            program = _arithmetic(self._take_any().text, program, self._unary())
+        return program
 
     def _unary(self) -> Program:
         if self._take("!"):
@@ -139,20 +139,20 @@ class _Reader:
         return self._postfix()
 
     def _postfix(self) -> Program:
-        found = self._primary()
+        program = self._primary()
         while True:
             if self._take("."):
                 name = self._expect_kind("name")
                 if self._take("("):
-                    found = self._method(found, name)
+                    program = self._method(program, name)
                 else:
-                    self._members.append((found, name))
-                    found = _index(found, _constant(name))
+                    self._members.append((program, name))
+                    program = _index(program, _constant(name))
             elif self._take("["):
-                found = _index(found, self.choice())
+                program = _index(program, self.choice())
                 self._expect("]")
             else:
-                return found
+                return program
 
     def _primary(self) -> Program:
         token = self._take_any()
@@ -202,12 +202,12 @@ class _Reader:
         return lambda env: method(_text(target(env)), _text(argument(env)))
 
     def _arguments(self, end: str) -> list[Program]:
-        found: list[Program] = []
+        arguments: list[Program] = []
         while not self._take(end):
-            if found:
+            if arguments:
                 self._expect(",")
-            found.append(self.choice())
-        return found
+            arguments.append(self.choice())
+        return arguments
 
     def _peek(self) -> _Token:
         return self._tokens[self._next] if self._next < len(self._tokens) else _END
@@ -299,8 +299,8 @@ def _arithmetic(sign: str, left: Program, right: Program) -> Program:
 
 def _quantified(target: Program, variable: str, condition: Program, *, wants_all: bool) -> Program:
     def ask(env: Variables) -> bool:
-        found = (_truth(condition({**env, variable: item})) for item in target(env))
-        return all(found) if wants_all else any(found)
+        truths = (_truth(condition({**env, variable: item})) for item in target(env))
+        return all(truths) if wants_all else any(truths)
 
     return ask
 

@@ -42,7 +42,7 @@ _NO_SUBDOMAIN: Final = (
 )
 
 
-def place(kind: ServedKind, namespace: str, body: Json) -> Json:
+def identified(kind: ServedKind, namespace: str, body: Json) -> Json:
     """Check whose object a body is and return it with full apiVersion, kind and metadata."""
     for key, wanted in (("apiVersion", kind.resource.api_version), ("kind", kind.resource.kind)):
         if body.setdefault(key, wanted) != wanted:

@@ -81,22 +81,22 @@ def sum_of(spec: Json, side: str) -> Amounts:
 
 def total(spec: Json, wanted: Callable[[Json], Amounts]) -> Amounts:
     """Return what a pod wants as a whole if its containers want so much."""
-    found: Amounts = {}
+    amounts_wanted: Amounts = {}
     init_containers = spec.get("initContainers") or ()
     for container in (*spec["containers"], *filter(is_sidecar, init_containers)):
-        _add(found, wanted(container))
+        _add(amounts_wanted, wanted(container))
     for container in init_containers:
         for name, amount in wanted(container).items():
-            found[name] = max(found.get(name, ZERO), amount)
-    return found
+            amounts_wanted[name] = max(amounts_wanted.get(name, ZERO), amount)
+    return amounts_wanted
 
 
 def all_of(pods: Iterable[Amounts]) -> Amounts:
     """Add up what several pods want."""
-    found: Amounts = {}
+    sums: Amounts = {}
     for wanted in pods:
-        _add(found, wanted)
-    return found
+        _add(sums, wanted)
+    return sums
 
 
 def problems_of(container: Json, path: str) -> Iterator[FieldProblem]:

@@ -79,12 +79,12 @@ class CronSchedule:
 
     def _on_clock(self, moment: datetime) -> datetime | None:
         """Return what the clock shows next, from the minute after a moment on."""
-        found = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        start = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for _ in range(_MOST_DAYS):
-            due = self._on_day(found) if self._is_day(found) else None
+            due = self._on_day(start) if self._is_day(start) else None
             if due is not None:
                 return due
-            found = found.replace(hour=0, minute=0) + timedelta(days=1)
+            start = start.replace(hour=0, minute=0) + timedelta(days=1)
         return None
 
     def _on_day(self, moment: datetime) -> datetime | None:
@@ -126,7 +126,7 @@ def _repeated(text: str) -> CronSchedule:
 
 
 def _read(text: str, least: int, most: int, names: list[str]) -> frozenset[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
@@ -139,8 +139,8 @@ def _read(text: str, least: int, most: int, names: list[str]) -> frozenset[int]:
             end = _number(last, least, names) if last else (most if step else begin)
         if not least <= begin <= end <= most or step == "0":
             raise BadSchedule(f"{part!r} is out of range")
-        found.update(range(begin, end + 1, int(step or 1)))
-    return frozenset(found)
+        numbers.update(range(begin, end + 1, int(step or 1)))
+    return frozenset(numbers)
 
 
 def _number(text: str, least: int, names: list[str]) -> int:

@@ -85,7 +85,7 @@ class Writes:
         self, kind: ServedKind, namespace: str, body: Json, *, dry_run: bool = False
     ) -> Json:
         """Create an object and return a copy of it."""
-        item = names.place(kind, namespace, body)
+        item = names.identified(kind, namespace, body)
         names.forget_system(item["metadata"])
         if kind.resource.namespaced:
             self._check_namespace(kind, namespace, item["metadata"].get("name", ""))
@@ -194,7 +194,7 @@ class Writes:
     def _edited(
         self, kind: ServedKind, old: Json, edit: Edit, subresource: str, *, is_patch: bool
     ) -> Json:
-        new = names.place(kind, old["metadata"].get("namespace", ""), edit(copied(old)))
+        new = names.identified(kind, old["metadata"].get("namespace", ""), edit(copied(old)))
         problems = names.check_identity(kind, old, new, is_patch=is_patch)
         if problems:
             raise invalid(kind.word, old["metadata"]["name"], problems)
@@ -214,7 +214,7 @@ class Writes:
         for gate in self.gates:
             found = gate.change(attempt)
             if found is not attempt.item:
-                found = names.place(attempt.kind, attempt.namespace, found)
+                found = names.identified(attempt.kind, attempt.namespace, found)
                 attempt = replace(attempt, item=found)
             item = found
         return item

@@ -70,12 +70,12 @@ class Deployments:
             return
         sets = self._sets(deployment)
         label = template_hash(deployment["spec"]["template"])
-        new = next((found for found in sets if _label(found) == label), None)
+        new = next((replica_set for replica_set in sets if _label(replica_set) == label), None)
         if new is None:
             new = self._create_set(deployment, label, sets)
         elif new is not sets[-1]:  # a template of long ago is wanted again
             self._renew(new, _revision(sets[-1]) + 1)
-        old = [found for found in sets if key_of(found) != key_of(new)]
+        old = [replica_set for replica_set in sets if key_of(replica_set) != key_of(new)]
         bounds = _Bounds.of(deployment)
         if member(deployment, "spec.strategy.type") == "Recreate":
             self._recreate(deployment, new, old, bounds)
@@ -86,10 +86,8 @@ class Deployments:
 
     def _sets(self, deployment: Json) -> list[Json]:
         """Return the ReplicaSets of a Deployment, the oldest first."""
-        found = [
-            item for item in self._control.owned(deployment, REPLICA_SETS) if not is_deleted(item)
-        ]
-        return sorted(found, key=_revision)
+        owned = self._control.owned(deployment, REPLICA_SETS)
+        return sorted((item for item in owned if not is_deleted(item)), key=_revision)
 
     def _create_set(self, deployment: Json, label: str, sets: list[Json]) -> Json:
         spec, metadata = deployment["spec"], deployment["metadata"]
@@ -116,40 +114,43 @@ class Deployments:
         kind = self._control.catalogue.find(REPLICA_SETS)
         return self._control.writes.create(kind, metadata["namespace"], body)
 
-    def _renew(self, found: Json, revision: int) -> None:
+    def _renew(self, replica_set: Json, revision: int) -> None:
         def renewed(item: Json) -> Json:
             item["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
             return item
 
-        self._control.change(REPLICA_SETS, key_of(found), renewed)
+        self._control.change(REPLICA_SETS, key_of(replica_set), renewed)
 
     def _roll(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
-        wanted = {key_of(found): _wanted(found) for found in (new, *old)}
+        wanted = {key_of(replica_set): _wanted(replica_set) for replica_set in (new, *old)}
         total = sum(wanted.values())
         room = max(bounds.replicas + bounds.surge - total, 0)
         wanted[key_of(new)] = min(bounds.replicas, _wanted(new) + room)
         least = bounds.replicas - bounds.unavailable
         may_go = total - least - (_wanted(new) - _available(new))
-        for found in old:  # those that do not work first
-            gone = min(max(may_go, 0), _wanted(found) - min(_available(found), _wanted(found)))
-            wanted[key_of(found)] -= gone
+        for replica_set in old:  # those that do not work first
+            gone = min(
+                max(may_go, 0),
+                _wanted(replica_set) - min(_available(replica_set), _wanted(replica_set)),
+            )
+            wanted[key_of(replica_set)] -= gone
             may_go -= gone
-        spare = min(sum(_available(found) for found in (new, *old)) - least, may_go)
-        for found in old:
-            gone = min(max(spare, 0), wanted[key_of(found)])
-            wanted[key_of(found)] -= gone
+        spare = min(sum(_available(replica_set) for replica_set in (new, *old)) - least, may_go)
+        for replica_set in old:
+            gone = min(max(spare, 0), wanted[key_of(replica_set)])
+            wanted[key_of(replica_set)] -= gone
             spare -= gone
-        for found in (new, *old):
-            self._scale(deployment, found, wanted[key_of(found)])
+        for replica_set in (new, *old):
+            self._scale(deployment, replica_set, wanted[key_of(replica_set)])
 
     def _recreate(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
-        for found in old:
-            self._scale(deployment, found, 0)
-        if not any(self._control.owned(found, PODS) for found in old):
+        for replica_set in old:
+            self._scale(deployment, replica_set, 0)
+        if not any(self._control.owned(replica_set, PODS) for replica_set in old):
             self._scale(deployment, new, bounds.replicas)
 
-    def _scale(self, deployment: Json, found: Json, replicas: int) -> None:
-        before = _wanted(found)
+    def _scale(self, deployment: Json, replica_set: Json, replicas: int) -> None:
+        before = _wanted(replica_set)
         if replicas == before:
             return
 
@@ -157,28 +158,32 @@ class Deployments:
             item["spec"]["replicas"] = replicas
             return item
 
-        self._control.change(REPLICA_SETS, key_of(found), scaled)
+        self._control.change(REPLICA_SETS, key_of(replica_set), scaled)
         way = "up" if replicas > before else "down"
-        name = found["metadata"]["name"]
+        name = replica_set["metadata"]["name"]
         message = f"Scaled {way} replica set {name} from {before} to {replicas}"
         self._control.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
 
     def _forget_old(self, deployment: Json) -> None:
         """Delete ReplicaSets that are long out of use."""
         *old, _newest = self._sets(deployment)
-        idle = [found for found in old if not _wanted(found) and not _number(found, "replicas")]
+        idle = [
+            replica_set
+            for replica_set in old
+            if not _wanted(replica_set) and not _number(replica_set, "replicas")
+        ]
         kept = deployment["spec"].get("revisionHistoryLimit")
-        for found in idle[: max(len(idle) - (10 if kept is None else int(kept)), 0)]:
-            self._control.delete(REPLICA_SETS, found)
+        for replica_set in idle[: max(len(idle) - (10 if kept is None else int(kept)), 0)]:
+            self._control.delete(REPLICA_SETS, replica_set)
 
     def _tell_status(self, deployment: Json, label: str, bounds: _Bounds) -> None:
         sets = self._sets(deployment)
-        updated = [found for found in sets if _label(found) == label]
+        updated = [replica_set for replica_set in sets if _label(replica_set) == label]
         numbers = {
-            key: sum(_number(found, key) for found in sets)
+            key: sum(_number(replica_set, key) for replica_set in sets)
             for key in ("replicas", "readyReplicas", "availableReplicas")
         }
-        new_replicas = sum(_number(found, "replicas") for found in updated)
+        new_replicas = sum(_number(replica_set, "replicas") for replica_set in updated)
         status: Json = {
             "observedGeneration": deployment["metadata"]["generation"],
             **numbers,
@@ -215,24 +220,24 @@ _COMPLETE = ObjectCondition(
 )
 
 
-def _revision(found: Json) -> int:
-    return int((found["metadata"].get("annotations") or {}).get(_REVISION) or 0)
+def _revision(replica_set: Json) -> int:
+    return int((replica_set["metadata"].get("annotations") or {}).get(_REVISION) or 0)
 
 
-def _label(found: Json) -> str:
-    return str(labels_of(found).get(_HASH, ""))
+def _label(replica_set: Json) -> str:
+    return str(labels_of(replica_set).get(_HASH, ""))
 
 
-def _wanted(found: Json) -> int:
-    return int(found["spec"].get("replicas") or 0)
+def _wanted(replica_set: Json) -> int:
+    return int(replica_set["spec"].get("replicas") or 0)
 
 
-def _available(found: Json) -> int:
-    return _number(found, "availableReplicas")
+def _available(replica_set: Json) -> int:
+    return _number(replica_set, "availableReplicas")
 
 
-def _number(found: Json, key: str) -> int:
-    return int(member(found, f"status.{key}") or 0)
+def _number(replica_set: Json, key: str) -> int:
+    return int(member(replica_set, f"status.{key}") or 0)
 
 
 class Replicas:

@@ -77,8 +77,8 @@ class ContainerRun:
         self.cpu_limit, self.memory_limit = (self._limit(name) for name in SIZED)
 
     def _limit(self, resource: str) -> float:
-        found = (self.actual.get("limits") or {}).get(resource)
-        return math.inf if found is None else Quantity.read(found).nano / 1e9
+        limit = (self.actual.get("limits") or {}).get(resource)
+        return math.inf if limit is None else Quantity.read(limit).nano / 1e9
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ def _conditions(run: PodRun) -> Iterator[ObjectCondition]:
     has_begun = run.phase != "Pending"
     yield ObjectCondition("PodReadyToStartContainers", "True")
     yield ObjectCondition("Initialized", "True" if has_begun else "False")
-    unready = [found.name for found in run.containers.values() if not found.is_ready]
+    unready = [one.name for one in run.containers.values() if not one.is_ready]
     is_ready = has_begun and not unready and not run.has_ended
     for kind in ("Ready", "ContainersReady"):
         if is_ready:
@@ -203,7 +203,7 @@ def _tell_resizing(draft: Json, run: PodRun) -> None:
 
 
 def _container(run: PodRun, container: ContainerRun) -> Json:
-    found: Json = {
+    status: Json = {
         "name": container.name,
         "state": container.state,
         "lastState": container.last_state,
@@ -216,10 +216,10 @@ def _container(run: PodRun, container: ContainerRun) -> Json:
         "resources": sized(container.actual if container.is_running else container.allocated),
     }
     if container.starts:
-        found["containerID"] = f"sandbox://{run.uid}/{container.name}/{container.starts}"
+        status["containerID"] = f"sandbox://{run.uid}/{container.name}/{container.starts}"
     if container.allocated.get("requests"):
-        found["allocatedResources"] = container.allocated["requests"]
-    return found
+        status["allocatedResources"] = container.allocated["requests"]
+    return status
 
 
 def _init(run: PodRun, item: Json) -> Json:
