@@ -24,7 +24,7 @@ from app.model.quantity import ZERO, Quantity
 from app.model.snapshot import Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.estimators import Evidence, confidence
+from app.recommender.core.estimation import confidence
 from app.recommender.core.moments import moment_or_none
 from app.sizing.scaling import in_order
 
@@ -65,7 +65,7 @@ def _history(checkpoint: Checkpoint) -> LearnedHistory:
     return LearnedHistory(
         checkpoint.count,
         moment_or_none(checkpoint.updated_ns),
-        float(confidence(Evidence(first, last, count), _FULL)[0]),
+        float(confidence(first, last, count, _FULL)[0]),
     )
 
 
