@@ -24,7 +24,7 @@ from bench.figures import SIDES, Found, Result, Row, Wanted
 from bench.reviews import review
 from bench.spent import memory_mb
 from bench.stage import Stage, running, shown, stage
-from bench.webhooks import FLAGS, NAMESPACE, Called, certificates, fill, webhook
+from bench.webhooks import NAMESPACE, Called, certificates, fill, flags_of, webhook
 from bench.wrk import Load, Seen, load
 from tests.cluster.control_plane import HOST
 from tests.cluster.programs import Program, eventually, free_port
@@ -63,14 +63,14 @@ def bench(options: Options) -> Result:
             notes.append(_bound(scene, [*echo, alone, *seen]))
         rows.append(_memory(on, options.size(20_000, 3000), options))
     size = len(orjson.dumps(review(NAMESPACE, "app-100", REVIEWS)))
-    flags = (*FLAGS, "--port=...", "--tls-cert-file=...", "--tls-private-key=...")
+    places = ("--port=...", "--tls-cert-file=...", "--tls-private-key=...")
     return result(
         "admission",
         "Admission",
         options,
         rows,
         [
-            *(shown(side, "admission", flags) for side in SIDES),
+            *(shown(side, "admission", (*flags_of(side), *places)) for side in SIDES),
             f"wrk -t2 -c{CONNECTIONS} --latency -s load.lua https://{HOST}:PORT",
         ],
         [

@@ -17,7 +17,7 @@ from bench.figures import SIDES, Found, Result
 from bench.reviews import new_pod
 from bench.seeds import Json
 from bench.stage import Stage, shown, stage
-from bench.webhooks import FLAGS, NAMESPACE, Called, certificates, fill, webhook
+from bench.webhooks import NAMESPACE, Called, certificates, fill, flags_of, webhook
 from bench.wrk import Load, Seen, load
 from tests.cluster.api import Refusal
 from tests.cluster.programs import eventually
@@ -67,7 +67,7 @@ def bench(options: Options) -> Result:
         f"server runs on the same cores. A turn creates them {TIMES} times, and its medians count.",
         "What is added is measured against creations without a webhook right before.",
     ]
-    commands = [shown(side, "admission", FLAGS) for side in SIDES]
+    commands = [shown(side, "admission", flags_of(side)) for side in SIDES]
     return result("creation", "Pods through the API server", options, rows, commands, notes)
 
 

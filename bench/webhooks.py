@@ -22,7 +22,8 @@ from tests.cluster.programs import eventually, free_port
 
 NAMESPACE: Final = "load"
 TARGET: Final = "350m"
-FLAGS: Final = ("--register-webhook=false",)
+_FLAGS: Final = ("--register-webhook=false",)
+_OURS: Final = ("--workers=0",)  # all cores, as upstream's has them
 _FILES: Final = {
     "tls-cert-file": "serverCert.pem",
     "tls-private-key": "serverKey.pem",
@@ -41,6 +42,11 @@ class Called:
     def url(self) -> str:
         """Where reviews go."""
         return f"https://{HOST}:{self.port}/mutate?timeout=5s"
+
+
+def flags_of(side: str) -> tuple[str, ...]:
+    """Return what one of the webhooks is told besides its places."""
+    return (*_FLAGS, *_OURS) if side == "ours" else _FLAGS
 
 
 def certificates(folder: Path) -> Path:
@@ -74,7 +80,7 @@ def _crowd(where: str, apps: int, vpas: int) -> Iterator[Json]:
 def webhook(stage: Stage, side: str) -> Iterator[Called]:
     """Run one of the webhooks until the block ends."""
     port, certs = free_port(), stage.folder / "certs"
-    flags = [*FLAGS, f"--port={port}", f"--address={HOST}:{free_port()}"]
+    flags = [*flags_of(side), f"--port={port}", f"--address={HOST}:{free_port()}"]
     flags += [f"--{flag}={certs / name}" for flag, name in _FILES.items()]
     if side == "ours":
         flags.append(f"--host={HOST}")

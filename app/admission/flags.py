@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +40,7 @@ from app.flags.shared import (
 from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
 
+_MOST_WORKERS: Final = 4  # unless more are asked for
 _MOUNTED: Final = "/etc/tls-certs"
 
 
@@ -52,14 +54,19 @@ class Serving:
         ListenAddress, Flag("address", ADDRESS, ":8944", "where metrics and health are served")
     ]
     workers: Annotated[
-        int | None,
+        int,
         Flag(
             "workers",
-            optional(whole(1, 64)),
-            "",
-            "processes behind the HTTPS port; empty for one a core, at most 4",
+            empty_means("0", whole(0, 64)),
+            "1",
+            "processes behind the HTTPS port; 0 for one a core, at most 4",
         ),
     ]
+
+    @property
+    def processes(self) -> int:
+        """How many processes answer reviews; one is the webhook's own."""
+        return self.workers or min(os.cpu_count() or 1, _MOST_WORKERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,10 @@ class Knowledge(Protocol):
         """Return for each watched resource how long nothing was heard, in seconds."""
         ...
 
+    def close(self) -> None:
+        """Watch no more, and look nothing up."""
+        ...
+
 
 def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
     """Return the cluster that files describe, which nothing changes; what is wrong is logged."""
@@ -95,6 +99,9 @@ class RecordedKnowledge:
     def watch_ages(self) -> Mapping[str, float]:
         """Nothing is watched."""
         return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class LiveKnowledge:

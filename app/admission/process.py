@@ -1,118 +1,210 @@
-"""The admission process: its workers, and what is done once for all of them.
+"""The admission process: what is done besides answering reviews.
 
-Strategy: this process keeps, its workers answer. It owns certificates, registration, heartbeat,
-health and metrics; everything periodic is a loop of its own, so that one that hangs holds
-nothing else up.
+Strategy: certificates, registration, heartbeat, health and metrics are here, whatever answers:
+usually a server in this process, or several workers of which this process is the supervisor.
+Everything periodic is a loop of its own, so that one that hangs holds nothing else up.
+Certificates live in real time, as TLS does; the heartbeat in the time of the runtime.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import ssl
 import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
 from app.admission.certificates import judge
 from app.admission.certification import Certification, in_cluster, local
-from app.admission.crew import Crew
 from app.admission.flags import AdmissionSettings
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.admission.reloader import Reloader, ReloadRules
-from app.admission.worker import work
-from app.kube.client import connect
+from app.admission.review_server import lone_review_server
 from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting
+from app.runtime.allocator import give_back
 from app.runtime.clock import SystemClock
-from app.runtime.exposition import render
+from app.runtime.exposition import new_registry
 from app.runtime.lifecycle import stop_events
+from app.runtime.live import LiveRuntime, Runtime
 from app.runtime.logs import start_logging
-from app.runtime.loop import Loop, Tick
+from app.runtime.loop import Loop
 from app.runtime.probes import probes
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server, bound
 
 log = logging.getLogger("admission.process")
 
-_MOST_WORKERS = 4
-_TEND_SECONDS = 0.2
-_ANSWER_SECONDS = 5.0  # between two looks whether the TLS port answers
-_DRAIN_SECONDS = 5.0  # until no Service leads here any more
-_LOOP_SECONDS = 0.5  # for each loop to end; one that waits for an answer ends with the process
-_STOP_SECONDS = 12.0
+_PORT_CHECK_SECONDS: Final = 5.0
+_FIRST_CERTIFICATE_SECONDS: Final = 0.2  # between two looks
+_DRAIN_SECONDS: Final = 5.0  # until no Service leads here any more
+_LOOP_SECONDS: Final = 1.0  # for the loops to end; one that waits for an answer ends with us
+_OPEN_SECONDS: Final = 12.0
+
+Address = tuple[str, int]
+Certify = Callable[[Callable[[], str]], Certification]  # gets why reviews are not answered
+
+
+class Answering(Protocol):
+    """What answers reviews: a server in this process, or several processes."""
+
+    registry: CollectorRegistry
+
+    def serve(self, certificates: CertificateSet, /) -> None:
+        """Begin to answer with a certificate, or go on with another one."""
+        ...
+
+    def tend(self) -> float:
+        """Do what is due; return the seconds until the next time."""
+        ...
+
+    def problem(self) -> str:
+        """Say why reviews cannot be answered as they should; empty if they can."""
+        ...
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return how long each watch has been silent, in seconds."""
+        ...
+
+    def scrape(self) -> bytes:
+        """Return all metrics."""
+        ...
+
+    def drain(self) -> None:
+        """Go on answering, each answer being the last one on its connection."""
+        ...
+
+    def stop(self, seconds: float, /) -> None:
+        """Answer open reviews, at most so long, and end."""
+        ...
 
 
 def serve(settings: AdmissionSettings) -> int:
     """Serve until a signal; return the exit code."""
     start_logging(settings.logging.verbosity)
+    give_back()
     stopping, hurrying = stop_events()
-    keeper = Keeper(settings)
-    keeper.start()
+    process = admission_process(settings)
+    process.start()
+    log.info("webhook starts", extra={"port": process.port})
     stopping.wait()
     log.info("stopping")
-    keeper.stop(hurrying)
+    process.stop(_DRAIN_SECONDS, _OPEN_SECONDS, hurrying)
     return 0
 
 
-class Keeper:
+def admission_process(settings: AdmissionSettings) -> AdmissionProcess:
+    """Return the process that is asked for, its ports being open."""
+    serving, runtime, count = settings.serving, LiveRuntime(), settings.serving.processes
+    listeners = [
+        bound(serving.host, serving.port, "--port", shared=count > 1) for _ in range(count)
+    ]
+    health = bound(*serving.address, "--address")
+    is_offline = bool(settings.offline.objects)
+
+    def certify(problem: Callable[[], str]) -> Certification:
+        if is_offline:
+            return local(settings, runtime.clock)
+        return in_cluster(settings, runtime.connect(settings.cluster), runtime.clock, problem)
+
+    return AdmissionProcess(
+        settings,
+        runtime,
+        certify,
+        _answering(settings, listeners, runtime),
+        health,
+        holder="" if is_offline else socket.gethostname(),
+        checked=(serving.host or "localhost", listeners[0].getsockname()[1]),
+    )
+
+
+def _answering(
+    settings: AdmissionSettings, listeners: list[socket.socket], runtime: Runtime
+) -> Answering:
+    if len(listeners) == 1:
+        return lone_review_server(settings, listeners[0], new_registry(), runtime)
+    from app.admission.workers import WorkerPool, work  # one process needs none of it
+
+    return WorkerPool(partial(work, settings), listeners)
+
+
+class AdmissionProcess:
     """Starts everything, and ends it."""
 
-    def __init__(self, settings: AdmissionSettings) -> None:
-        self._clock = clock = SystemClock()
-        serving = settings.serving
-        count = serving.workers or min(os.cpu_count() or 1, _MOST_WORKERS)
-        listeners = [
-            bound(serving.host, serving.port, "--port", shared=count > 1) for _ in range(count)
-        ]
-        self._host = serving.host or "localhost"
-        self._port: int = listeners[0].getsockname()[1]
-        self._crew = Crew(partial(work, settings), listeners)
+    def __init__(
+        self,
+        settings: AdmissionSettings,
+        runtime: Runtime,
+        certify: Certify,
+        answering: Answering,
+        health: socket.socket,
+        *,
+        holder: str,
+        checked: Address | None = None,
+    ) -> None:
+        """`holder` sends the heartbeat, if it is not empty; at `checked` answers are looked for."""
+        self._answering = answering
+        self._checked = checked
+        self._unanswered = "the TLS port was not tried yet" if checked else ""
         self._stopping = False
-        self._unanswered = "the TLS port was not tried yet"
-        self._numbers = ProcessMetrics(CollectorRegistry(), version("plumbline"))
-        self._certification = self._certified(settings, clock)
+        self._numbers = ProcessMetrics(answering.registry, version("plumbline"))
+        self._certification = certify(self.problem)
         self._reloader = Reloader(
             self._certification.poll,
             self._serve_certificates,
             self._certification.trusts,
             ReloadRules(),
         )
+        given, clock = settings.certificates, SystemClock()
+        self._reloads = given.reload or not (given.are_given or given.cert_dir is not None)
         self._loops = [
-            Loop("certificates", self._reload(settings), clock),
-            Loop("workers", self._tend, clock),
-            Loop("TLS port", self._try_port, clock),
+            Loop("certificates", self._reload, clock),
+            Loop("answering", self._tend, clock),
+            *([Loop("TLS port", self._check_port, clock)] if checked else []),
             *self._certification.loops,
-            *self._heartbeat(settings, clock),
+            *([self._heartbeat(settings, runtime, holder)] if holder else []),
         ]
-        host, port = serving.address
-        health = probes(lambda: "", self.problem, self._metrics)
-        self._health = Server(health, bound(host, port, "--address"))
+        self._health = Server(probes(lambda: "", self.problem, answering.scrape), health)
+
+    @property
+    def port(self) -> int:
+        """The HTTPS port that is checked."""
+        return self._checked[1] if self._checked else 0
 
     def start(self) -> None:
         """Begin."""
         self._health.start("health")
         for loop in self._loops:
             loop.start()
-        log.info("webhook starts", extra={"port": self._port})
 
-    def stop(self, hurrying: threading.Event) -> None:
-        """Say that we are not ready, send clients elsewhere, finish open reviews, and end.
+    def stop(
+        self,
+        drain_seconds: float = 0.0,
+        open_seconds: float = _LOOP_SECONDS,
+        hurrying: threading.Event | None = None,
+    ) -> None:
+        """Say that we are not ready, send clients elsewhere, answer open reviews, and end.
 
-        Who is in a hurry does not wait for clients to go elsewhere.
+        A second signal means that there is no time to send clients elsewhere.
         """
         self._stopping = True
-        until = self._clock.monotonic() + _DRAIN_SECONDS
-        self._crew.drain()
-        for loop in reversed(self._loops):
-            loop.stop(max(until - self._clock.monotonic(), _LOOP_SECONDS))
-        hurrying.wait(max(until - self._clock.monotonic(), 0.0))
-        self._crew.stop(_STOP_SECONDS)
+        clock = SystemClock()
+        until = clock.monotonic() + drain_seconds
+        if drain_seconds:
+            self._answering.drain()
+        with ThreadPoolExecutor(len(self._loops)) as pool:  # each may be in the middle of a wait
+            for loop in self._loops:
+                pool.submit(loop.stop, _LOOP_SECONDS)
+        if hurrying is not None:
+            hurrying.wait(max(until - clock.monotonic(), 0.0))
+        self._answering.stop(open_seconds)
         self._health.end()
 
     def problem(self) -> str:
@@ -121,69 +213,56 @@ class Keeper:
             return "stopping"
         if self._reloader.served is None:
             return "there is no certificate yet"
-        return self._crew.problem or self._unanswered
+        return self._answering.problem() or self._unanswered
 
-    def _certified(self, settings: AdmissionSettings, clock: SystemClock) -> Certification:
-        if settings.offline.objects:
-            self._cluster = None
-            return local(settings, clock)
-        reach = settings.cluster
-        self._cluster = connect(
-            reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst
-        )
-        return in_cluster(settings, self._cluster, clock, self.problem)
-
-    def _heartbeat(self, settings: AdmissionSettings, clock: SystemClock) -> list[Loop]:
-        if self._cluster is None:
-            return []
-        beat = settings.heartbeat
-        seconds = beat.interval.total_seconds()
-        holder = socket.gethostname()
-        rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, holder, seconds)
-        heartbeat = Heartbeat(self._cluster, rules, self._reachable, clock)
-        return [Loop("heartbeat", heartbeat.tick, clock, longest_retry_seconds=seconds)]
-
-    def _reachable(self) -> str:
+    def reachable(self) -> str:
         """Say why API servers do not get answers from us; empty if they do."""
         problem = self.problem()
         if problem or self._reloader.served is None:
             return problem
         return self._certification.trouble(self._reloader.served.certificates)
 
-    def _reload(self, settings: AdmissionSettings) -> Tick:
-        """Return the tick that looks for certificates: given ones again only when asked to."""
-        given = settings.certificates
-        once = not given.reload and (given.are_given or given.cert_dir is not None)
+    def ca_pem(self) -> str:
+        """Return the CA that callers have to trust; empty as long as there is none."""
+        served = self._reloader.served
+        return served.certificates.ca_pem if served is not None else ""
 
-        def tick(now: datetime) -> float:
-            if once and self._reloader.served is not None:
-                return 3600.0
-            wait = self._reloader.tick(now)
-            return wait if self._reloader.served is not None else 1.0
+    def _heartbeat(self, settings: AdmissionSettings, runtime: Runtime, holder: str) -> Loop:
+        beat = settings.heartbeat
+        seconds = beat.interval.total_seconds()
+        rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, holder, seconds)
+        cluster = runtime.connect(settings.cluster)
+        heartbeat = Heartbeat(cluster, rules, self.reachable, runtime.clock)
+        return runtime.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
 
-        return tick
+    def _reload(self, now: datetime) -> float:
+        """Look for certificates; for given ones again only when asked to."""
+        if not self._reloads and self._reloader.served is not None:
+            return 3600.0
+        wait = self._reloader.tick(now)
+        return wait if self._reloader.served is not None else _FIRST_CERTIFICATE_SECONDS
 
     def _serve_certificates(self, certificates: CertificateSet) -> None:
         generation = judge(certificates, ())
         if generation.trouble:
             raise BadSetting(f"the certificate cannot be served: {generation.trouble}")
         self._numbers.certificate_expires(generation.not_after)
-        self._crew.serve(certificates)
+        self._answering.serve(certificates)
 
     def _tend(self, _now: datetime) -> float:
-        self._crew.tend()
-        for resource, seconds in self._crew.watch_ages.items():
+        wait = self._answering.tend()
+        for resource, seconds in self._answering.watch_ages().items():
             self._numbers.watch_age(resource, seconds)
-        return _TEND_SECONDS
+        return wait
 
-    def _try_port(self, _now: datetime) -> float:
+    def _check_port(self, _now: datetime) -> float:
         """See whether the TLS port answers; every answer is a good one."""
         context = ssl.create_default_context()
         # We ask ourselves; whom others trust is another question.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
             with (
-                socket.create_connection((self._host, self._port), 2.0) as plain,
+                socket.create_connection(self._checked or ("", 0), 2.0) as plain,
                 context.wrap_socket(plain) as secure,
             ):
                 secure.sendall(
@@ -194,7 +273,4 @@ class Keeper:
             self._unanswered = f"the TLS port does not answer: {error}"
             return 0.5
         self._unanswered = "" if answer.startswith(b"HTTP/1.1") else "the TLS port talks nonsense"
-        return _ANSWER_SECONDS
-
-    def _metrics(self) -> bytes:
-        return render(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+        return _PORT_CHECK_SECONDS

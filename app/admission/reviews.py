@@ -108,7 +108,8 @@ class ReviewRules:
 Tell = Callable[[str, Mapping[str, object]], None]  # a message, and the keys of its line
 
 
-def _logged(message: str, keys: Mapping[str, object]) -> None:
+def logged(message: str, keys: Mapping[str, object]) -> None:
+    """Log a message with its keys."""
     log.info(message, extra=keys)
 
 
@@ -116,7 +117,7 @@ class Reviewer:
     """Turns reviews into answers; safe to use from several threads."""
 
     def __init__(
-        self, sources: Sources, rules: ReviewRules, numbers: Numbers, tell: Tell = _logged
+        self, sources: Sources, rules: ReviewRules, numbers: Numbers, tell: Tell = logged
     ) -> None:
         self._sources = sources
         self.now = sources.clock.monotonic

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Final, Protocol, TextIO, TypeVar
@@ -59,7 +60,7 @@ def admission(words: Arguments, environment: Environment) -> int:
     settings = _settings(AdmissionSettings, "admission", words, environment)
     if settings is None:
         return 0
-    with metrics_folder():
+    with metrics_folder() if settings.serving.processes > 1 else nullcontext():
         from app.admission.knowledge import check_files
         from app.admission.process import serve  # only now: see metrics_folder
 

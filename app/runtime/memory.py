@@ -9,10 +9,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Final
 
 _NEW_OBJECTS: Final = 50_000  # the usage of some 6,000 pods is so many, for a moment
 _LOOKS: Final = 10  # at what is new until one goes further, and further again
+_LONG_LOOKS: Final = (20, 50)  # where what is answered leaves next to nothing behind
+_LOADING_SECONDS: Final = 120.0
 
 
 def collect_seldom() -> None:
@@ -29,4 +32,27 @@ def without_collection() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            gc.enable()
+
+
+class Loading:
+    """Holds collection while the cluster is read, and leaves what was read out of it from then on.
+
+    A collection that went through a whole snapshot would hold up reviews for long. If the cluster
+    cannot be read for some time, collection goes on as usual until it is.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._until = monotonic() + _LOADING_SECONDS
+        gc.disable()
+
+    def tend(self, *, is_loaded: bool) -> None:
+        """Take collection up again when the cluster is read, or reading takes too long."""
+        if is_loaded:
+            self.is_over = True
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_NEW_OBJECTS, *_LONG_LOOKS)
+        if is_loaded or monotonic() > self._until:
             gc.enable()

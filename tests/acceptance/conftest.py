@@ -213,7 +213,7 @@ def webhook(
     """The webhook, registered and called, with the flags that the module names."""
     folder = tmp_path_factory.mktemp("admission")
     flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
-    found = Webhook(cluster.access, cluster.admin, folder, flags)
+    found = Webhook(cluster.access, cluster.admin, folder, flags, workers=2)
     try:
         found.start(logs)
         found.wait_until_called()

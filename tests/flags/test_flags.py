@@ -326,7 +326,7 @@ def test_given_certificates(argument: str, given: bool) -> None:
         (["--kube-api-qps=nan"], '--kube-api-qps takes a number, not "nan"'),
         (["--kube-api-qps=1e999"], '--kube-api-qps takes a number, not "1e999"'),
         (["--kube-api-qps=1.2.3"], '--kube-api-qps takes a number, not "1.2.3"'),
-        (["--workers=0"], '--workers takes a whole number from 1 to 64, or nothing, not "0"'),
+        (["--workers=65"], '--workers takes a whole number from 0 to 64, not "65"'),
         (["--webhook-timeout-seconds=31"],
             '--webhook-timeout-seconds takes a whole number from 1 to 30, not "31"'),
         (["--reload-cert=yes"], '--reload-cert takes true or false, not "yes"'),

@@ -16,11 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 import httpx
 import orjson
 import pytest
 
+from app.admission.certificate_files import made_in
+from app.runtime.clock import SystemClock
 from tests import make
 from tests.waiting import eventually
 
@@ -98,10 +101,18 @@ def running(folder: Path, *flags: str) -> Iterator[Webhook]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
-def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
-    """A process with two workers."""
-    with running(tmp_path_factory.mktemp("webhook"), "--workers=2") as found:
+SHAPES = (
+    pytest.param((), id="one process"),
+    pytest.param(("--workers=2",), id="two workers"),
+)
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def webhook(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Webhook]:
+    """A process that answers by itself, and one with two workers."""
+    with running(tmp_path_factory.mktemp("webhook"), *request.param) as found:
         yield found
 
 
@@ -110,6 +121,7 @@ def review() -> bytes:
     return orjson.dumps(make.review_json(make.pod_json(cpu="100m", memory="100Mi")))
 
 
+DRAIN_SECONDS = 5.0  # for which clients are sent elsewhere
 JSON = {"content-type": "application/json"}
 
 
@@ -123,8 +135,8 @@ def test_pod_is_patched_over_tls(webhook: Webhook) -> None:
     assert values["/spec/containers/0/resources/requests/cpu"] == "250m"
 
 
-def test_metrics_add_up_over_workers(webhook: Webhook) -> None:
-    """A scrape counts what all workers did."""
+def test_metrics_add_up(webhook: Webhook) -> None:
+    """A scrape counts what was answered, by whichever process."""
 
     def skipped() -> float:
         text = httpx.get(f"{webhook.health}/metrics").text
@@ -139,15 +151,53 @@ def test_metrics_add_up_over_workers(webhook: Webhook) -> None:
     assert eventually(lambda: skipped() == 20)
 
 
-def test_killed_worker_comes_back(webhook: Webhook) -> None:
-    """A worker that dies is missed by readiness and started again."""
-    before = webhook.workers()
-    os.kill(before[0], signal.SIGKILL)
+def test_every_process_has_its_metrics_where_they_belong(webhook: Webhook) -> None:
+    """One process counts in memory; several share files, which they map."""
+    workers = webhook.workers()
 
-    assert eventually(lambda: not webhook.is_ready())
-    assert eventually(webhook.is_ready)
-    after = webhook.workers()
-    assert len(after) == len(before)
+    maps = [Path(f"/proc/{pid}/maps").read_text() for pid in (webhook.process.pid, *workers)]
+    assert [".db" in found for found in maps] == [bool(workers)] * (1 + len(workers))
+    text = httpx.get(f"{webhook.health}/metrics").text
+    for name in (
+        "plumbline_build_info",
+        "plumbline_certificate_expiry_timestamp_seconds",
+        "process_resident_memory_bytes",
+        'failed_open_pods_total{reason="InternalError"}',
+    ):
+        assert name in text
+
+
+def served_certificate(webhook: Webhook) -> str:
+    """Return the certificate that a new connection meets."""
+    port = int(webhook.url.rpartition(":")[2])
+    return ssl.get_server_certificate(("localhost", port))
+
+
+def test_a_new_certificate_is_served(tmp_path: Path, webhook: Webhook) -> None:
+    """Files that change are served to new connections, and old connections go on."""
+    folder = webhook.log.parent / "certs"
+    made_in(tmp_path, ("localhost",), SystemClock().now(), 30)
+    with webhook.client() as client:
+        client.post("/mutate", content=review(), headers=JSON).raise_for_status()
+        for name in ("serverKey.pem", "serverCert.pem", "caCert.pem"):
+            (tmp_path / name).replace(folder / name)
+        wanted = (folder / "serverCert.pem").read_text()
+
+        assert eventually(lambda: served_certificate(webhook) == wanted, 30)
+        client.post("/mutate", content=review(), headers=JSON).raise_for_status()
+    webhook.context.load_verify_locations(folder / "caCert.pem")
+
+
+def test_killed_worker_comes_back(tmp_path: Path) -> None:
+    """A worker that dies is missed by readiness and started again."""
+    with running(tmp_path, "--workers=2") as webhook:
+        before = webhook.workers()
+        os.kill(before[0], signal.SIGKILL)
+
+        assert eventually(lambda: not webhook.is_ready())
+        assert eventually(webhook.is_ready)
+        after = webhook.workers()
+    assert len(after) == len(before) == 2
     assert before[0] not in after
 
 
@@ -164,10 +214,13 @@ def ask_until_nobody_listens(webhook: Webhook, answered: threading.Event) -> str
             answered.set()
 
 
-def test_sigterm_ends_all_without_breaking_open_reviews(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", SHAPES)
+def test_sigterm_ends_all_without_breaking_open_reviews(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     """Reviews that are on their way when the process is told to end are answered."""
     answered = threading.Event()
-    with running(tmp_path, "--workers=1") as webhook, ThreadPoolExecutor() as pool:
+    with running(tmp_path, *flags) as webhook, ThreadPoolExecutor() as pool:
         asking = pool.submit(ask_until_nobody_listens, webhook, answered)
         assert answered.wait(10)
         workers = webhook.workers()
@@ -179,7 +232,20 @@ def test_sigterm_ends_all_without_breaking_open_reviews(tmp_path: Path) -> None:
         assert webhook.process.wait(20) == 0
 
         assert asking.result(20) == ""
+    assert len(workers) == (2 if flags else 0)
     assert all(not Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+@pytest.mark.parametrize("flags", SHAPES)
+def test_a_second_signal_does_not_wait_for_clients(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Told twice to end, the process ends at once."""
+    with running(tmp_path, *flags) as webhook:
+        began = monotonic()
+        webhook.process.send_signal(signal.SIGINT)
+        assert eventually(lambda: "stopping" in webhook.log.read_text())
+        webhook.process.send_signal(signal.SIGINT)
+        assert webhook.process.wait(20) == 0
+        assert monotonic() - began < DRAIN_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -199,7 +265,7 @@ def test_taken_port_is_named(tmp_path: Path, flag: str, wrong: str) -> None:
         other = f"--port={free_port()}" if "=" in flag else f"--address=127.0.0.1:{free_port()}"
         done = subprocess.run(
             [
-                sys.executable, "-m", "app", "admission", "--host=127.0.0.1", "--workers=1",
+                sys.executable, "-m", "app", "admission", "--host=127.0.0.1",
                 f"--objects={tmp_path}", f"--certs-dir={tmp_path}/certs", value, other,
             ],
             capture_output=True,

@@ -1,14 +1,15 @@
-"""Several processes behind one port, and the one that keeps them.
+"""Several processes that answer reviews behind one port, and the supervisor that keeps them.
 
 Strategy: each worker has its own socket of the shared port and its own snapshot; the kernel
-spreads connections. A pipe joins a worker to its keeper: certificates and orders go down, reports
-come up. When either end dies the other one notices, for the pipe breaks.
+spreads connections. A pipe joins a worker to its supervisor: certificates and orders go down,
+reports come up. When either end dies the other one notices, because the pipe breaks.
 """
 
 from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -17,20 +18,30 @@ from enum import Enum, auto
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from time import monotonic
 
+from prometheus_client import CollectorRegistry
+
+from app.admission.flags import AdmissionSettings
+from app.admission.review_server import ReviewServer, lone_review_server
 from app.model.certificates import CertificateSet
-from app.runtime.lifecycle import stop_signals_blocked
+from app.runtime.allocator import give_back
+from app.runtime.exposition import render
+from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
+from app.runtime.live import LiveRuntime
+from app.runtime.logs import start_logging
 
 log = logging.getLogger("admission.workers")
 
-REPORT_SECONDS = 1.0
+_TEND_SECONDS = 0.2
 _SILENCE_SECONDS = 10.0
 _RESTART_SECONDS = 2.0
+_OPEN_SECONDS = 12.0  # for reviews that are open when a worker is told to stop
 
 
 class Order(Enum):
-    """What a worker is told, beside certificates."""
+    """What a worker is told besides certificates."""
 
     DRAIN = auto()  # answer on, but let every answer be the last on its connection
     STOP = auto()  # answer what is open, and end
@@ -47,10 +58,11 @@ class Report:
 Work = Callable[[socket.socket, CertificateSet, Connection], None]
 
 
-class Crew:
-    """Starts workers, hands them certificates, hears their reports, restarts who died."""
+class WorkerPool:
+    """Starts workers, hands them certificates, hears their reports, restarts those that died."""
 
     def __init__(self, work: Work, listeners: list[socket.socket]) -> None:
+        self.registry = CollectorRegistry()  # its values lie in files, beside those of the workers
         self._seats = [_Seat(index, work, listener) for index, listener in enumerate(listeners)]
         self._certificates: CertificateSet | None = None
         self._lock = threading.Lock()
@@ -62,27 +74,30 @@ class Crew:
             for seat in self._seats:
                 seat.serve(certificates)
 
-    def tend(self) -> None:
-        """Hear reports and restart workers that have ended."""
+    def tend(self) -> float:
+        """Hear reports and restart workers that have ended; return the seconds until next time."""
         with self._lock:
             for seat in self._seats:
                 seat.hear()
                 if self._certificates is not None and seat.needs_start():
                     seat.serve(self._certificates)
+        return _TEND_SECONDS
 
-    @property
     def problem(self) -> str:
-        """Why not every worker can answer; empty if all can."""
+        """Say why not every worker can answer; empty if all can."""
         return next((found for seat in self._seats if (found := seat.problem)), "")
 
-    @property
-    def watch_ages(self) -> dict[str, float]:
-        """The longest silence of each watch among the workers."""
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return the longest silence of each watch among the workers, in seconds."""
         ages: dict[str, float] = {}
         for seat in self._seats:
             for resource, seconds in seat.report.watch_ages.items():
                 ages[resource] = max(seconds, ages.get(resource, 0.0))
         return ages
+
+    def scrape(self) -> bytes:
+        """Return the metrics of all processes, added up."""
+        return render(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
 
     def drain(self) -> None:
         """Let clients know that they should go elsewhere; workers go on answering."""
@@ -163,7 +178,7 @@ class _Seat:
         self._send(order)
 
     def close(self) -> None:
-        """Leave the listening socket to the worker alone: with it ends who still knocks."""
+        """Leave the listening socket to the worker alone, so that it ends with the worker."""
         self._listener.close()
 
     def end(self, seconds: float) -> None:
@@ -180,3 +195,51 @@ class _Seat:
                 self._pipe.send(message)
         except OSError:
             self._pipe = None
+
+
+# --- in a worker
+
+
+def work(
+    settings: AdmissionSettings,
+    listener: socket.socket,
+    certificates: CertificateSet,
+    supervisor: Connection,
+) -> None:
+    """Answer reviews until the supervisor says so, or is gone."""
+    ignore_stop_signals()  # the supervisor tells when
+    start_logging(settings.logging.verbosity)
+    give_back()
+    server = lone_review_server(settings, listener, CollectorRegistry(), LiveRuntime())
+    threading.Thread(target=_report, args=(supervisor, server), daemon=True).start()
+    server.serve(certificates)
+    _obey(supervisor, server)
+    server.stop(_OPEN_SECONDS)
+
+
+def _obey(supervisor: Connection, server: ReviewServer) -> None:
+    """Take certificates and orders, until told to stop or the supervisor is gone."""
+    while True:
+        try:
+            message = supervisor.recv()
+        except (EOFError, OSError):
+            return
+        match message:
+            case Order.STOP:
+                return
+            case Order.DRAIN:
+                server.drain()
+            case CertificateSet():
+                server.serve(message)
+
+
+def _report(supervisor: Connection, server: ReviewServer) -> None:
+    """Report how the worker stands, again and again."""
+    pause = threading.Event()
+    while True:
+        seconds = server.tend()
+        try:
+            supervisor.send(Report(server.problem(), server.watch_ages()))
+        except (OSError, ValueError):
+            return
+        pause.wait(seconds)

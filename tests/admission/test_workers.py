@@ -1,4 +1,4 @@
-"""Workers are kept by their keeper alone."""
+"""Workers are kept by their supervisor alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from app.admission.crew import Crew, Order, Report
+from app.admission.workers import Order, Report, WorkerPool
 from app.model.certificates import CertificateSet
 from tests.waiting import eventually
 
 
 def tell_blocked(
-    _listener: socket.socket, _certificates: CertificateSet, keeper: Connection
+    _listener: socket.socket, _certificates: CertificateSet, supervisor: Connection
 ) -> None:
     """Report which signals are kept from a worker when it begins; end when told to."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    keeper.send(Report(",".join(sorted(signal.Signals(number).name for number in blocked))))
-    while keeper.recv() is not Order.STOP:
+    supervisor.send(Report(",".join(sorted(signal.Signals(number).name for number in blocked))))
+    while supervisor.recv() is not Order.STOP:
         pass
 
 
@@ -30,15 +30,15 @@ def test_signals_do_not_reach_young_workers(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.syspath_prepend(Path(__file__).parents[2])  # where workers find this file
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        crew = Crew(tell_blocked, [listener])
-        crew.serve(CertificateSet("", "", ""))
+        pool = WorkerPool(tell_blocked, [listener])
+        pool.serve(CertificateSet("", "", ""))
 
         def problem() -> str:
-            crew.tend()
-            return crew.problem
+            pool.tend()
+            return pool.problem()
 
         try:
             assert eventually(lambda: problem() == "SIGINT,SIGTERM")
         finally:
-            crew.stop(10.0)
+            pool.stop(10.0)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

@@ -1,0 +1,134 @@
+"""Answers reviews over HTTPS in the process in which it is made.
+
+Strategy: it knows the cluster, from an API server or from files, and begins to listen with its
+first certificate. `plumbline admission` has one in its own process, or one in each worker;
+`plumbline run` has one among everything else.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from app.admission import reviews
+from app.admission.answers import FAILED_OPEN
+from app.admission.app import webhook
+from app.admission.flags import AdmissionSettings
+from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
+from app.admission.metrics import AdmissionMetrics
+from app.admission.reviews import Reviewer, Tell
+from app.model.certificates import CertificateSet
+from app.runtime.clock import SystemClock
+from app.runtime.exposition import render
+from app.runtime.live import Runtime
+from app.runtime.logs import teller
+from app.runtime.memory import Loading
+from app.runtime.server import Server
+from app.runtime.tls import ServerTls
+
+_TEND_SECONDS: Final = 1.0
+_LOADING_SECONDS: Final = 0.1  # between two looks while the cluster is being read
+
+
+class ReviewServer:
+    """Knows the cluster, and answers from the first certificate on."""
+
+    def __init__(
+        self,
+        settings: AdmissionSettings,
+        objects: Knowledge,
+        listener: socket.socket,
+        registry: CollectorRegistry,
+        *,
+        tell: Tell = reviews.logged,
+        loading: Loading | None = None,
+    ) -> None:
+        self.registry = registry
+        self._certificates = settings.certificates
+        self._objects = objects
+        self._listener = listener
+        self._loading = loading
+        self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
+        # However fast the runtime's time runs, a review takes real time.
+        sources = replace(objects.sources, clock=SystemClock())
+        rules = review_rules(settings.decisions)
+        self._app = webhook(Reviewer(sources, rules, self._metrics, tell))
+        self._tls: ServerTls | None = None
+        self._server: Server | None = None
+
+    def serve(self, certificates: CertificateSet) -> None:
+        """Begin to answer with a certificate, or go on with another one."""
+        if self._tls is not None:
+            self._tls.swap(certificates.cert_pem, certificates.key_pem)
+            return
+        given = self._certificates
+        self._tls = ServerTls(
+            certificates.cert_pem,
+            certificates.key_pem,
+            min_version=given.min_version,
+            ciphers=",".join(given.ciphers),
+        )
+        self._server = Server(
+            self._app, self._listener, self._tls.context, at_once=self._app.at_once
+        )
+        self._server.start("reviews")
+
+    def tend(self) -> float:
+        """Do what is due about every second; return the seconds until the next time."""
+        self.settle()
+        if self._loading is not None and not self._loading.is_over:
+            self._loading.tend(is_loaded=not self._objects.problem())
+            return _LOADING_SECONDS
+        return _TEND_SECONDS
+
+    def problem(self) -> str:
+        """Say why answers would be given without knowledge of the cluster; empty if all is well."""
+        return self._objects.problem()
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return the silence of each watch, in seconds."""
+        return self._objects.watch_ages()
+
+    def settle(self) -> None:
+        """Let a scrape see all that was counted."""
+        with suppress(OSError, ValueError):  # no space left for metrics is no reason to stop
+            self._metrics.settle()
+
+    def scrape(self) -> bytes:
+        """Return all metrics of this process."""
+        self.settle()
+        return render(self.registry)
+
+    def drain(self) -> None:
+        """Go on answering, each answer being the last one on its connection."""
+        if self._server is not None:
+            self._server.drain()
+
+    def stop(self, seconds: float) -> None:
+        """Answer open reviews, at most so long, and end."""
+        if self._server is not None:
+            self._server.end(seconds)
+        self._listener.close()
+        self._objects.close()
+
+
+def lone_review_server(
+    settings: AdmissionSettings,
+    listener: socket.socket,
+    registry: CollectorRegistry,
+    runtime: Runtime,
+) -> ReviewServer:
+    """Return one for a process that does nothing else: memory and the log are arranged for it."""
+    loading = Loading()
+    objects: Knowledge = (
+        RecordedKnowledge(settings.offline.objects)
+        if settings.offline.objects
+        else LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)
+    )
+    tell = teller(reviews.log.name)
+    return ReviewServer(settings, objects, listener, registry, tell=tell, loading=loading)
