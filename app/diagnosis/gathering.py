@@ -16,9 +16,10 @@ from typing import Final, TypeVar
 from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
-from app.kube.connection import Origin, usual_namespace
+from app.kube.context import usual_namespace
 from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
 from app.kube.owners import LiveOwners
+from app.kube.reach import Origin
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of

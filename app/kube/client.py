@@ -1,7 +1,7 @@
 """A real Kubernetes API, behind the port `Cluster`.
 
-Strategy: objects stay plain JSON; the `kubernetes` package brings configuration and transport
-only. Names from outside go into a path only if an API server could have accepted them.
+Strategy: objects stay plain JSON; the `kubernetes` package at most says how the server is reached
+Names from outside go into a path only if an API server could have accepted them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import orjson
 
-from app.kube.connection import ApiAccess, Origin
+from app.kube.connection import ApiAccess
+from app.kube.reach import Origin
 from app.kube.transport import Call, Deadlines, Transport, parse, translate
 from app.model.errors import Invalid, Unavailable
 from app.model.token_bucket import TokenBucket

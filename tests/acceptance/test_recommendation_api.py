@@ -18,7 +18,7 @@ import pytest
 
 from app.kube.access_review import AccessReviews
 from app.kube.client import connect
-from app.kube.connection import Origin
+from app.kube.reach import Origin
 from app.ports import NAMESPACES, VPAS
 from app.runtime.access import Guard
 from app.runtime.clock import SystemClock

@@ -20,9 +20,9 @@ from app.admission.registrar import Registrar
 from app.admission.rotator import Rotator
 from app.admission.secret_store import SecretStore
 from app.kube.client import connect
-from app.kube.connection import Origin
 from app.kube.leases import lease, micro_time
 from app.kube.manifests.webhooks import Registration, documents
+from app.kube.reach import Origin
 from app.model.certificates import CertificateSet, fingerprints
 from app.ports import SECRETS
 from app.runtime.clock import SystemClock

@@ -24,8 +24,8 @@ from app.commands.flags import AdmitSettings
 from app.flags.command_line import parse
 from app.flags.shared import Scope
 from app.kube.client import connect
-from app.kube.connection import Origin
 from app.kube.files import Document, Unreadable
+from app.kube.reach import Origin
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
 from app.model.kinds import owner_key

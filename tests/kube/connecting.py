@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import orjson
 
 from app.kube.client import KubeCluster, connect
-from app.kube.connection import Origin
+from app.kube.reach import Origin
 from app.kube.transport import Deadlines
 from app.ports import Json
 from tests.kube.api_server import ApiServer

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.kube.client import connect
-from app.kube.connection import ApiAccess, Origin, load
+from app.kube.connection import ApiAccess, load
+from app.kube.reach import Origin
 from app.model.errors import BadSetting, Refused, Unavailable
 from app.ports import PODS, Json
 from tests.kube.api_server import ApiServer, serving

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.kube.connection import Origin, usual_namespace
+from app.kube.context import usual_namespace
+from app.kube.reach import Origin
 
 CONFIG = """
 apiVersion: v1

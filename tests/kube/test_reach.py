@@ -1,0 +1,133 @@
+"""What is read without the `kubernetes` package says the same as the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from app.kube.packaged import packaged_reach
+from app.kube.reach import Origin, Reach, plain_reach
+from app.ports import Json
+from tests.kube.connecting import kubeconfig, write
+
+URL = "https://127.0.0.1:6443"
+CA = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
+TRUST_DATA = {"certificate-authority-data": b64encode(CA.encode()).decode()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a CA and a token."""
+    (tmp_path / "ca.crt").write_text(CA)
+    (tmp_path / "token").write_text("abc\n")
+    return tmp_path
+
+
+def shown(reach: Reach) -> dict[str, object]:
+    """Return what makes a difference to the API server; data of a CA may lie in a file."""
+    kept = {key: value for key, value in reach.pool.connection_pool_kw.items() if value is not None}
+    if "ca_certs" in kept:
+        kept["ca_cert_data"] = Path(kept.pop("ca_certs")).read_text()
+    return {"host": reach.host, "says": reach.authorization()} | kept
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        pytest.param({}, {}, id="nobody"),
+        pytest.param({"token": "abc"}, {"server": f"{URL}/"}, id="token"),
+        pytest.param({"tokenFile": "token"}, {}, id="token file beside the kubeconfig"),
+        pytest.param({}, {"certificate-authority": "ca.crt"}, id="CA file beside the kubeconfig"),
+        pytest.param({}, TRUST_DATA, id="CA in the kubeconfig"),
+        pytest.param({}, {"insecure-skip-tls-verify": True}, id="any CA"),
+        pytest.param({}, {"insecure-skip-tls-verify": False}, id="CAs of the machine"),
+    ],
+)
+def test_kubeconfigs(user: Json, cluster: Json, folder: Path) -> None:
+    """A kubeconfig that is read here leads to the same place in the same way."""
+    path = write(folder / "config", kubeconfig(URL, user=user, cluster=cluster))
+
+    plain = plain_reach(Origin(path, environ={}))
+
+    assert plain is not None
+    assert shown(plain) == shown(packaged_reach(Origin(path, environ={})))
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "fd00::1"])
+def test_service_account(host: str, folder: Path) -> None:
+    """The account of a pod leads to the same place in the same way."""
+    environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
+    origin = Origin(environ=environ, service_account=folder)
+
+    plain = plain_reach(origin)
+
+    assert plain is not None
+    assert shown(plain) == shown(packaged_reach(origin))
+
+
+def test_fresh_tokens_are_used(folder: Path) -> None:
+    """A token that is written again is used; while it is missing the last one stays in use."""
+    path = write(folder / "config", kubeconfig(URL, user={"tokenFile": "token"}))
+    reach = plain_reach(Origin(path, environ={}))
+    assert reach is not None
+
+    (folder / "token").write_text("fresh")
+    assert reach.authorization() == "Bearer fresh"
+    (folder / "token").unlink()
+    assert reach.authorization() == "Bearer fresh"
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        pytest.param({"exec": {"command": "login"}}, {}, id="exec plugin"),
+        pytest.param({"auth-provider": {"name": "oidc"}}, {}, id="login"),
+        pytest.param({"client-certificate": "crt", "client-key": "key"}, {}, id="certificate"),
+        pytest.param({"username": "me", "password": "pw"}, {}, id="password"),
+        pytest.param({"token": "abc", "tokenFile": "token"}, {}, id="two tokens"),
+        pytest.param({"tokenFile": "missing"}, {}, id="no such token file"),
+        pytest.param({}, {"certificate-authority": "missing"}, id="no such CA"),
+        pytest.param({}, {"certificate-authority-data": "?"}, id="no CA"),
+        pytest.param({}, {"tls-server-name": "other"}, id="another name"),
+        pytest.param({}, {"proxy-url": "http://proxy"}, id="proxy"),
+        pytest.param({}, {"server": ""}, id="no server"),
+    ],
+)
+def test_what_is_left_to_the_package(user: Json, cluster: Json, folder: Path) -> None:
+    """Everything else is read by the package, or refused in its words."""
+    path = write(folder / "config", kubeconfig(URL, user=user, cluster=cluster))
+
+    assert plain_reach(Origin(path, environ={})) is None
+
+
+def test_a_proxy_of_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who names a proxy gets it from the package."""
+    path = write(folder / "config", kubeconfig(URL, user={"token": "abc"}))
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+
+    assert plain_reach(Origin(path, environ={})) is None
+
+
+@pytest.mark.parametrize(
+    ("process", "spared"),
+    [
+        pytest.param("admission", "kubernetes numpy requests oauthlib websocket", id="webhook"),
+        pytest.param("updater", "kubernetes numpy cryptography requests", id="updater"),
+        pytest.param("recommender", "kubernetes cryptography requests", id="recommender"),
+    ],
+)
+def test_processes_import_little(process: str, spared: str) -> None:
+    """No process holds megabytes of libraries that it does not use."""
+    script = (
+        f"import sys, app.{process}.process\n"
+        f"print(*sorted(sys.modules.keys() & set({spared.split()!r})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == []
