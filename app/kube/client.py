@@ -1,7 +1,7 @@
 """A real Kubernetes API, behind the port `Cluster`.
 
-Strategy: objects stay plain JSON; the `kubernetes` package at most says how the server is reached
-Names from outside go into a path only if an API server could have accepted them.
+Strategy: objects stay plain JSON; the `kubernetes` package at most says how the server is
+reached. Names from outside go into a path only if an API server could have accepted them.
 """
 
 from __future__ import annotations
