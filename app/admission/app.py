@@ -1,26 +1,28 @@
 """The webhook's application: AdmissionReviews over HTTP.
 
-Strategy: FastAPI is the frame. The three review paths are ASGI endpoints that never raise, so
-they are called before its middleware, which would take a fifth of the time of a review. An
-endpoint reads the body within its limit, hands it to the reviewer and writes the answer; a server
-that has the whole request already may ask for the answer at once. Only a review that needs a
-look-up, or is so large that others would have to wait for it, leaves the event loop.
+Strategy: each review path is a FastAPI operation, which reads the body within its limit, hands it
+to the reviewer and answers. FastAPI's way to an operation takes several times as long as a review,
+so a server that has the whole request already asks the operation for its answer at once; what that
+leaves undone goes the way of FastAPI. Only a review that needs a look-up, or is so large that
+others would have to wait for it, leaves the event loop.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
+from starlette.types import Receive
 
 from app.admission.core.validate import Phase
 from app.admission.metrics import Step
+from app.admission.review_api import AdmissionReview
 from app.admission.reviews import Pending, Reviewer
 from app.runtime.protocol import Write
 
@@ -35,44 +37,109 @@ _RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
 _TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:&|$)")
 
 _JSON: Final = b"application/json"
-_TEXT: Final = b"text/plain; charset=utf-8"
-_ALLOW: Final = (b"allow", b"POST")
-_CLOSE: Final = (b"connection", b"close")
 _NOT_JSON: Final = "the content type must be application/json"
 _TOO_LARGE: Final = "the payload is larger than 5 MiB"
 
+_TITLE: Final = "Plumbline admission webhook"
+_ABOUT: Final = (
+    "API servers post AdmissionReviews to the HTTPS port (`--port`); these pages, health and "
+    "metrics are served on the second one (`--address`)."
+)
+_SUMMARIES: Final = {
+    "/mutate": "Size a new pod, or write out the default update policy of a VPA",
+    "/validate": "Check a VPA",
+}
+_REQUEST: Final = {
+    "parameters": [
+        {
+            "name": "timeout",
+            "in": "query",
+            "description": "how long the caller waits: seconds with an s, at most 30s",
+            "schema": {"type": "string", "default": "10s", "example": "5s"},
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/AdmissionReview"}}
+        },
+    },
+}
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "An AdmissionReview with its `response`",
+        "model": AdmissionReview,
+        "content": {"application/json": {}},
+    },
+    413: {"description": _TOO_LARGE, "content": {"text/plain": {}}},
+    415: {"description": _NOT_JSON, "content": {"text/plain": {}}},
+}
+
 
 class Webhook(FastAPI):
-    """A FastAPI application with endpoints that stand before everything else."""
+    """The application; what it answers at once comes from the operations that it has anyway."""
 
-    def __init__(self, endpoints: Mapping[str, ReviewEndpoint], title: str) -> None:
-        super().__init__(title=title, openapi_url=None, redirect_slashes=False)
-        self._endpoints = endpoints
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, a review first."""
-        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
-        await (endpoint or super().__call__)(scope, receive, send)
+    def __init__(self, operations: Mapping[str, ReviewOperation]) -> None:
+        # Its pages are served on the second port.
+        super().__init__(title=_TITLE, openapi_url=None, redirect_slashes=False)
+        self._operations = operations
+        for path, operation in operations.items():
+            _declare(self, path, operation.answer)
+        self.exception_handler(405)(_other_method)
 
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
         """Answer a review that is there as a whole, unless this takes longer."""
-        endpoint = self._endpoints.get(scope["path"])
-        if endpoint is not None:
-            endpoint.at_once(scope, body, began, write)
+        operation = self._operations.get(scope["path"])
+        if operation is not None:
+            operation.at_once(scope, body, began, write)
 
 
 def webhook(reviewer: Reviewer) -> Webhook:
     """Return the application behind the HTTPS port."""
-    mutate = ReviewEndpoint(reviewer, Phase.MUTATING)
-    endpoints = {
+    mutate = ReviewOperation(reviewer, Phase.MUTATING)
+    operations = {
         "/mutate": mutate,
-        "/validate": ReviewEndpoint(reviewer, Phase.VALIDATING),
+        "/validate": ReviewOperation(reviewer, Phase.VALIDATING),
         "/": mutate,  # upstream's configuration names no path
     }
-    return Webhook(endpoints, "Plumbline admission webhook")
+    return Webhook(operations)
 
 
-class ReviewEndpoint:
+def description() -> FastAPI:
+    """Return an application that has the operations' description, and does not answer them."""
+
+    async def elsewhere(_request: Request) -> Response:
+        return Response(status_code=404)
+
+    app = FastAPI(
+        title=_TITLE,
+        summary="Sizes new pods, and checks VerticalPodAutoscalers.",
+        description=_ABOUT,
+        version="1",
+    )
+    for path in _SUMMARIES:
+        _declare(app, path, elsewhere)
+    return app
+
+
+def _declare(app: FastAPI, path: str, answer: Callable[[Request], Awaitable[Response]]) -> None:
+    """Make an operation that takes and returns AdmissionReviews."""
+    app.post(
+        path,
+        summary=_SUMMARIES.get(path, ""),
+        operation_id=path.strip("/") or None,
+        include_in_schema=path in _SUMMARIES,
+        response_class=Response,
+        responses=_RESPONSES,
+        openapi_extra=_REQUEST,
+    )(answer)
+
+
+async def _other_method(_request: Request, _error: Exception) -> Response:
+    return _text(405, "POST an AdmissionReview here", {"allow": "POST"})
+
+
+class ReviewOperation:
     """Answers POSTed AdmissionReviews."""
 
     def __init__(self, reviewer: Reviewer, phase: Phase = Phase.MUTATING) -> None:
@@ -86,30 +153,29 @@ class ReviewEndpoint:
         # One after the other: what a few MB of JSON grow to is bearable once.
         self._large_ones = CapacityLimiter(1)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["method"] != "POST":
-            await _answer(send, 405, b"POST an AdmissionReview here\n", _TEXT, _ALLOW)
-            return
-        headers = dict(scope["headers"])
+    async def answer(self, request: Request) -> Response:
+        """Answer an AdmissionReview; one that cannot be read or decided lets the object pass."""
         began = self._reviewer.now()
+        headers = dict(request.scope["headers"])
         if not _is_json(headers):
             self._reviewer.turned_away(_NOT_JSON, began)
-            await _answer(send, 415, _NOT_JSON.encode() + b"\n", _TEXT)
-            return
+            return _text(415, _NOT_JSON)
         try:
-            body = await _body(receive, headers)
+            body = await _body(request.receive, headers)
         except _TooLarge:
             self._reviewer.turned_away(_TOO_LARGE, began)
-            await _answer(send, 413, _TOO_LARGE.encode() + b"\n", _TEXT, _CLOSE)
+            return _text(413, _TOO_LARGE, {"connection": "close"})
         except _Gone:
-            pass  # the client waits for no answer
-        else:
-            read = self._reviewer.now()
-            answer = await self._reviewed(body, scope["query_string"])
-            answered = self._reviewer.now()
-            await _answer(send, 200, answer, _JSON)
-            self._time(began, read, answered)
+            return Response(status_code=499)  # goes nowhere
+        read = self._reviewer.now()
+        found = await self._reviewed(body, request.scope["query_string"])
+        answered = self._reviewer.now()
+        # Headers in the order in which the answer at once has them.
+        response = Response(
+            found, headers={"content-type": "application/json", "content-length": str(len(found))}
+        )
+        self._time(began, read, answered)
+        return response
 
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
         """Answer a request that is there as a whole, unless this takes longer."""
@@ -182,13 +248,8 @@ async def _body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
         parts.append(part)
 
 
-async def _answer(
-    send: Send, status: int, body: bytes, content_type: bytes, *more: tuple[bytes, bytes]
-) -> None:
-    length = str(len(body)).encode()
-    headers = [(b"content-type", content_type), (b"content-length", length), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _text(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status, headers)
 
 
 def _timeout_seconds(query: bytes) -> float:

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
+from app.admission.app import description
 from app.admission.certificates import judge
 from app.admission.certification import Certification, in_cluster, local
 from app.admission.flags import AdmissionSettings
@@ -171,7 +172,8 @@ class AdmissionProcess:
             *self._certification.loops,
             *([self._heartbeat(settings, runtime, holder)] if holder else []),
         ]
-        self._health = Server(probes(lambda: "", self.problem, answering.scrape), health)
+        pages = probes(lambda: "", self.problem, answering.scrape, description())
+        self._health = Server(pages, health)
 
     @property
     def port(self) -> int:

@@ -11,9 +11,17 @@ from app.runtime.exposition import CONTENT_TYPE
 Check = Callable[[], str]  # empty: fine, else what is wrong
 
 
-def probes(live: Check, ready: Check, metrics: Callable[[], bytes]) -> FastAPI:
-    """Return the application that answers probes and scrapes."""
-    app = FastAPI(title="Plumbline health and metrics", openapi_url=None)
+def probes(
+    live: Check, ready: Check, metrics: Callable[[], bytes], described: FastAPI | None = None
+) -> FastAPI:
+    """Return the application that answers probes and scrapes, and describes another one."""
+    app = FastAPI(
+        title="Plumbline health and metrics",
+        openapi_url="/openapi.json" if described else None,
+        redoc_url=None,
+    )
+    if described is not None:
+        app.title, app.openapi = described.title, described.openapi  # type: ignore[method-assign]  # as FastAPI's guide has it
 
     def answer(problem: str) -> Response:
         return Response(problem or "OK", 500 if problem else 200, media_type="text/plain")

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from app.admission.app import MOST_BYTES, ReviewEndpoint, webhook
-from app.admission.core.validate import Phase
+from app.admission.app import MOST_BYTES, description, webhook
+from app.admission.review_api import AdmissionReview
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
@@ -466,7 +466,7 @@ def test_large_bodies_come_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("sent", [0, 1, 2])
 def test_a_client_that_leaves(sent: int) -> None:
-    """Who leaves before everything is sent gets no answer, and counts as nothing."""
+    """Who leaves before everything is sent counts as nothing, and gets no review."""
     at = desk(*WEB)
     messages: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}] * sent
     messages.append({"type": "http.disconnect"})
@@ -480,8 +480,8 @@ def test_a_client_that_leaves(sent: int) -> None:
 
     headers = [(b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
-    asyncio.run(ReviewEndpoint(at.reviewer, Phase.MUTATING)(scope, receive, answer))
-    assert not answers
+    asyncio.run(webhook(at.reviewer)(scope | {"path": "/mutate"}, receive, answer))
+    assert not b"".join(message.get("body", b"") for message in answers)
     assert not at.numbers.seen
 
 
@@ -501,6 +501,35 @@ def test_ten_thousand_containers() -> None:
         "/metadata/annotations",
         "/metadata/annotations/vpaObservedContainers",
     ]
+
+
+def test_both_operations_are_described() -> None:
+    """Request and answer are an AdmissionReview, with the fields that Kubernetes gives it."""
+    found = description().openapi()
+    assert found["paths"].keys() == {"/mutate", "/validate"}
+    ref = {"$ref": "#/components/schemas/AdmissionReview"}
+    for path in found["paths"].values():
+        operation = path["post"]
+        assert operation["requestBody"]["content"]["application/json"]["schema"] == ref
+        assert operation["responses"]["200"]["content"]["application/json"]["schema"] == ref
+        assert operation["responses"].keys() == {"200", "413", "415"}
+    fields = found["components"]["schemas"]["ReviewRequest"]["properties"]
+    assert {"uid", "subResource", "requestKind", "dryRun", "oldObject"} <= fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("content", "path"),
+    [
+        pytest.param(POD, "/mutate", id="a pod"),
+        pytest.param(VPA, "/validate", id="a VPA"),
+        pytest.param(VPA, "/mutate", id="a VPA without its mode"),
+    ],
+)
+def test_reviews_and_answers_are_as_described(content: Json, path: str) -> None:
+    """The model that is documented takes what is asked and what is answered."""
+    answer = send(desk(*WEB), content, path=path)
+    assert AdmissionReview.model_validate(content).request is not None
+    assert AdmissionReview.model_validate_json(answer.content).response is not None
 
 
 BODIES = (

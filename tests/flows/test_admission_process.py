@@ -167,6 +167,15 @@ def test_every_process_has_its_metrics_where_they_belong(webhook: Webhook) -> No
         assert name in text
 
 
+def test_reviews_are_described_on_the_second_port(webhook: Webhook) -> None:
+    """The port that is called by API servers has no pages; the other one describes it."""
+    found = httpx.get(f"{webhook.health}/openapi.json").json()
+    assert found["paths"].keys() == {"/mutate", "/validate"}
+    assert "swagger" in httpx.get(f"{webhook.health}/docs").text
+    with webhook.client() as client:
+        assert client.get("/openapi.json").status_code == 404
+
+
 def served_certificate(webhook: Webhook) -> str:
     """Return the certificate that a new connection meets."""
     port = int(webhook.url.rpartition(":")[2])

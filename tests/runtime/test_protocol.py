@@ -116,12 +116,54 @@ def test_ways(
     assert found.endswith(UNREADABLE)
 
 
-def test_both_ways_have_the_same_answer(app: Noted, at: Served) -> None:
-    """Which way an answer took cannot be seen from it."""
-    last = request(POD, HEAD, b"Connection: close\r\n")
-    prompt, late = at.exchange(last), at.exchange(request(b"{") + last)
-    assert app.ways == ["at once", "at once", "later"]
-    assert late.endswith(prompt)
+VALIDATE = HEAD.replace(b"/mutate", b"/validate")
+QUERY = HEAD.replace(b"/mutate", b"/mutate?timeout=5s&dryRun=All")
+TEXT = HEAD.replace(b"application/json", b"text/plain")
+VPA = orjson.dumps(make.review_json(make.vpa_json("new", target="StatefulSet/other")))
+OVERLAP = orjson.dumps(make.review_json(make.vpa_json("new")))
+WRONG = orjson.dumps(make.review_json(make.vpa_json("new", min_replicas=-1)))
+GONE = orjson.dumps(make.review_json(make.vpa_json("new"), operation="DELETE"))
+UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
+
+
+@pytest.mark.parametrize(
+    ("body", "head", "ways"),
+    [
+        pytest.param(POD, HEAD, ["at once"], id="a pod"),
+        pytest.param(POD, QUERY, ["at once"], id="query parameters"),
+        pytest.param(POD, VALIDATE, ["at once"], id="a pod to be judged"),
+        pytest.param(UPDATE, HEAD, ["at once"], id="a pod that changes"),
+        pytest.param(UNKNOWN, HEAD, ["later"], id="a pod whose owner is looked up"),
+        pytest.param(LARGE, HEAD, ["later"], id="a large pod"),
+        pytest.param(VPA, HEAD, ["later"], id="a VPA without its mode"),
+        pytest.param(VPA, VALIDATE, ["later"], id="a VPA"),
+        pytest.param(OVERLAP, VALIDATE, ["later"], id="a VPA beside another one"),
+        pytest.param(WRONG, VALIDATE, ["later"], id="a VPA that is refused"),
+        pytest.param(GONE, VALIDATE, ["at once"], id="a VPA that is deleted"),
+        pytest.param(b"{", HEAD, ["at once"], id="unreadable"),
+        pytest.param(b"", HEAD, ["at once"], id="empty"),
+        pytest.param(b"[]", VALIDATE, ["at once"], id="no review"),
+        pytest.param(b" " * (MOST_BYTES + 1), HEAD, ["later"], id="too large"),
+        pytest.param(POD, TEXT, ["later"], id="wrong content type"),
+        pytest.param(POD, OTHER, ["later"], id="another path"),
+    ],
+)
+def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str]) -> None:
+    """What is answered at once is byte for byte what the FastAPI operation answers."""
+    noted, alone = Noted(webhook(desk(*WEB).reviewer)), webhook(desk(*WEB).reviewer)
+
+    async def operation(scope: Scope, receive: Receive, send: Send) -> None:
+        await alone(scope, receive, send)
+
+    asked = request(body, head, b"Connection: close\r\n")
+    with serving(noted) as served:
+        prompt = served.exchange(asked)
+    with serving(operation) as served:
+        late = served.exchange(asked)
+
+    assert noted.ways == ways
+    assert prompt.startswith(b"HTTP/1.1 ")
+    assert prompt == late
 
 
 def test_old_clients(app: Noted, at: Served) -> None:
