@@ -12,13 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from app.admission.certificate_files import CertificateFiles, CertificatePaths, made_in
+from app.admission.certificate_stores import (
+    CertificateFiles,
+    CertificatePaths,
+    SecretStore,
+    made_in,
+)
 from app.admission.certificates import Authority, serving_names
 from app.admission.core.rotation import Issuing, RotationRules
 from app.admission.flags import AdmissionSettings
 from app.admission.registrar import Registrar
 from app.admission.rotator import RingStore, Rotator
-from app.admission.secret_store import SecretStore
 from app.kube.manifests import webhooks
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.admission.certificate_files import made_in
+from app.admission.certificate_stores import made_in
 from app.admission.certificates import serving_names
 from app.commands.flags import CertsSettings
 from app.output import Report, Text, line

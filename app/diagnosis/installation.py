@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import called_name, judge
-from app.admission.secret_store import SecretStore
 from app.diagnosis.core.autoscalers import targets
 from app.diagnosis.core.components import ADMISSION, command_line, flag, ours
 from app.diagnosis.core.facts import (

@@ -14,11 +14,11 @@ from functools import partial
 
 import pytest
 
+from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import Authority, issue, serving_names
 from app.admission.core.rotation import RotationRules
 from app.admission.registrar import Registrar
 from app.admission.rotator import Rotator
-from app.admission.secret_store import SecretStore
 from app.kube.client import connect
 from app.kube.leases import lease, micro_time
 from app.kube.manifests.webhooks import Registration, documents

@@ -10,7 +10,7 @@ from pathlib import Path, PosixPath
 
 import pytest
 
-from app.admission.certificate_files import CertificateFiles, CertificatePaths, made_in
+from app.admission.certificate_stores import CertificateFiles, CertificatePaths, made_in
 from app.admission.certificates import issue, judge
 from app.model.certificates import CertificateSet, KeyRing
 from app.model.errors import BadSetting

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from app.admission.certificate_stores import Newest
 from app.admission.certificates import issue
-from app.admission.newest import Newest
 from app.model.certificates import Material
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.admission.certificate_files import CertificateFiles, CertificatePaths
+from app.admission.certificate_stores import CertificateFiles, CertificatePaths, SecretStore
 from app.admission.certificates import Authority, issue
 from app.admission.core.rotation import Issuing, RotationRules
 from app.admission.registrar import Registrar
 from app.admission.rotator import RingStore, Rotator
-from app.admission.secret_store import SecretStore
 from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
 from app.model.errors import ClusterError

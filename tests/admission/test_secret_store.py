@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import issue
-from app.admission.secret_store import SecretStore
 from app.model.certificates import CertificateSet, KeyRing, Material
 from app.model.errors import Conflict
 from app.ports import SECRETS, Json, Ref

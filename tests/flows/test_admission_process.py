@@ -22,7 +22,7 @@ import httpx
 import orjson
 import pytest
 
-from app.admission.certificate_files import made_in
+from app.admission.certificate_stores import made_in
 from app.runtime.clock import SystemClock
 from tests import make
 from tests.waiting import eventually

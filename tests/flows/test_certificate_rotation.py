@@ -19,12 +19,12 @@ from typing import Any
 
 import uvicorn
 
+from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import Authority
 from app.admission.core.rotation import RotationRules
 from app.admission.registrar import Registrar
 from app.admission.reloader import Reloader, ReloadRules
 from app.admission.rotator import Rotator
-from app.admission.secret_store import SecretStore
 from app.kube.manifests.webhooks import Registration, documents
 from app.model.certificates import CertificateSet, Material
 from app.runtime.election import Election, ElectionRules
