@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Final, Protocol
+from typing import Final
 
+from app.kube.access_review import AccessReviews
 from app.model.errors import ClusterError, Refused
-from app.model.review import Identity
-from app.ports import VPAS, Resource
+from app.ports import VPAS
 from app.runtime.problems import Refusal
 
 log = logging.getLogger("runtime.access")
@@ -24,24 +24,10 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")  # nothing else was ever a t
 _HINT: Final = "bind the recommender's account to the ClusterRole system:auth-delegator"
 
 
-class Access(Protocol):
-    """Who knows."""
-
-    def who(self, token: str, /) -> Identity | None:
-        """Return whose token this is, None if it is not valid; raises `ClusterError`."""
-        ...
-
-    def may(
-        self, identity: Identity, verb: str, resource: Resource, namespace: str, name: str = ""
-    ) -> bool:
-        """Return whether an identity may do something; raises `ClusterError`."""
-        ...
-
-
 class Guard:
     """Lets in who may see VPAs; without an API server to ask it lets all in."""
 
-    def __init__(self, access: Access | None = None) -> None:
+    def __init__(self, access: AccessReviews | None = None) -> None:
         self._access = access
 
     def admit(self, authorization: str, verb: str, namespace: str = "", name: str = "") -> None:
