@@ -6,7 +6,8 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import Final
 
 from app.runtime.allocator import give_back
@@ -33,14 +34,23 @@ def run_until_signal(process: Callable[[], Running], verbosity: int, log: loggin
 
 
 def stop_events() -> tuple[Event, Event]:
-    """Return the event that the first signal to stop sets, and the one that the next one sets."""
+    """Return the event that the first signal to stop sets, and the one that the next one sets.
+
+    A thread sets them: a handler interrupts the main thread anywhere, also while it holds the
+    lock of an event, and would wait for that lock for ever. To put something on a queue of this
+    kind is safe there.
+    """
     stopping, hurrying = Event(), Event()
+    signals: SimpleQueue[int] = SimpleQueue()
 
-    def stop(_number: int, _frame: object) -> None:
-        (hurrying if stopping.is_set() else stopping).set()
+    def relay() -> None:
+        for event in (stopping, hurrying):
+            signals.get()
+            event.set()
 
+    Thread(target=relay, name="signals", daemon=True).start()
     for number in _STOP_SIGNALS:
-        signal.signal(number, stop)
+        signal.signal(number, lambda caught, _frame: signals.put(caught))
     return stopping, hurrying
 
 

@@ -45,8 +45,9 @@ def test_the_second_signal_hurries() -> None:
     """The first signal to stop stops, whichever it is, and the next one says that it hurries."""
     stopping, hurrying = stop_events()
     seen = [(stopping.is_set(), hurrying.is_set())]
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number, event in ((signal.SIGTERM, stopping), (signal.SIGINT, hurrying)):
         signal.raise_signal(number)
+        event.wait(10)
         seen.append((stopping.is_set(), hurrying.is_set()))
     assert seen == [(False, False), (True, False), (True, True)]
 
