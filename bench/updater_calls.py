@@ -23,7 +23,7 @@ from app.ports import Cluster
 from app.runtime.clock import SystemClock
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
-from app.updater.team import Surroundings, team
+from app.updater.process import Surroundings, team
 from tests import make
 from tests.updater.core.scenes import container, recommended, running
 

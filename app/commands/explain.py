@@ -56,8 +56,8 @@ from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.sizing.matching import LookupNeeded, MatchReason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan
-from app.updater.deciding import Decider, Sight
 from app.updater.rules import lease_rules, update_rules
+from app.updater.updater import Decider, Sight
 
 _NO_SCOPE: Final = Scope("", ())
 _POD_WORDS: Final = ("pod", "pods", "po")

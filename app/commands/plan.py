@@ -20,9 +20,9 @@ from app.runtime.logs import start_logging
 from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.events import counted
 from app.updater.core.memory import Memory
-from app.updater.deciding import Decider, Sight
-from app.updater.pace import PaceRules, within_pace
 from app.updater.rules import lease_rules, update_rules
+from app.updater.updater import Decider, Sight
+from app.updater.work_queue import PaceRules, within_pace
 
 _COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
 _GAP: Final = "  "

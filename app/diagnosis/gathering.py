@@ -42,8 +42,8 @@ from app.ports import (
     Resource,
 )
 from app.runtime.memory import without_collection
-from app.updater.deciding import MOST_LEVELS, found_owners
 from app.updater.metrics import LeaseTrouble
+from app.updater.updater import MOST_LEVELS, found_owners
 from app.updater.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
 
 _PAGE: Final = 500

@@ -31,7 +31,7 @@ from app.runtime.live import Runtime
 from app.updater.api import Archive
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.patching import boosted_containers
-from app.updater.knowledge import sources as watched_sources
+from app.updater.process import sources as watched_sources
 
 _KEPT: Final = 100  # happenings that may be shown again
 _RATE: Final = timedelta(minutes=10)

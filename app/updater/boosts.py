@@ -18,7 +18,6 @@ from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import Clock
-from app.updater.carrying import Carrier, Job
 from app.updater.core.action_queue import ActionQueue
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import NamespacedName
@@ -31,8 +30,9 @@ from app.updater.core.unboost import (
     ready_condition,
     resets_pauses,
 )
-from app.updater.deciding import Decider, Sight
-from app.updater.notebook import Notebook
+from app.updater.executor import Carrier, Job
+from app.updater.state import Notebook
+from app.updater.updater import Decider, Sight
 
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed

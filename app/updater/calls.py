@@ -9,18 +9,26 @@ user deleted it: its place is empty either way, and its replacement proves as mu
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from typing import Final
 
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavailable
+from app.model.fields import Object, object_at
+from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
-from app.ports import PODS, Cluster, PatchKind, Ref
+from app.model.snapshot import Snapshot
+from app.ports import PODS, WORKLOADS, Clock, Cluster, Json, PatchKind, Ref
 from app.updater.core.decisions import Action, PodChange
-from app.updater.core.outcomes import RefusalKind, eviction_refusal
+from app.updater.core.outcomes import Outcome, RefusalKind, eviction_refusal, undone
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resize_state import are_same
+from app.updater.core.rules import UpdateRules
 from app.updater.core.unboost import after_refusal
+from app.updater.state import Lesson
 
 log = logging.getLogger("updater.calls")
 
@@ -163,3 +171,147 @@ def has_asked(pod: Pod, change: PodChange) -> bool:
             if not all(are_same(name, asked(name), amounts[name]) for name in amounts):
                 return False
     return True
+
+
+_SETTLED_SECONDS: Final = 15.0  # then a call without an answer is not carried out any more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Doubt:
+    """A call in doubt, what it was planned upon, and since when."""
+
+    outcome: Outcome
+    snapshot: Snapshot
+    origin: datetime  # of the clock by which the outcome tells its moment
+    since: float  # by the monotonic clock
+
+    @property
+    def pod(self) -> Pod:
+        return self.outcome.step.pod
+
+    @property
+    def change(self) -> PodChange | None:
+        return self.outcome.step.decision.change
+
+
+class Doubts:
+    """Remembers calls in doubt; all but `settled` may be called from any thread."""
+
+    def __init__(
+        self, calls: Calls, rules: UpdateRules, clock: Clock, snapshot: Callable[[], Snapshot]
+    ) -> None:
+        self._calls = calls
+        self._lag_seconds = rules.watch_lag.total_seconds()
+        self._clock = clock
+        self._snapshot = snapshot
+        self._lock = threading.Lock()
+        self._doubts: list[_Doubt] = []  # what was asked about last is at the end
+
+    def note(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
+        """Remember a call that failed, but may have been carried out."""
+        with self._lock:
+            self._doubts.append(_Doubt(outcome, snapshot, origin, self._clock.monotonic()))
+
+    def forget(self, pod: Pod | None = None) -> None:
+        """Forget doubts about a pod, for something else is done to it now, or all of them."""
+        with self._lock:
+            self._doubts = [
+                doubt for doubt in self._doubts if pod is not None and doubt.pod.uid != pod.uid
+            ]
+
+    def settled(self) -> Iterator[Lesson]:
+        """Yield what came of the calls that can be told by now; each is forgotten once learnt.
+
+        When one pod cannot be read, the others are judged by the watch alone until next time.
+        """
+        may_ask = True
+        for doubt in self._open():
+            answer = self._shown(doubt)
+            if answer is None and may_ask and self._age_seconds(doubt) >= _SETTLED_SECONDS:
+                answer = self._calls.seen(doubt.pod, doubt.change)
+                if answer is None:
+                    may_ask = False
+                    self._remove(doubt, to_end=True)
+            if answer is not None:
+                yield _lesson(doubt, answer)
+                self._remove(doubt)
+                if answer.error is None and doubt.change is not None:
+                    self._calls.leave_marks(doubt.pod, doubt.change)
+
+    def _open(self) -> list[_Doubt]:
+        with self._lock:
+            return list(self._doubts)
+
+    def _remove(self, doubt: _Doubt, *, to_end: bool = False) -> None:
+        with self._lock:
+            if doubt in self._doubts:
+                self._doubts.remove(doubt)
+                self._doubts += [doubt] if to_end else []
+
+    def _age_seconds(self, doubt: _Doubt) -> float:
+        return self._clock.monotonic() - doubt.since
+
+    def _shown(self, doubt: _Doubt) -> Answer | None:
+        """Return what the watch tells; what it shows undone may be yet to be seen for a while."""
+        found = self._snapshot().of(doubt.pod.namespace).pods.get(doubt.pod.name)
+        answer = seen_in(found if found and found.uid == doubt.pod.uid else None, doubt.change)
+        is_final = answer.error is None or answer.is_gone
+        return answer if is_final or self._age_seconds(doubt) >= self._lag_seconds else None
+
+
+def _lesson(doubt: _Doubt, answer: Answer) -> Lesson:
+    if answer.error is None:
+        done = replace(doubt.outcome, error=None, generation=answer.generation)
+        return Lesson(done, doubt.snapshot, origin=doubt.origin)
+    return Lesson(change=partial(undone, outcome=doubt.outcome), origin=doubt.origin)
+
+
+trial_log = logging.getLogger("updater.trials")
+
+_BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
+
+
+class Trials:
+    """Creates pods on trial; the right to create pods is needed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def created(self, owner: ObjectKey, pod: Pod) -> Pod | None:
+        """Return what a new pod of the owner of `pod` looks like, None if that cannot be told."""
+        resource = _BUILT_IN.get(owner.kind) if owner.is_built_in else None
+        if resource is None:
+            return None
+        try:
+            found = self._cluster.get(Ref(resource, pod.namespace, owner.name))
+            body = new_pod(found, resource.api_version, owner)
+            return read_pod(self._cluster.create(Ref(PODS, pod.namespace), body, dry_run=True))
+        except (ClusterError, BadObject) as error:
+            extra = {"owner": str(owner), "namespace": pod.namespace, "error": str(error)}
+            trial_log.warning("no pod created on trial", extra=extra)
+            return None
+
+
+def new_pod(found: Object, api_version: str, owner: ObjectKey) -> Json:
+    """Return a pod as a controller makes it from its template."""
+    template = object_at(object_at(found, "spec", ""), "template", "spec")
+    wanted = object_at(template, "metadata", "spec.template")
+    reference = {
+        "apiVersion": api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": object_at(found, "metadata", "").get("uid"),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {key: wanted[key] for key in ("labels", "annotations") if key in wanted}
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {
+            **metadata,
+            "generateName": f"{owner.name}-",
+            "ownerReferences": [reference],
+        },
+        "spec": object_at(template, "spec", "spec.template"),
+    }

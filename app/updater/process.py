@@ -10,27 +10,304 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
-from app.ports import Cluster
+from app.kube.watch_cache import Transition, WatchedResource
+from app.model.gates import FeatureGate
+from app.model.limits import read_disruption_budget, read_limit_range, read_node
+from app.model.pods import read_pod
+from app.model.snapshot import Collection, Snapshot
+from app.ports import (
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    VPAS,
+    Clock,
+    Cluster,
+    Owners,
+)
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign
 from app.runtime.exposition import new_registry, render
 from app.runtime.lifecycle import run_until_signal
-from app.runtime.live import LiveRuntime, Runtime
+from app.runtime.live import Connection, LiveRuntime, Runtime
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server, bound
-from app.updater.api import add_decisions
-from app.updater.boosts import Change
+from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
+from app.updater.api import Deed, add_decisions
+from app.updater.boosts import Boosts, Change
+from app.updater.calls import Calls, Doubts, Trials
+from app.updater.core.decisions import Decision
+from app.updater.core.rules import UpdateRules
+from app.updater.executor import Carrier, Doors
 from app.updater.flags import UpdaterSettings
-from app.updater.knowledge import UpdaterKnowledge
 from app.updater.metrics import UpdaterMetrics
-from app.updater.team import Archive, Surroundings, team
+from app.updater.notifications import Journal, Summaries
+from app.updater.report import Counts, Teller
+from app.updater.rules import lease_rules, update_rules
+from app.updater.state import Notebook
+from app.updater.updater import Decider, Hands, RoundRules, Sources, Updater
+from app.updater.webhook_lease import WebhookLease
+from app.updater.work_queue import Pace, PaceRules
+
+watch_log = logging.getLogger("updater.watches")
+
+_LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+# Without these less is known beforehand; upstream's rights do not include all of them.
+_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
+_HELPFUL_SECONDS: Final = 10.0
+_LOOKUP_SECONDS: Final = 3.0
+# Own deeds are believed no longer; a watch that works tells something, if only a bookmark, or is
+# opened anew before that.
+_UNSEEN_SECONDS: Final = UpdateRules().watch_lag.total_seconds()
+
+
+class UpdaterKnowledge:
+    """The cluster, mirrored, and owners that are looked up."""
+
+    def __init__(
+        self, watched: Connection, asked: Connection, namespace: str, place: Runtime
+    ) -> None:
+        self._clock = place.clock
+        self._mirror = place.mirror(watched, sources(namespace))
+        self.owners = place.owners(asked.within(_LOOKUP_SECONDS))
+        self._is_known = False
+
+    def listen(self, listener: Callable[[Sequence[Change]], None]) -> None:
+        """Have what happens to pods and VPAs told."""
+
+        def hear(transitions: Sequence[Transition]) -> None:
+            listener(
+                [
+                    Change(found.namespace, found.name, found.before, found.after)
+                    for found in transitions
+                    if found.resource in (PODS, VPAS)
+                ]
+            )
+
+        self._mirror.listen(hear)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._mirror.start()
+        self.owners.start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._mirror.stop()
+        self.owners.close()
+
+    def snapshot(self) -> Snapshot:
+        """Return what is known."""
+        return self._mirror.snapshot
+
+    def is_known(self) -> bool:
+        """Whether all that is needed was read once, and what helps was, or is refused."""
+        if not self._is_known and not self.problem():
+            self._is_known = True
+            for found in self._mirror.standings(self._clock.now()):
+                if not found.is_read:
+                    extra = {"resource": found.resource.plural, "problem": found.problem}
+                    watch_log.warning("decided without it, for it cannot be read", extra=extra)
+        return self._is_known
+
+    def problem(self) -> str:
+        """Say what is not known yet, empty if all is."""
+        for found in self._mirror.standings(self._clock.now()):
+            if found.is_read:
+                continue
+            is_helpful = found.resource in _HELPFUL
+            if is_helpful and found.problem and found.stale_seconds > _HELPFUL_SECONDS:
+                continue
+            return found.unread
+        return ""
+
+    def unseen(self) -> str:
+        """Say what was not seen for so long that nobody may act upon it, empty if nothing."""
+        for found in self._mirror.standings(self._clock.now()):
+            if found.missing or found.resource in _HELPFUL:
+                continue
+            if found.stale_seconds > _UNSEEN_SECONDS:
+                seen = f"{found.resource.plural} were last seen {found.stale_seconds:.0f} s ago"
+                return f"{seen}: {found.problem}" if found.problem else seen
+        return ""
+
+    def watch_ages(self) -> Mapping[str, float]:
+        """Return for each watched resource how long nothing was heard, in seconds."""
+        return watch_ages(self._mirror, self._clock)
+
+
+def sources(namespace: str) -> Iterator[WatchedResource]:
+    """Yield what is watched, in one namespace or in all."""
+    yield watched_vpas(namespace, watch_log)
+    yield WatchedResource(
+        PODS, Collection.PODS, read_pod, namespace=namespace, field_selector=_LIVE_PODS
+    )
+    yield WatchedResource(
+        LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace
+    )
+    yield WatchedResource(
+        POD_DISRUPTION_BUDGETS, Collection.BUDGETS, read_disruption_budget, namespace=namespace
+    )
+    yield WatchedResource(NODES, Collection.NODES, read_node)
+    yield from watched_workloads(namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the updater works with."""
+
+    acting: Cluster  # where pods are evicted and resized
+    telling: Cluster  # where events and annotations are written
+    owners: Owners
+    snapshot: Callable[[], Snapshot]
+    is_known: Callable[[], bool]  # whether the snapshot is whole
+    may_act: Callable[[], bool]  # whether we lead, see the cluster, and nobody told us to stop
+    leads: Callable[[], bool]
+    clock: Clock
+    metrics: UpdaterMetrics
+    in_time: Callable[[], Cluster] | None = None  # to act in, with a deadline of now; or `acting`
+
+
+class Archive:
+    """What can be asked about decisions and deeds."""
+
+    def __init__(self, updater: Updater, notebook: Notebook) -> None:
+        self._updater = updater
+        self._notebook = notebook
+
+    def told_at(self) -> datetime | None:
+        """Return the time of the latest round."""
+        return self._updater.told_at
+
+    def decisions(self, namespace: str, /) -> Iterable[Decision]:
+        """Return the decisions of the latest round."""
+        return self._updater.book.decisions(namespace)
+
+    def deeds(self) -> Mapping[str, Deed]:
+        """Return the last deed for each pod."""
+        return self._notebook.deeds()
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The parts of the updater that work on their own."""
+
+    updater: Updater
+    boosts: Boosts | None  # None: boosts are no matter of ours
+    journal: Journal | None  # None: the cluster is told nothing
+    summaries: Summaries | None
+    notebook: Notebook
+    carrier: Carrier
+
+    @property
+    def archive(self) -> Archive:
+        """What can be asked over HTTP."""
+        return Archive(self.updater, self.notebook)
+
+
+def team(settings: UpdaterSettings, around: Surroundings) -> Team:
+    """Put the parts together."""
+    rules = update_rules(
+        settings.deciding,
+        settings.disruption,
+        settings.thresholds,
+        settings.scope,
+        settings.loop.interval,
+    )
+    is_dry = settings.loop.dry_run
+    journal = None if is_dry else Journal(around.telling, around.clock)
+    summaries = Summaries(around.telling) if settings.acting.summaries and not is_dry else None
+    teller = Teller(Counts(around.metrics), around.snapshot, journal=journal, summaries=summaries)
+    notebook = Notebook(rules, around.clock)
+    lease = WebhookLease(around.acting, lease_rules(settings.admission), around.clock)
+    doors = _doors(settings, around, lease, teller, rules)
+    hands = Hands(
+        _decider(settings, rules, around),
+        Carrier(doors, notebook, rules, settings.acting.concurrency),
+        notebook,
+        teller,
+        around.metrics,
+    )
+    sources = Sources(
+        around.snapshot,
+        around.is_known,
+        around.may_act,
+        around.leads,
+        lease.look,
+        around.clock,
+    )
+    updater = Updater(sources, hands, RoundRules(settings.loop.interval, is_dry))
+    boosts = _boosts(settings, rules, around, doors, notebook)
+    return Team(updater, boosts, journal, summaries, notebook, hands.carrier)
+
+
+def _boosts(
+    settings: UpdaterSettings,
+    rules: UpdateRules,
+    around: Surroundings,
+    doors: Doors,
+    notebook: Notebook,
+) -> Boosts | None:
+    """Return what ends boosts, None if nobody is to."""
+    if FeatureGate.CPU_STARTUP_BOOST not in settings.deciding.gates or settings.loop.dry_run:
+        return None
+    acting = settings.acting
+    # Pods that start together are due together.
+    workers = max(acting.boost_workers, acting.concurrency)
+    return Boosts(
+        _decider(settings, rules, around),
+        Carrier(doors, notebook, rules, workers),
+        notebook,
+        around.snapshot,
+        lambda: around.may_act() and around.is_known(),
+        around.clock,
+    )
+
+
+def _decider(settings: UpdaterSettings, rules: UpdateRules, around: Surroundings) -> Decider:
+    return Decider(rules, settings.deciding.gates, around.owners, around.clock)
+
+
+def _doors(
+    settings: UpdaterSettings,
+    around: Surroundings,
+    lease: WebhookLease,
+    teller: Teller,
+    rules: UpdateRules,
+) -> Doors:
+    disruption, acting = settings.disruption, settings.acting
+    calls = Calls(around.in_time or (lambda: around.acting))
+    rates = PaceRules(
+        disruption.rate_per_second,
+        disruption.burst,
+        acting.namespace_rate_per_second,
+        acting.namespace_burst,
+    )
+
+    def pace() -> Pace:
+        return Pace(rates, around.clock)
+
+    return Doors(
+        calls,
+        Doubts(calls, rules, around.clock, around.snapshot),
+        Trials(around.acting),
+        evictions=pace(),
+        resizes=pace(),
+        clock=around.clock,
+        snapshot=around.snapshot,
+        may_act=around.may_act,
+        may_evict=lease.is_fresh,
+        told=teller.tried,
+    )
+
 
 log = logging.getLogger("updater.process")
 

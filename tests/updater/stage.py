@@ -34,7 +34,7 @@ from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.updater.boosts import Change
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
-from app.updater.team import Surroundings, Team, team
+from app.updater.process import Surroundings, Team, team
 from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from app.updater.api import Deed, add_decisions
 from app.updater.core.decisions import Action, Decision
-from app.updater.notebook import Deed as Done
+from app.updater.state import Deed as Done
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.ports import VPAS, PatchKind, Ref
-from app.updater.summaries import ANNOTATION
+from app.updater.notifications import ANNOTATION
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, budget, vpa

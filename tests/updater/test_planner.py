@@ -15,7 +15,7 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_wor
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
 from app.updater.core.rules import Prove, UpdateRules
-from app.updater.deciding import Decider, Sight
+from app.updater.updater import Decider, Sight
 from tests import make
 from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock

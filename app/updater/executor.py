@@ -19,7 +19,7 @@ from typing import Final
 from app.model.errors import ClusterError
 from app.model.snapshot import Snapshot
 from app.ports import Clock
-from app.updater.calls import Calls
+from app.updater.calls import Calls, Doubts, Trials
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Decision, Reason, Why
 from app.updater.core.memory import Memory
@@ -33,11 +33,8 @@ from app.updater.core.outcomes import (
 )
 from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.core.rules import UpdateRules
-from app.updater.doubts import Doubts
-from app.updater.notebook import Actor, Entry, Lesson, Notebook
-from app.updater.pace import RATE_LIMITED, Pace, Wait
-from app.updater.trials import Trials
-from app.updater.turns import Turn, Turns
+from app.updater.state import Actor, Entry, Lesson, Notebook
+from app.updater.work_queue import RATE_LIMITED, Pace, Turn, Turns, Wait
 
 log = logging.getLogger("updater.executor")
 

@@ -13,7 +13,7 @@ from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules
-from app.updater.notebook import Entry, Lesson, Notebook
+from app.updater.state import Entry, Lesson, Notebook
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 from tests.updater.set_clock import SetClock
