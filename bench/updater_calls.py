@@ -23,7 +23,8 @@ from app.ports import Cluster
 from app.runtime.clock import SystemClock
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
-from app.updater.process import Surroundings, team
+from app.updater.process import updater_parts
+from app.updater.state import UpdaterContext
 from tests import make
 from tests.updater.core.scenes import container, recommended, running
 
@@ -104,9 +105,9 @@ def main() -> int:
         snapshot = snapshot.changed(changes(f"app{number:03d}", "100m"))
     server, clock = Server(), SystemClock()
     words = ["--prove=off", "--use-admission-controller-status=false", "--updater-interval=10m"]
-    around = Surroundings(
-        acting=cast("Cluster", server),
-        telling=cast("Cluster", server),
+    context = UpdaterContext(
+        acting=lambda: cast("Cluster", server),
+        reporting=cast("Cluster", server),
         owners=NoOwners(),
         snapshot=lambda: snapshot,
         is_known=lambda: True,
@@ -115,7 +116,7 @@ def main() -> int:
         clock=clock,
         metrics=UpdaterMetrics(CollectorRegistry()),
     )
-    found = team(parse(UpdaterSettings, words, {}), around)
+    found = updater_parts(parse(UpdaterSettings, words, {}), context)
     began, cpu = time.monotonic(), time.process_time()
     found.updater.tick(clock.now())
     seconds, cpu = time.monotonic() - began, time.process_time() - cpu

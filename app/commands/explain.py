@@ -57,7 +57,7 @@ from app.sizing.matching import LookupNeeded, MatchReason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan
 from app.updater.rules import lease_rules, update_rules
-from app.updater.updater import Decider, Sight
+from app.updater.updater import Planner
 
 _NO_SCOPE: Final = Scope("", ())
 _POD_WORDS: Final = ("pod", "pods", "po")
@@ -352,8 +352,12 @@ class Explainer:
     def _plan(self, at: datetime) -> Plan:
         found = self._plans.get(at)
         if found is None:
-            sight = Sight(self._seen.snapshot, self._seen.webhook.is_healthy)
             # Each from scratch: what was decided for later is nothing to begin with.
-            decider = Decider(self._rules, self._gates, self._seen.owners, self._clock)
-            found = self._plans[at] = decider.plan(sight, Memory(), at)
+            planner = Planner(self._rules, self._gates, self._seen.owners, self._clock)
+            found = self._plans[at] = planner.plan(
+                self._seen.snapshot,
+                Memory(),
+                at,
+                webhook_is_healthy=self._seen.webhook.is_healthy,
+            )
         return found

@@ -21,8 +21,8 @@ from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.events import counted
 from app.updater.core.memory import Memory
 from app.updater.rules import lease_rules, update_rules
-from app.updater.updater import Decider, Sight
-from app.updater.work_queue import PaceRules, within_pace
+from app.updater.updater import Planner
+from app.updater.work_queue import RateLimits, within_rates
 
 _COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
 _GAP: Final = "  "
@@ -70,12 +70,12 @@ def decided(
         settings.deciding, disruption, settings.thresholds, settings.scope, asking.interval
     )
     _check_asked(namespace, settings.vpas, seen.snapshot)
-    decider = Decider(rules, settings.deciding.gates, seen.owners, clock)
-    made = decider.plan(Sight(seen.snapshot, seen.webhook.is_healthy), Memory(), now)
-    pace = PaceRules(disruption.rate_per_second, disruption.burst)
+    planner = Planner(rules, settings.deciding.gates, seen.owners, clock)
+    made = planner.plan(seen.snapshot, Memory(), now, webhook_is_healthy=seen.webhook.is_healthy)
+    limits = RateLimits(disruption.rate_per_second, disruption.burst)
     return [
         found
-        for found in within_pace(made.decisions, made.queues, pace, asking.interval)
+        for found in within_rates(made.decisions, made.queues, limits, asking.interval)
         if namespace in ("", found.namespace)
         and (not settings.vpas or found.vpa in settings.vpas)
         and _is_selected(found, settings.selection.selector, seen.snapshot)

@@ -43,8 +43,8 @@ from app.ports import (
 )
 from app.runtime.memory import without_collection
 from app.updater.metrics import LeaseTrouble
-from app.updater.updater import MOST_LEVELS, found_owners
-from app.updater.webhook_lease import HEALTHY, LeaseRules, Sign, sign_of
+from app.updater.updater import MOST_LEVELS, find_owners
+from app.updater.webhook_lease import HEALTHY, LeaseRules, WebhookHealth, webhook_health
 
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
@@ -75,7 +75,7 @@ class GatheredObjects:
 
     snapshot: Snapshot
     owners: Owners
-    webhook: Sign
+    webhook: WebhookHealth
     kept: Sequence[Json] = ()
     problems: Sequence[RecordedProblem] = ()  # what could not be used, or not be read
 
@@ -138,7 +138,7 @@ def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> Gathere
         recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
     rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]
-    sign = sign_of(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
+    sign = webhook_health(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
     return GatheredObjects(recorded.snapshot, recorded, sign, kept, recorded.problems)
 
 
@@ -163,14 +163,14 @@ def _live(
     return GatheredObjects(recorded.snapshot, owners, sign, kept, problems)
 
 
-def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> Sign:
+def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> WebhookHealth:
     """Return what the webhook's Lease tells; it is reported once, and not logged."""
     if not rules.is_on:
         return HEALTHY
     try:
-        return sign_of(cluster.get(Ref(LEASES, rules.namespace, rules.name)), rules, now)
+        return webhook_health(cluster.get(Ref(LEASES, rules.namespace, rules.name)), rules, now)
     except ClusterError as error:
-        return Sign(LeaseTrouble.ERROR, str(error))
+        return WebhookHealth(LeaseTrouble.ERROR, str(error))
 
 
 def _keeping(
@@ -265,6 +265,6 @@ def ask_with_lookups(
         wanted = [one for one in lookups if one.key not in found.get(one.namespace, {})]
         if not wanted:
             break
-        for namespace, some in found_owners(owners, clock, wanted).items():
+        for namespace, some in find_owners(owners, clock, wanted).items():
             found.setdefault(namespace, {}).update(some)
     return answer

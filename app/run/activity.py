@@ -28,10 +28,10 @@ from app.run.embedded_webhook import ReviewCounts
 from app.run.picture import Activity, ActivityKind, Totals, View
 from app.run.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
 from app.runtime.live import Runtime
-from app.updater.api import Archive
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.patching import boosted_containers
 from app.updater.process import sources as watched_sources
+from app.updater.report import DecisionLog
 
 _KEPT: Final = 100  # happenings that may be shown again
 _RATE: Final = timedelta(minutes=10)
@@ -55,7 +55,7 @@ class FeedSources:
 
     runtime: Runtime
     cluster: Cluster
-    archive: Archive
+    decisions: DecisionLog
     reviewed: Callable[[], ReviewCounts]
     namespace: str = ""
     is_dry: bool = False  # nothing is done, so what would be is told
@@ -118,7 +118,7 @@ class ActivityFeed:
     def view(self, title: str, speed: str) -> View:
         """Return everything as it is now."""
         now, reviewed = self._sources.runtime.clock.now(), self._sources.reviewed()
-        decisions = list(self._sources.archive.decisions(self._sources.namespace))
+        decisions = list(self._sources.decisions.decisions(self._sources.namespace))
         snapshot = self._mirror.snapshot
         before, after = sums(snapshot, decisions)
         return View(
@@ -127,7 +127,7 @@ class ActivityFeed:
             lasted=self.lasted,
             speed=speed,
             reviews_per_minute=self._rate(now, reviewed.reviews),
-            rows=rows(snapshot, decisions, self._sources.archive.told_at(), self._current_usage()),
+            rows=rows(snapshot, decisions, self._sources.decisions.round_at, self._current_usage()),
             activities=tuple(self._kept),
             totals=Totals(
                 reviews=reviewed.reviews,
@@ -210,20 +210,21 @@ class ActivityFeed:
         if self._event_counts.get(key) == count:
             return
         self._event_counts[key] = count
-        last_action = self._sources.archive.deeds().get(text_at(about, "uid", "involvedObject"))
+        uid = text_at(about, "uid", "involvedObject")
+        last_action = self._sources.decisions.last_actions().get(uid)
         if last_action is not None:
-            kind = _ACTIONS.get(Action(last_action.action), kind)
+            kind = _ACTIONS.get(last_action.action, kind)
         why = text_at(event, "message", "").partition(": ")[2]
         self.add(kind, text_at(about, "name", "involvedObject"), why, key[0])
 
     def _compare_decisions(self) -> None:
-        archive = self._sources.archive
-        if archive.told_at() == self._round_at:
+        decisions = self._sources.decisions
+        if decisions.round_at == self._round_at:
             return
-        self._round_at = archive.told_at()
+        self._round_at = decisions.round_at
         before, self._last = self._last, {}
         known = {(one.vpa, one.reason) for one in before.values()}
-        for one in archive.decisions(self._sources.namespace):
+        for one in decisions.decisions(self._sources.namespace):
             self._last[one.uid] = one
             is_waiting = one.action is Action.WAIT and one.reason is not Reason.BOOST_RUNNING
             is_planned = self._sources.is_dry and one.action in _ACTIONS

@@ -53,7 +53,7 @@ class InMemoryMode:
             FeedSources(
                 runtime,
                 self.cluster,
-                self._world.updater.archive,
+                self._world.updater.decisions,
                 self._world.webhook.reviewed,
             )
         )
@@ -130,7 +130,7 @@ class DryRunMode:
             FeedSources(
                 runtime,
                 self.cluster,
-                self._updater.archive,
+                self._updater.decisions,
                 self._webhook.reviewed,
                 settings.real.namespace,
                 is_dry=True,

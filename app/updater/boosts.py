@@ -1,23 +1,23 @@
 """End start-up boosts as soon as they are due: driven by changes of pods, not by rounds.
 
-Strategy: whatever happens to a boosted pod puts it into a queue; a look at it tells when to look
-again, or that it is to be brought back now. Then a plan is made for these pods alone, and of that
-plan only the ends of boosts are carried out. So a pod that got ready is brought back within
-moments of its time, while rounds go on beside.
+Strategy: each change of a boosted pod queues the pod; a look at it tells when to look again, or
+that its boost ends now. Then a plan is made for these pods alone, and of that plan only the ends
+of boosts are carried out. So a pod that got ready is brought back within moments of its time,
+while rounds go on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Final, NamedTuple
+from datetime import datetime, timedelta
+from typing import Final
 
+from app.kube.watch_cache import Transition
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.ports import Clock
 from app.updater.core.action_queue import ActionQueue
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import NamespacedName
@@ -30,25 +30,16 @@ from app.updater.core.unboost import (
     ready_condition,
     resets_pauses,
 )
-from app.updater.executor import Carrier, Job
-from app.updater.state import Notebook
-from app.updater.updater import Decider, Sight
+from app.updater.executor import Batch, Executor
+from app.updater.state import UpdaterContext, UpdaterState
+from app.updater.updater import Planner
 
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
 _IDLE_SECONDS: Final = 1.0
 _MOMENT_SECONDS: Final = 0.001
 _SAFETY_SECONDS: Final = 10.0
-_LONGEST_ROUND_SECONDS: Final = 1.0  # those that come to be due meanwhile shall not wait
-
-
-class Change(NamedTuple):
-    """A pod or VPA before and after; None where there was or is none."""
-
-    namespace: str
-    name: str
-    before: object
-    after: object
+_LONGEST_ROUND_SECONDS: Final = 1.0  # so that those that are due meanwhile do not wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +50,38 @@ class _Entry:
     count: int = 0
 
 
-class Boosts:
-    """The queue of boosted pods; `note` may be called from any thread, `tick` is for a loop."""
+class BoostQueue:
+    """The queue of boosted pods; `add` may be called from any thread, `tick` is for a loop."""
 
     def __init__(
         self,
-        decider: Decider,
-        carrier: Carrier,
-        notebook: Notebook,
-        snapshot: Callable[[], Snapshot],
-        is_active: Callable[[], bool],
-        clock: Clock,
+        context: UpdaterContext,
+        planner: Planner,
+        executor: Executor,
+        state: UpdaterState,
+        workers: int,
     ) -> None:
-        self._decider = decider
-        self._carrier = carrier
-        self._notebook = notebook
-        self._snapshot = snapshot
-        self._is_active = is_active
-        self._clock = clock
+        self._context, self._clock = context, context.clock
+        self._planner = planner
+        self._executor = executor
+        self._state = state
+        self._workers = workers
         self._lock = threading.Lock()
         self._entries: dict[NamespacedName, _Entry] = {}
         self._touched: set[str] = set()  # namespaces in which a VPA changed
 
     # --- what feeds the queue
 
-    def note(self, changes: Iterable[Change]) -> None:
-        """Take in what happened to pods and VPAs; it is quick."""
+    def add(self, changes: Iterable[Transition]) -> None:
+        """Queue what happened to pods and VPAs; it is quick."""
         for change in changes:
             if _is_new_spec(change):
                 with self._lock:
                     self._touched.add(change.namespace)
             elif isinstance(change.after, Pod) and _is_boosted(change.after):
-                self._note((change.namespace, change.name), change.before, change.after)
+                self._add((change.namespace, change.name), change.before, change.after)
 
-    def _note(self, place: NamespacedName, before: object, after: Pod) -> None:
+    def _add(self, place: NamespacedName, before: object, after: Pod) -> None:
         is_new = not isinstance(before, Pod) or before.uid != after.uid
         with self._lock:
             if is_new or place not in self._entries or _is_news(before, after):
@@ -100,11 +89,11 @@ class Boosts:
 
     def refill(self) -> None:
         """Look at every boosted pod again, as after a start."""
-        self._put(self._snapshot().namespaces)
+        self._refill(self._context.snapshot().namespaces)
 
-    def _put(self, namespaces: Iterable[str]) -> None:
+    def _refill(self, namespaces: Iterable[str]) -> None:
         """Look at every boosted pod of some namespaces again; pauses that grew stay grown."""
-        snapshot, now = self._snapshot(), self._clock.monotonic()
+        snapshot, now = self._context.snapshot(), self._clock.monotonic()
         places = [
             (namespace, name)
             for namespace in namespaces
@@ -120,18 +109,18 @@ class Boosts:
 
     def tick(self, now: datetime) -> float:
         """Look at the pods that are due; return the seconds until the next look."""
-        if not self._is_active():
+        if not (self._context.may_act() and self._context.is_known()):
             return _IDLE_SECONDS
         with self._lock:
             touched, self._touched = self._touched, set()
         due: dict[NamespacedName, _Entry] = {}
         try:
-            self._put(touched)
-            due = self._take()
-            snapshot = self._snapshot()
+            self._refill(touched)
+            due = self._take_due()
+            snapshot = self._context.snapshot()
             places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
             if places:
-                self._look(places, snapshot, now)
+                self._end_boosts(places, snapshot, now)
         except Exception:
             self._take_back(touched, due)
             raise
@@ -143,7 +132,7 @@ class Boosts:
             self._touched |= touched
             self._entries = {**due, **self._entries}
 
-    def _take(self) -> dict[NamespacedName, _Entry]:
+    def _take_due(self) -> dict[NamespacedName, _Entry]:
         now = self._clock.monotonic()
         with self._lock:
             due = {place: entry for place, entry in self._entries.items() if entry.due <= now}
@@ -158,11 +147,11 @@ class Boosts:
             return _PAUSE_SECONDS
         return min(max(first - self._clock.monotonic(), 0.0), _PAUSE_SECONDS)
 
-    def _look(
+    def _end_boosts(
         self, places: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
     ) -> None:
-        memory, actor = self._notebook.look(_NAME)
-        made = self._decider.plan(Sight(snapshot, only=frozenset(places)), memory, now)
+        memory, version = self._state.read(_NAME)
+        made = self._planner.plan(snapshot, memory, now, only=frozenset(places))
         decisions = {(found.namespace, found.pod): found for found in made.decisions}
         ending = {
             place: entry
@@ -172,15 +161,16 @@ class Boosts:
         if not ending:
             return
         until = self._clock.monotonic() + _LONGEST_ROUND_SECONDS
-        done = self._carrier.carry_out(Job(tuple(ends_of_boosts(made)), snapshot, actor, until))
+        queues = tuple(_ends_of_boosts(made))
+        result = self._executor.carry_out(Batch(queues, snapshot, version, self._workers, until))
         accepted = {
             (outcome.queue.namespace, outcome.step.pod.name)
-            for outcome in done.outcomes
+            for outcome in result.outcomes
             if outcome.error is None
         }
         late = {
             (found.namespace, found.pod)
-            for found in done.decisions.values()
+            for found in result.decisions.values()
             if found.reason is Reason.RATE_LIMITED
         }
         for place, entry in ending.items():
@@ -189,8 +179,7 @@ class Boosts:
             elif place in accepted:
                 self._again(place, _SAFETY_SECONDS, 0)  # its next change comes earlier
             else:
-                pause = pause_after(entry.count)
-                self._again(place, pause.total_seconds(), entry.count + 1)
+                self._again_after_pause(place, entry)
 
     def _ends(
         self,
@@ -200,7 +189,7 @@ class Boosts:
         snapshot: Snapshot,
         now: datetime,
     ) -> bool:
-        """Whether a boost ends now; if not, note when to look again."""
+        """Whether a boost ends now; if not, queue the next look."""
         view = snapshot.of(place[0])
         vpa = view.vpas.get(decision.vpa) if decision is not None else None
         found = check_boost(view.pods.get(place[1]), vpa, entry.count, now)
@@ -212,9 +201,14 @@ class Boosts:
                 return False
             case BoostStep.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
                 return True
-        pause = found.wait or pause_after(entry.count)
-        self._again(place, pause.total_seconds(), entry.count + 1)
+        self._again_after_pause(place, entry, found.wait)
         return False
+
+    def _again_after_pause(
+        self, place: NamespacedName, entry: _Entry, pause: timedelta = timedelta()
+    ) -> None:
+        pause = pause or pause_after(entry.count)
+        self._again(place, pause.total_seconds(), entry.count + 1)
 
     def _again(self, place: NamespacedName, seconds: float, count: int) -> None:
         """Look again after a while, unless something happened to the pod since."""
@@ -223,8 +217,8 @@ class Boosts:
             self._entries.setdefault(place, _Entry(due, count))
 
 
-def ends_of_boosts(made: Plan) -> Iterator[ActionQueue]:
-    """Yield queues with the ends of boosts alone; who takes no place waits for nobody."""
+def _ends_of_boosts(made: Plan) -> Iterator[ActionQueue]:
+    """Yield queues with the ends of boosts alone; a step that takes no place waits for no other."""
     for queue in made.queues:
         steps = [step for step in queue.steps if step.decision.action is Action.UNBOOST]
         in_turn = tuple(step for step in steps if step.takes_place)
@@ -233,7 +227,7 @@ def ends_of_boosts(made: Plan) -> Iterator[ActionQueue]:
         yield from (replace(queue, steps=(step,)) for step in steps if not step.takes_place)
 
 
-def _is_new_spec(change: Change) -> bool:
+def _is_new_spec(change: Transition) -> bool:
     """Whether a VPA came, went, or asks for something else."""
     before, after = change.before, change.after
     if isinstance(before, Vpa) and isinstance(after, Vpa):

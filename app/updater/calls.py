@@ -1,9 +1,9 @@
-"""The calls that evict, resize and mark pods, and what is known after one of them failed.
+"""The calls for a pod: evictions, resizes, marks, pods on trial; and calls without an result.
 
 Strategy: a call that was not answered may still have been carried out. So after one the pod is
-read again; only what is seen to be undone counts as failed, and what cannot be seen is in doubt.
-Nobody can tell who took a pod away in the silence. One that went counts as evicted, also if a
-user deleted it: its place is empty either way, and its replacement proves as much.
+read again; only what is seen to be undone counts as failed, and what cannot be seen is kept as
+unconfirmed. It cannot be told why a pod went meanwhile. One that went counts as evicted, also if
+a user deleted it: its place is empty either way, and its replacement proves as much.
 """
 
 from __future__ import annotations
@@ -21,124 +21,127 @@ from app.model.fields import Object, object_at
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
-from app.ports import PODS, WORKLOADS, Clock, Cluster, Json, PatchKind, Ref
+from app.ports import PODS, WORKLOADS, Cluster, Json, PatchKind, Ref
 from app.updater.core.decisions import Action, PodChange
 from app.updater.core.outcomes import Outcome, RefusalKind, eviction_refusal, undone
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
 from app.updater.core.unboost import after_refusal
-from app.updater.state import Lesson
+from app.updater.state import StateUpdate, UpdaterContext
 
 log = logging.getLogger("updater.calls")
+trial_log = logging.getLogger("updater.trials")
 
-_UNANSWERED: Final = (0, 504)  # status codes: whoever was asked may still be at it
+_UNANSWERED: Final = (0, 504)  # status codes: the server may still carry it out
+_SETTLED_SECONDS: Final = 15.0  # then a call without an result is not carried out any more
+_BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResult:
     """What came of a call."""
 
     error: ClusterError | None = None  # None: it was accepted
     generation: int = 0  # of the pod as it was returned, 0 if it did not say
-    is_gone: bool = False  # the pod that was meant is not there any more
-    is_doubtful: bool = False  # it failed, but may have been carried out
+    is_gone: bool = False  # the pod that was meant does not exist any more
+    is_unconfirmed: bool = False  # it failed, but may have been carried out
 
 
-ACCEPTED: Final = Answer()
-_UNDONE: Final = Answer(Unavailable("it was not carried out"))
-_GONE: Final = Answer(NotFound("the pod went meanwhile"), is_gone=True)
+_ACCEPTED: Final = CallResult()
+_UNDONE: Final = CallResult(Unavailable("it was not carried out"))
+_GONE: Final = CallResult(NotFound("the pod went meanwhile"), is_gone=True)
 
 
-class Calls:
+class PodCalls:
     """Makes the calls; safe to use from many threads."""
 
     def __init__(self, cluster: Callable[[], Cluster]) -> None:
         self._cluster = cluster  # asked for every call, which may have less time than the last
 
-    def evict(self, pod: Pod) -> Answer:
+    def evict(self, pod: Pod) -> CallResult:
         """Ask for an eviction."""
         try:
             self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
         except ClusterError as error:
             aftermath = eviction_refusal(error)
             if aftermath is RefusalKind.GONE:
-                return Answer(error, is_gone=True)
+                return CallResult(error, is_gone=True)
             if isinstance(error, Unavailable) and aftermath is not RefusalKind.BUDGET:
                 return self._after_silence(pod, None, error)
-            return Answer(error)
-        return ACCEPTED
+            return CallResult(error)
+        return _ACCEPTED
 
-    def resize(self, pod: Pod, change: PodChange, action: Action) -> Answer:
+    def resize(self, pod: Pod, change: PodChange, action: Action) -> CallResult:
         """Ask for a resize and leave its marks; without a resize the marks are what counts."""
         if not change.containers:
             return self._marked(pod, change)
-        answer = self._resized(pod, change)
-        if answer.error is None:
-            self.leave_marks(pod, change)
-        elif action is Action.UNBOOST and not answer.is_gone:
-            self.leave_marks(pod, after_refusal(change))
-        return answer
+        result = self._resized(pod, change)
+        if result.error is None:
+            self.annotate(pod, change)
+        elif action is Action.UNBOOST and not result.is_gone:
+            self.annotate(pod, after_refusal(change))
+        return result
 
-    def _resized(self, pod: Pod, change: PodChange) -> Answer:
+    def _resized(self, pod: Pod, change: PodChange) -> CallResult:
         body = resize_patch(pod, change)
         if not body:
-            return Answer(Invalid("there is nothing to resize"))
+            return CallResult(Invalid("there is nothing to resize"))
         try:
             found = self._cluster().patch(
                 Ref(PODS, pod.namespace, pod.name, subresource="resize"), body
             )
         except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
-            return Answer(error, is_gone=self._is_gone(pod))
+            return CallResult(error, is_gone=self._is_gone(pod))
         except Unavailable as error:
             return self._after_silence(pod, change, error)
         except ClusterError as error:
-            return Answer(error)
+            return CallResult(error)
         generation = found.get("metadata", {}).get("generation")
-        return Answer(generation=generation if isinstance(generation, int) else 0)
+        return CallResult(generation=generation if isinstance(generation, int) else 0)
 
-    def _marked(self, pod: Pod, change: PodChange) -> Answer:
+    def _marked(self, pod: Pod, change: PodChange) -> CallResult:
         body = annotation_patch(pod, change)
         try:
             self._cluster().patch(Ref(PODS, pod.namespace, pod.name), body, kind=PatchKind.MERGE)
         except (NotFound, Invalid) as error:  # the latter also when the uid is another one
-            return Answer(error, is_gone=self._is_gone(pod))
+            return CallResult(error, is_gone=self._is_gone(pod))
         except ClusterError as error:
-            return Answer(error)
-        return ACCEPTED
+            return CallResult(error)
+        return _ACCEPTED
 
-    def leave_marks(self, pod: Pod, change: PodChange) -> None:
+    def annotate(self, pod: Pod, change: PodChange) -> None:
         """Mark a pod that was resized; it stays resized if that fails."""
         if change.annotations:
-            answer = self._marked(pod, change)
-            if answer.error is not None:
-                extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(answer.error)}
+            result = self._marked(pod, change)
+            if result.error is not None:
+                extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(result.error)}
                 log.warning("pod not marked", extra=extra)
 
-    def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> Answer:
+    def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> CallResult:
         """Return what came of a call that may have been carried out all the same."""
-        seen = self.seen(pod, change)
+        seen = self.result_of(pod, change)
         if seen is None:
-            return Answer(error, is_doubtful=True)
+            return CallResult(error, is_unconfirmed=True)
         if seen.error is not None:
-            is_doubtful = not seen.is_gone and error.status in _UNANSWERED
-            return Answer(error, is_gone=seen.is_gone, is_doubtful=is_doubtful)
+            is_unconfirmed = not seen.is_gone and error.status in _UNANSWERED
+            return CallResult(error, is_gone=seen.is_gone, is_unconfirmed=is_unconfirmed)
         return seen
 
-    def seen(self, pod: Pod, change: PodChange | None) -> Answer | None:
-        """Return what came of a resize or, without a change, an eviction; None if nobody tells."""
+    def result_of(self, pod: Pod, change: PodChange | None) -> CallResult | None:
+        """Return what came of a resize or, without a change, an eviction; None if unreadable."""
         try:
-            return seen_in(self._look(pod), change)
+            return _result_in(self._current(pod), change)
         except ClusterError:
             return None
 
     def _is_gone(self, pod: Pod) -> bool:
         try:
-            return self._look(pod) is None
+            return self._current(pod) is None
         except ClusterError:
             return False
 
-    def _look(self, pod: Pod) -> Pod | None:
+    def _current(self, pod: Pod) -> Pod | None:
         """Return a pod as it is now, None if it is another one or gone.
 
         Raises:
@@ -153,15 +156,15 @@ class Calls:
         return found if found.uid == pod.uid else None
 
 
-def seen_in(found: Pod | None, change: PodChange | None) -> Answer:
+def _result_in(found: Pod | None, change: PodChange | None) -> CallResult:
     """Return what a pod tells, None if gone, of a resize or, without a change, an eviction."""
     if found is None:
-        return ACCEPTED if change is None else _GONE
-    is_done = found.deleted is not None if change is None else has_asked(found, change)
-    return Answer(generation=found.generation) if is_done else _UNDONE
+        return _ACCEPTED if change is None else _GONE
+    is_done = found.deleted is not None if change is None else _asks_for(found, change)
+    return CallResult(generation=found.generation) if is_done else _UNDONE
 
 
-def has_asked(pod: Pod, change: PodChange) -> bool:
+def _asks_for(pod: Pod, change: PodChange) -> bool:
     """Whether a pod asks for what a change writes."""
     for wanted in change.containers:
         if wanted.index >= len(pod.containers):
@@ -173,12 +176,9 @@ def has_asked(pod: Pod, change: PodChange) -> bool:
     return True
 
 
-_SETTLED_SECONDS: Final = 15.0  # then a call without an answer is not carried out any more
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Doubt:
-    """A call in doubt, what it was planned upon, and since when."""
+class _Unconfirmed:
+    """A call without an result, what it was planned upon, and since when."""
 
     outcome: Outcome
     snapshot: Snapshot
@@ -193,106 +193,99 @@ class _Doubt:
     def change(self) -> PodChange | None:
         return self.outcome.step.decision.change
 
+    def update(self, result: CallResult) -> StateUpdate:
+        """Return what is to be remembered once the result is known."""
+        if result.error is None:
+            done = replace(self.outcome, error=None, generation=result.generation)
+            return StateUpdate(done, self.snapshot, origin=self.origin)
+        return StateUpdate(change=partial(undone, outcome=self.outcome), origin=self.origin)
 
-class Doubts:
-    """Remembers calls in doubt; all but `settled` may be called from any thread."""
 
-    def __init__(
-        self, calls: Calls, rules: UpdateRules, clock: Clock, snapshot: Callable[[], Snapshot]
-    ) -> None:
+class UnconfirmedCalls:
+    """Remembers calls without an result; all but `settled` may be called from any thread.
+
+    What the watch shows to be done is done. For some seconds a call may still be on its way; after
+    that the pod is read, as soon as that is possible. If it never is, the watch is believed once
+    it had time enough to show more. So a workload waits no longer than the API server is silent.
+    """
+
+    def __init__(self, calls: PodCalls, rules: UpdateRules, context: UpdaterContext) -> None:
         self._calls = calls
         self._lag_seconds = rules.watch_lag.total_seconds()
-        self._clock = clock
-        self._snapshot = snapshot
+        self._context = context
         self._lock = threading.Lock()
-        self._doubts: list[_Doubt] = []  # what was asked about last is at the end
+        self._pending: list[_Unconfirmed] = []  # what was asked about last is at the end
 
-    def note(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
+    def add(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
         """Remember a call that failed, but may have been carried out."""
+        since = self._context.clock.monotonic()
         with self._lock:
-            self._doubts.append(_Doubt(outcome, snapshot, origin, self._clock.monotonic()))
+            self._pending.append(_Unconfirmed(outcome, snapshot, origin, since))
 
     def forget(self, pod: Pod | None = None) -> None:
-        """Forget doubts about a pod, for something else is done to it now, or all of them."""
+        """Forget calls for a pod, because another one is made for it now, or all of them."""
         with self._lock:
-            self._doubts = [
-                doubt for doubt in self._doubts if pod is not None and doubt.pod.uid != pod.uid
+            self._pending = [
+                call for call in self._pending if pod is not None and call.pod.uid != pod.uid
             ]
 
-    def settled(self) -> Iterator[Lesson]:
-        """Yield what came of the calls that can be told by now; each is forgotten once learnt.
+    def settled(self) -> Iterator[StateUpdate]:
+        """Yield what came of the calls of which it is known by now; each is forgotten after that.
 
         When one pod cannot be read, the others are judged by the watch alone until next time.
         """
         may_ask = True
-        for doubt in self._open():
-            answer = self._shown(doubt)
-            if answer is None and may_ask and self._age_seconds(doubt) >= _SETTLED_SECONDS:
-                answer = self._calls.seen(doubt.pod, doubt.change)
-                if answer is None:
+        with self._lock:
+            pending = list(self._pending)
+        for call in pending:
+            result = self._shown(call)
+            if result is None and may_ask and self._age_seconds(call) >= _SETTLED_SECONDS:
+                result = self._calls.result_of(call.pod, call.change)
+                if result is None:
                     may_ask = False
-                    self._remove(doubt, to_end=True)
-            if answer is not None:
-                yield _lesson(doubt, answer)
-                self._remove(doubt)
-                if answer.error is None and doubt.change is not None:
-                    self._calls.leave_marks(doubt.pod, doubt.change)
+                    self._remove(call, to_end=True)
+            if result is not None:
+                yield call.update(result)
+                self._remove(call)
+                if result.error is None and call.change is not None:
+                    self._calls.annotate(call.pod, call.change)
 
-    def _open(self) -> list[_Doubt]:
+    def _remove(self, call: _Unconfirmed, *, to_end: bool = False) -> None:
         with self._lock:
-            return list(self._doubts)
+            if call in self._pending:
+                self._pending.remove(call)
+                self._pending += [call] if to_end else []
 
-    def _remove(self, doubt: _Doubt, *, to_end: bool = False) -> None:
-        with self._lock:
-            if doubt in self._doubts:
-                self._doubts.remove(doubt)
-                self._doubts += [doubt] if to_end else []
+    def _age_seconds(self, call: _Unconfirmed) -> float:
+        return self._context.clock.monotonic() - call.since
 
-    def _age_seconds(self, doubt: _Doubt) -> float:
-        return self._clock.monotonic() - doubt.since
-
-    def _shown(self, doubt: _Doubt) -> Answer | None:
-        """Return what the watch tells; what it shows undone may be yet to be seen for a while."""
-        found = self._snapshot().of(doubt.pod.namespace).pods.get(doubt.pod.name)
-        answer = seen_in(found if found and found.uid == doubt.pod.uid else None, doubt.change)
-        is_final = answer.error is None or answer.is_gone
-        return answer if is_final or self._age_seconds(doubt) >= self._lag_seconds else None
+    def _shown(self, call: _Unconfirmed) -> CallResult | None:
+        """Return what the watch shows; what it shows undone may only be late, for a while."""
+        found = self._context.snapshot().of(call.pod.namespace).pods.get(call.pod.name)
+        result = _result_in(found if found and found.uid == call.pod.uid else None, call.change)
+        is_final = result.error is None or result.is_gone
+        return result if is_final or self._age_seconds(call) >= self._lag_seconds else None
 
 
-def _lesson(doubt: _Doubt, answer: Answer) -> Lesson:
-    if answer.error is None:
-        done = replace(doubt.outcome, error=None, generation=answer.generation)
-        return Lesson(done, doubt.snapshot, origin=doubt.origin)
-    return Lesson(change=partial(undone, outcome=doubt.outcome), origin=doubt.origin)
+def dry_run_pod(cluster: Cluster, owner: ObjectKey, pod: Pod) -> Pod | None:
+    """Create a pod like the next one of the owner of `pod`, with `dryRun`; return what it is like.
+
+    None means that it cannot be told: whatever goes wrong tells nothing about the webhook.
+    """
+    resource = _BUILT_IN.get(owner.kind) if owner.is_built_in else None
+    if resource is None:
+        return None
+    try:
+        found = cluster.get(Ref(resource, pod.namespace, owner.name))
+        body = _pod_of(found, resource.api_version, owner)
+        return read_pod(cluster.create(Ref(PODS, pod.namespace), body, dry_run=True))
+    except (ClusterError, BadObject) as error:
+        extra = {"owner": str(owner), "namespace": pod.namespace, "error": str(error)}
+        trial_log.warning("no pod created on trial", extra=extra)
+        return None
 
 
-trial_log = logging.getLogger("updater.trials")
-
-_BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
-
-
-class Trials:
-    """Creates pods on trial; the right to create pods is needed."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def created(self, owner: ObjectKey, pod: Pod) -> Pod | None:
-        """Return what a new pod of the owner of `pod` looks like, None if that cannot be told."""
-        resource = _BUILT_IN.get(owner.kind) if owner.is_built_in else None
-        if resource is None:
-            return None
-        try:
-            found = self._cluster.get(Ref(resource, pod.namespace, owner.name))
-            body = new_pod(found, resource.api_version, owner)
-            return read_pod(self._cluster.create(Ref(PODS, pod.namespace), body, dry_run=True))
-        except (ClusterError, BadObject) as error:
-            extra = {"owner": str(owner), "namespace": pod.namespace, "error": str(error)}
-            trial_log.warning("no pod created on trial", extra=extra)
-            return None
-
-
-def new_pod(found: Object, api_version: str, owner: ObjectKey) -> Json:
+def _pod_of(found: Object, api_version: str, owner: ObjectKey) -> Json:
     """Return a pod as a controller makes it from its template."""
     template = object_at(object_at(found, "spec", ""), "template", "spec")
     wanted = object_at(template, "metadata", "spec.template")

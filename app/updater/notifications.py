@@ -1,4 +1,9 @@
-"""Namespaces in which writes fail for their own reasons, and which hold up no other meanwhile."""
+"""Write to the cluster what is done: Kubernetes Events, and an annotation on each VPA.
+
+Strategy: both are written by loops of their own over a connection of their own, so they hold up
+no update. A namespace in which writes fail for its own reasons holds up no other: it rests for
+some seconds.
+"""
 
 from __future__ import annotations
 
@@ -19,45 +24,50 @@ from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, PatchKind, Ref
 from app.updater.core.decisions import Decision
 from app.updater.core.events import UpdateEvent, summary
 
-_FAILED: Final = 500  # also where a webhook of one namespace fails for good
-_LASTS: Final = timedelta(seconds=30)
-
-
-class Resting:
-    """Remembers which namespaces rest; for one thread."""
-
-    def __init__(self) -> None:
-        self._since: dict[str, datetime] = {}
-
-    def holds(self, namespace: str, now: datetime) -> bool:
-        """Whether nothing is written into a namespace now."""
-        since = self._since.get(namespace)
-        return since is not None and abs(now - since) < _LASTS
-
-    def begin(self, namespace: str, error: ClusterError, now: datetime) -> bool:
-        """Let a namespace rest if an error may be its own; tell whether it does."""
-        if error.status != _FAILED:
-            return False
-        self._since = {name: at for name, at in self._since.items() if self.holds(name, now)}
-        self._since[namespace] = now
-        return True
-
-
 log = logging.getLogger("updater.events")
+summary_log = logging.getLogger("updater.summaries")
 
 COMPONENT: Final = "vpa-updater"
+ANNOTATION: Final = "vpaUpdaterActing"
+
+_FAILED: Final = 500  # also where a webhook of one namespace fails for good
+_REST: Final = timedelta(seconds=30)
 
 _MOST_WAITING: Final = 10_000
 _MOST_OBJECTS: Final = 4096
 _AT_ONCE: Final = 25  # events of one object
 _PER_SECOND: Final = 1 / 300  # and from then on
-_PAUSE_SECONDS: Final = 0.5
+_EVENT_PAUSE_SECONDS: Final = 0.5
 _LONGEST_MESSAGE: Final = 1024
 _LONGEST_NAME: Final = 230
 _NO_ENDS: Final = "-."  # of a part of a name
 
+_SUMMARY_PAUSE_SECONDS: Final = 1.0
+_WITHOUT_RIGHT: Final = timedelta(minutes=10)
+_LONGEST_LAG: Final = timedelta(minutes=2)  # of the watch
 
-class _Waiting(NamedTuple):
+
+class RestingNamespaces:
+    """Remembers in which namespaces writes failed a moment ago; for one thread."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, datetime] = {}
+
+    def rests(self, namespace: str, now: datetime) -> bool:
+        """Whether nothing is written into a namespace now."""
+        since = self._since.get(namespace)
+        return since is not None and abs(now - since) < _REST
+
+    def begin(self, namespace: str, error: ClusterError, now: datetime) -> bool:
+        """Let a namespace rest if an error may be its own; return whether it does."""
+        if error.status != _FAILED:
+            return False
+        self._since = {name: at for name, at in self._since.items() if self.rests(name, now)}
+        self._since[namespace] = now
+        return True
+
+
+class _QueuedEvent(NamedTuple):
     """An event that was not sent yet."""
 
     notice: UpdateEvent
@@ -65,25 +75,29 @@ class _Waiting(NamedTuple):
     at: datetime
 
 
-class Journal:
-    """Sends events; `tell` may be called from any thread, `tick` is for a loop."""
+class EventRecorder:
+    """Sends events; `record` may be called from any thread, `tick` is for a loop.
+
+    The queue has a limit. Of one object only so many events are sent in a while, because those of
+    a large workload would drown all others.
+    """
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._waiting: deque[_Waiting] = deque(maxlen=_MOST_WAITING)
+        self._queue: deque[_QueuedEvent] = deque(maxlen=_MOST_WAITING)
         self._buckets: OrderedDict[tuple[str, str, str], TokenBucket] = OrderedDict()
         self._lock = threading.Lock()
         self._number = 0
-        self._resting = Resting()
+        self._resting = RestingNamespaces()
 
-    def tell(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
-        """Have some events sent soon."""
+    def record(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
+        """Queue some events."""
         for notice in notices:
             uid = notice.uid or _uid(notice, snapshot)
             with self._lock:
-                if uid and self._may_tell(notice):
-                    self._waiting.append(_Waiting(notice, uid, now))
+                if uid and self._takes_token(notice):
+                    self._queue.append(_QueuedEvent(notice, uid, now))
 
     def tick(self, now: datetime) -> float:
         """Send what waits; return the seconds until the next look.
@@ -91,31 +105,31 @@ class Journal:
         Raises:
             ClusterError: the API server is in trouble; what waits is sent later.
         """
-        for _ in range(len(self._waiting)):
-            waiting = self._waiting.popleft()
-            namespace = waiting.notice.namespace
-            if self._resting.holds(namespace, now):
-                self._waiting.append(waiting)
+        for _ in range(len(self._queue)):
+            queued = self._queue.popleft()
+            namespace = queued.notice.namespace
+            if self._resting.rests(namespace, now):
+                self._queue.append(queued)
                 continue
             try:
-                self._send(waiting, now)
+                self._send(queued, now)
             except (Unavailable, TooMany) as error:
                 if not self._resting.begin(namespace, error, now):
-                    self._waiting.appendleft(waiting)
+                    self._queue.appendleft(queued)
                     raise
                 # The event that failed is given up.
                 log.debug("events not sent", extra={"namespace": namespace, "error": str(error)})
             except ClusterError as error:  # its namespace is going, or we have no right
                 log.debug("event not sent", extra={"error": str(error)})
-        return _PAUSE_SECONDS
+        return _EVENT_PAUSE_SECONDS
 
-    def _send(self, waiting: _Waiting, now: datetime) -> None:
+    def _send(self, queued: _QueuedEvent, now: datetime) -> None:
         self._number += 1
         number = int(now.timestamp() * 1_000_000) * 1000 + self._number % 1000
-        body = event(waiting.notice, waiting.uid, waiting.at, f"{number:x}")
-        self._cluster.create(Ref(EVENTS, waiting.notice.namespace), body)
+        body = _event(queued, f"{number:x}")
+        self._cluster.create(Ref(EVENTS, queued.notice.namespace), body)
 
-    def _may_tell(self, notice: UpdateEvent) -> bool:
+    def _takes_token(self, notice: UpdateEvent) -> bool:
         moment = self._clock.monotonic()
         place = (notice.kind, notice.namespace, notice.name)
         bucket = self._buckets.get(place) or TokenBucket.full(_PER_SECOND, _AT_ONCE)
@@ -128,10 +142,10 @@ class Journal:
         return True
 
 
-def event(notice: UpdateEvent, uid: str, at: datetime, suffix: str) -> Json:
-    """Return an event as recorders write it."""
+def _event(queued: _QueuedEvent, suffix: str) -> Json:
+    """Return an event as client-go's recorders write it."""
+    notice, moment = queued.notice, rfc3339(queued.at)
     resource = PODS if notice.kind == PODS.kind else VPAS
-    moment = rfc3339(at)
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
@@ -144,7 +158,7 @@ def event(notice: UpdateEvent, uid: str, at: datetime, suffix: str) -> Json:
             "kind": resource.kind,
             "namespace": notice.namespace,
             "name": notice.name,
-            "uid": uid,
+            "uid": queued.uid,
         },
         "type": str(notice.severity),
         "reason": notice.reason,
@@ -163,37 +177,33 @@ def _uid(notice: UpdateEvent, snapshot: Snapshot) -> str:
     return vpa.uid if vpa is not None and notice.kind == VPAS.kind else ""
 
 
-summary_log = logging.getLogger("updater.summaries")
-
-ANNOTATION: Final = "vpaUpdaterActing"
-
-_SUMMARY_PAUSE_SECONDS: Final = 1.0
-_WITHOUT_RIGHT: Final = timedelta(minutes=10)
-_LONGEST_LAG: Final = timedelta(minutes=2)  # of the watch
-
-
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """What is to be written, or was, on a VPA that showed other words."""
+class _Annotation:
+    """What is to be written, or was, on a VPA that showed another text."""
 
     uid: str
     text: str
     before: str | None
 
 
-class Summaries:
-    """Writes the annotation; `offer` may be called from any thread, `tick` is for a loop."""
+class SummaryWriter:
+    """Annotates each VPA with what is done; `offer` is for any thread, `tick` for a loop.
+
+    An annotation, because the recommender writes the status as a whole. It is written only when
+    its text changes; of several changes that wait only the latest is written. What was written is
+    believed while the watch may not show it. Without the right nothing is written for a while.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, str], _Words] = {}
-        self._written: dict[tuple[str, str], tuple[_Words, datetime]] = {}  # lately
+        self._waiting: dict[tuple[str, str], _Annotation] = {}
+        self._written: dict[tuple[str, str], tuple[_Annotation, datetime]] = {}  # lately
         self._until: datetime | None = None  # nothing is written before
-        self._resting = Resting()
+        self._resting = RestingNamespaces()
 
     def offer(self, vpas: Mapping[str, Vpa], decisions: Iterable[Decision]) -> None:
-        """Have written what changed for the VPAs of a namespace."""
+        """Queue what changed for the VPAs of a namespace."""
         by_vpa: dict[str, list[Decision]] = {name: [] for name in vpas}
         for decision in decisions:
             if decision.vpa in by_vpa:
@@ -203,7 +213,8 @@ class Summaries:
 
     def _offer(self, vpa: Vpa, decisions: list[Decision]) -> None:
         shown, place = vpa.annotations.get(ANNOTATION), (vpa.namespace, vpa.name)
-        text = text_of(decisions)
+        found = summary(decisions)
+        text = f"{found.status}, {found.reason}: {found.message}"
         with self._lock:
             written, _ = self._written.get(place, (None, None))
             is_lag = written is not None and (written.uid, written.before) == (vpa.uid, shown)
@@ -211,7 +222,7 @@ class Summaries:
             if text == stands or (stands is None and not decisions):
                 self._waiting.pop(place, None)
             else:
-                self._waiting[place] = _Words(vpa.uid, text, shown)
+                self._waiting[place] = _Annotation(vpa.uid, text, shown)
 
     def tick(self, now: datetime) -> float:
         """Write what waits; return the seconds until the next look.
@@ -221,8 +232,8 @@ class Summaries:
         """
         with self._lock:
             self._written = {
-                place: (words, at)
-                for place, (words, at) in self._written.items()
+                place: (annotation, at)
+                for place, (annotation, at) in self._written.items()
                 if abs(now - at) < _LONGEST_LAG
             }
             places = list(self._waiting)
@@ -230,40 +241,34 @@ class Summaries:
             if self._until is not None and now < self._until:
                 break
             with self._lock:
-                is_held = self._resting.holds(place[0], now)
-                words = None if is_held else self._waiting.pop(place, None)
-            if words is None:
-                continue
-            try:
-                self._write(place, words, now)
-            except Refused as error:
-                summary_log.warning(
-                    "VPAs not annotated, for want of a right", extra={"error": str(error)}
-                )
-                self._until = now + _WITHOUT_RIGHT
-            except (Unavailable, TooMany) as error:
-                with self._lock:
-                    self._waiting.setdefault(place, words)
-                if not self._resting.begin(place[0], error, now):
-                    raise
-                summary_log.debug(
-                    "VPAs not annotated", extra={"vpa": "/".join(place), "error": str(error)}
-                )
-            except ClusterError as error:
-                if not isinstance(error, NotFound):
-                    extra = {"vpa": "/".join(place), "error": str(error)}
-                    summary_log.warning("VPA not annotated", extra=extra)
+                rests = self._resting.rests(place[0], now)
+                annotation = None if rests else self._waiting.pop(place, None)
+            if annotation is not None:
+                self._try(place, annotation, now)
         return _SUMMARY_PAUSE_SECONDS
 
-    def _write(self, place: tuple[str, str], words: _Words, now: datetime) -> None:
-        metadata = {"uid": words.uid, "annotations": {ANNOTATION: words.text}}
-        body = {"metadata": metadata}
-        self._cluster.patch(Ref(VPAS, *place), body, kind=PatchKind.MERGE)
+    def _try(self, place: tuple[str, str], annotation: _Annotation, now: datetime) -> None:
+        try:
+            self._write(place, annotation, now)
+        except Refused as error:
+            extra = {"error": str(error)}
+            summary_log.warning("VPAs not annotated, for want of a right", extra=extra)
+            self._until = now + _WITHOUT_RIGHT
+        except (Unavailable, TooMany) as error:
+            with self._lock:
+                self._waiting.setdefault(place, annotation)
+            if not self._resting.begin(place[0], error, now):
+                raise
+            extra = {"vpa": "/".join(place), "error": str(error)}
+            summary_log.debug("VPAs not annotated", extra=extra)
+        except NotFound:
+            pass
+        except ClusterError as error:
+            extra = {"vpa": "/".join(place), "error": str(error)}
+            summary_log.warning("VPA not annotated", extra=extra)
+
+    def _write(self, place: tuple[str, str], annotation: _Annotation, now: datetime) -> None:
+        metadata = {"uid": annotation.uid, "annotations": {ANNOTATION: annotation.text}}
+        self._cluster.patch(Ref(VPAS, *place), {"metadata": metadata}, kind=PatchKind.MERGE)
         with self._lock:
-            self._written[place] = words, now
-
-
-def text_of(decisions: Iterable[Decision]) -> str:
-    """Return the words for the pods of one VPA; the same decisions give the same words."""
-    found = summary(decisions)
-    return f"{found.status}, {found.reason}: {found.message}"
+            self._written[place] = annotation, now

@@ -1,13 +1,19 @@
-"""Tell of calls and rounds: to counters, to events, to the log, to the VPAs."""
+"""Report calls and rounds: to metrics, events, annotations, the log and `/v1/decisions`.
+
+Strategy: what was reported of a namespace stays as long as its part of the plan is the same, so
+a quiet cluster costs nothing.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Final
 
 from app.model.snapshot import Snapshot
 from app.ports import VPAS
@@ -16,7 +22,6 @@ from app.updater.core.events import Severity, UpdateEvent, decision_events, outc
 from app.updater.core.outcomes import Outcome, RefusalKind, resize_refusal
 from app.updater.core.owners import Overlap
 from app.updater.core.plan import NamespacePlan, Plan
-from app.updater.executor import Done
 from app.updater.metrics import (
     EvictionFailure,
     PerRound,
@@ -25,40 +30,149 @@ from app.updater.metrics import (
     UpdaterMetrics,
     VpaLabels,
 )
-from app.updater.notifications import Journal, Summaries
+from app.updater.notifications import EventRecorder, SummaryWriter
 
 log = logging.getLogger("updater.report")
 
+VpaPlace = tuple[str, str]  # namespace and name
 
-class Teller:
-    """Tells; without a journal or summaries the cluster is told nothing.
+_KEPT: Final = timedelta(hours=1)  # the last action for a pod that is gone
 
-    Args:
-        counts: what counts.
-        snapshot: returns what the watch shows.
-        journal: takes events, None to send none.
-        summaries: take what is written to VPAs, None to write nothing.
-    """
+
+@dataclass(frozen=True, slots=True)
+class LastAction:
+    """The last thing that was done to a pod, or tried."""
+
+    namespace: str
+    pod: str
+    vpa: str
+    action: Action
+    at: datetime
+    error: str = ""  # empty: it was accepted
+
+
+@dataclass(frozen=True, slots=True)
+class _NamespaceDecisions:
+    """The decisions about the pods of a namespace, as they came out."""
+
+    plan: NamespacePlan
+    decisions: tuple[Decision, ...]
+    reasons: Mapping[Reason, int]
+
+
+class DecisionLog:
+    """The decisions of the latest round and the last actions; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self.round_at: datetime | None = None  # None before the first round
+        self._namespaces: Mapping[str, _NamespaceDecisions] = {}
+        self._actions: dict[str, LastAction] = {}
+        self._lock = threading.Lock()
+
+    def record(self, outcome: Outcome) -> None:
+        """Keep what was done to a pod, or tried."""
+        decision, error = outcome.step.decision, outcome.error
+        action = LastAction(
+            decision.namespace,
+            decision.pod,
+            decision.vpa,
+            outcome.action,
+            outcome.at,
+            error.message if error is not None else "",
+        )
+        with self._lock:
+            self._actions[decision.uid] = action
+
+    def end_round(
+        self, made: Plan, came_out: Mapping[str, Decision]
+    ) -> Iterator[tuple[str, tuple[Decision, ...]]]:
+        """Take over a round; return the decisions of each namespace for which they are others.
+
+        Args:
+            made: the plan of the round.
+            came_out: the decisions that were tried, by uid.
+        """
+        before, found = self._namespaces, dict[str, _NamespaceDecisions]()
+        for namespace, part in made.namespaces.items():
+            known = before.get(namespace)
+            if known is None or known.plan is not part:  # one with queues is new in each round
+                known = _namespace_decisions(part, came_out)
+            found[namespace] = known
+        self._namespaces, self.round_at = found, made.now
+        living = {decision.uid for decision in made.decisions}
+        with self._lock:
+            self._actions = {
+                uid: action
+                for uid, action in self._actions.items()
+                if uid in living or made.now - action.at < _KEPT
+            }
+        return _changed(before, found)
+
+    def clear(self) -> None:
+        """Forget the decisions: from now on another process makes them."""
+        self._namespaces, self.round_at = {}, None
+
+    def decisions(self, namespace: str = "") -> Iterator[Decision]:
+        """Yield all decisions, or those of one namespace."""
+        known = self._namespaces
+        for found in [known.get(namespace)] if namespace else known.values():
+            yield from found.decisions if found is not None else ()
+
+    def last_actions(self) -> Mapping[str, LastAction]:
+        """Return the last action for each pod, by uid."""
+        with self._lock:
+            return dict(self._actions)
+
+    def reasons(self) -> Counter[str]:
+        """Return how many pods each reason stands for."""
+        counts: Counter[str] = Counter()
+        for found in self._namespaces.values():
+            counts.update(found.reasons)
+        return counts
+
+
+def _namespace_decisions(
+    part: NamespacePlan, came_out: Mapping[str, Decision]
+) -> _NamespaceDecisions:
+    decisions = part.decisions
+    if part.queues and came_out:
+        decisions = tuple(came_out.get(decision.uid, decision) for decision in decisions)
+    return _NamespaceDecisions(part, decisions, Counter(found.reason for found in decisions))
+
+
+def _changed(
+    before: Mapping[str, _NamespaceDecisions], now: Mapping[str, _NamespaceDecisions]
+) -> Iterator[tuple[str, tuple[Decision, ...]]]:
+    for namespace, found in now.items():
+        if before.get(namespace) is not found:
+            yield namespace, found.decisions
+    for namespace in sorted(before.keys() - now.keys()):
+        yield namespace, ()
+
+
+class Reporter:
+    """Reports; without a recorder and summaries nothing is written to the cluster."""
 
     def __init__(
         self,
-        counts: Counts,
-        snapshot: Callable[[], Snapshot],
-        *,
-        journal: Journal | None = None,
-        summaries: Summaries | None = None,
+        metrics: UpdaterMetrics,
+        decision_log: DecisionLog,
+        recorder: EventRecorder | None,
+        summaries: SummaryWriter | None,
     ) -> None:
-        self._counts = counts
-        self._snapshot = snapshot
-        self._journal = journal
+        self._counts = _RoundCounts(metrics)
+        self._metrics = metrics
+        self._log = decision_log
+        self._recorder = recorder
         self._summaries = summaries
-        self._waiting: Mapping[str, Reason] = {}
+        self._waiting: Mapping[str, Reason] = {}  # of the round before
         self._overlaps: frozenset[Overlap] = frozenset()
 
-    def tried(self, outcome: Outcome) -> None:
-        """Tell of a call as soon as it was made; from any thread."""
-        self._counts.tried(outcome)
-        self._write(outcome_events(outcome), self._snapshot(), outcome.at)
+    def report_call(self, outcome: Outcome, snapshot: Snapshot) -> None:
+        """Report a call as soon as it was made; from any thread."""
+        self._counts.count_call(outcome)
+        self._log.record(outcome)
+        self._send(outcome_events(outcome), snapshot, outcome.at)
         decision, error = outcome.step.decision, outcome.error
         extra = {
             "action": str(outcome.action),
@@ -71,33 +185,45 @@ class Teller:
         else:
             log.warning("pod not updated", extra={**extra, "error": error.message})
 
-    def decided(self, made: Plan, snapshot: Snapshot) -> None:
-        """Tell of a plan before it is carried out."""
+    def begin_round(self, made: Plan, snapshot: Snapshot) -> None:
+        """Report a plan before it is carried out."""
         self._counts.begin(made, snapshot)
-        self._write(self._troubles(made), snapshot, made.now)
+        self._send(self._troubles(made), snapshot, made.now)
 
-    def ended(self, book: Book, before: Book, done: Done, snapshot: Snapshot) -> None:
-        """Tell of a round that is over."""
-        self._counts.limited(done.limited)
-        self._counts.end(book)
+    def end_round(
+        self,
+        made: Plan,
+        came_out: Mapping[str, Decision],
+        limited: Iterable[Decision],
+        snapshot: Snapshot,
+    ) -> None:
+        """Report a round that is over; `limited` are the decisions that found no token."""
+        changed = self._log.end_round(made, came_out)
+        self._counts.count_limited(limited)
+        self._counts.end(self._log)
         if self._summaries is not None:
-            for namespace, decisions in book.news(before):
+            for namespace, decisions in changed:
                 self._summaries.offer(snapshot.of(namespace).vpas, decisions)
 
     def stand_by(self) -> None:
-        """Tell of nothing that is going on, for others know better."""
-        self._counts.clear()
+        """Report nothing any more, because another process leads."""
+        self._log.clear()
+        self._metrics.publish(Round())
+        self._metrics.decided({})
 
-    def _write(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
-        if self._journal is not None:
-            self._journal.tell(notices, snapshot, now)
+    def _send(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
+        if self._recorder is not None:
+            self._recorder.record(notices, snapshot, now)
 
     def _troubles(self, made: Plan) -> Iterator[UpdateEvent]:
-        """Yield what is told of troubles that begin."""
+        """Yield an event for each trouble that begins."""
         yield from decision_events(made.decisions, self._waiting)
-        self._waiting = waiting(made.decisions)
+        self._waiting = {
+            found.uid: found.reason for found in made.decisions if found.action is Action.WAIT
+        }
         overlaps = frozenset(made.overlaps)
-        for found in sorted(overlaps - self._overlaps, key=_place):
+        order = attrgetter("namespace", "weaker", "stronger")
+        for found in sorted(overlaps - self._overlaps, key=order):
             yield UpdateEvent(
                 VPAS.kind,
                 found.namespace,
@@ -110,71 +236,7 @@ class Teller:
         self._overlaps = overlaps
 
 
-def _place(overlap: Overlap) -> tuple[str, str, str]:
-    return overlap.namespace, overlap.weaker, overlap.stronger
-
-
-VpaPlace = tuple[str, str]  # namespace and name
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The decisions about the pods of a namespace, as they came out."""
-
-    plan: NamespacePlan
-    decisions: tuple[Decision, ...]
-    reasons: Mapping[Reason, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Book:
-    """The decisions about all pods in the latest round."""
-
-    namespaces: Mapping[str, Told] = field(default_factory=dict)
-
-    def after(self, made: Plan, came_out: Mapping[str, Decision]) -> Book:
-        """Return the book after a round; `came_out` are the decisions that were tried, by uid."""
-        found: dict[str, Told] = {}
-        for namespace, part in made.namespaces.items():
-            told = self.namespaces.get(namespace)
-            if told is None or told.plan is not part:  # one with queues is made anew each round
-                told = _told(part, came_out)
-            found[namespace] = told
-        return Book(found)
-
-    def reasons(self) -> Counter[str]:
-        """Return how many pods each reason stands for."""
-        counts: Counter[str] = Counter()
-        for told in self.namespaces.values():
-            counts.update(told.reasons)
-        return counts
-
-    def news(self, before: Book) -> Iterator[tuple[str, tuple[Decision, ...]]]:
-        """Yield the namespaces of which something else is told than before, with what is."""
-        for namespace, told in self.namespaces.items():
-            if before.namespaces.get(namespace) is not told:
-                yield namespace, told.decisions
-        for namespace in sorted(before.namespaces.keys() - self.namespaces.keys()):
-            yield namespace, ()
-
-    def decisions(self, namespace: str = "") -> Iterator[Decision]:
-        """Yield all decisions, or those of one namespace."""
-        if namespace:
-            told = self.namespaces.get(namespace)
-            yield from told.decisions if told is not None else ()
-            return
-        for told in self.namespaces.values():
-            yield from told.decisions
-
-
-def _told(part: NamespacePlan, came_out: Mapping[str, Decision]) -> Told:
-    decisions = part.decisions
-    if part.queues and came_out:
-        decisions = tuple(came_out.get(decision.uid, decision) for decision in decisions)
-    return Told(part, decisions, Counter(found.reason for found in decisions))
-
-
-class Counts:
+class _RoundCounts:
     """Counts what is done, under the labels of the VPAs as they were planned for last."""
 
     def __init__(self, metrics: UpdaterMetrics) -> None:
@@ -182,10 +244,11 @@ class Counts:
         self._lock = threading.Lock()
         self._labels: Mapping[VpaPlace, VpaLabels] = {}
         self._round = Round()
-        self._acted: tuple[set[VpaPlace], set[VpaPlace]] = (set(), set())
+        self._evicted: set[VpaPlace] = set()
+        self._resized: set[VpaPlace] = set()
 
     def begin(self, made: Plan, snapshot: Snapshot) -> None:
-        """Begin a round with its plan; VPAs that are gone are told of no more."""
+        """Begin a round with its plan; the series of VPAs that are gone are removed."""
         labels: dict[VpaPlace, VpaLabels] = {}
         found = Round()
         for total in made.totals:
@@ -200,34 +263,26 @@ class Counts:
                 found.add(PerRound.IN_PLACE_UPDATABLE_PODS, vpa, total.resizable)
                 found.add(PerRound.VPAS_WITH_IN_PLACE_UPDATABLE_PODS, vpa)
         with self._lock:
-            self._labels, self._round, self._acted = labels, found, (set(), set())
+            self._labels, self._round, self._evicted, self._resized = labels, found, set(), set()
         known = self._metrics.known
         self._metrics.forget(
             {place for place in known if place[1] not in snapshot.of(place[0]).vpas}
         )
 
-    def end(self, book: Book) -> None:
+    def end(self, decided: DecisionLog) -> None:
         """Publish what a round found."""
         with self._lock:
-            evicted, resized = self._acted
-            for places, what in (
-                (evicted, PerRound.VPAS_WITH_EVICTED_PODS),
-                (resized, PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS),
-            ):
-                for place in places:
-                    self._round.add(what, self._vpa(place))
+            for place in tuple(self._evicted):
+                self._round.add(PerRound.VPAS_WITH_EVICTED_PODS, self._vpa(place))
+            for place in tuple(self._resized):
+                self._round.add(PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS, self._vpa(place))
             self._metrics.publish(self._round)
-        self._metrics.decided(book.reasons())
-        for decision in book.decisions():
+        self._metrics.decided(decided.reasons())
+        for decision in decided.decisions():
             if decision.reason is Reason.INFEASIBLE_REMEMBERED:
                 self._metrics.skipped_infeasible(self._vpa((decision.namespace, decision.vpa)))
 
-    def clear(self) -> None:
-        """Publish that no round found anything."""
-        self._metrics.publish(Round())
-        self._metrics.decided({})
-
-    def tried(self, outcome: Outcome) -> None:
+    def count_call(self, outcome: Outcome) -> None:
         """Count a call."""
         decision, error = outcome.step.decision, outcome.error
         place = (decision.namespace, decision.vpa)
@@ -235,16 +290,16 @@ class Counts:
         if outcome.action is Action.EVICT:
             if error is None:
                 self._metrics.evicted(vpa)
-                self._acted[0].add(place)
+                self._evicted.add(place)
             else:
                 self._metrics.eviction_failed(vpa, EvictionFailure.ERROR)
         elif error is not None:
             self._metrics.resize_failed(vpa, _resize_failure(outcome))
         elif decision.change is not None and decision.change.containers:
             self._metrics.resized(vpa)
-            self._acted[1].add(place)
+            self._resized.add(place)
 
-    def limited(self, decisions: Iterable[Decision]) -> None:
+    def count_limited(self, decisions: Iterable[Decision]) -> None:
         """Count what found no token."""
         for decision in decisions:
             vpa = self._vpa((decision.namespace, decision.vpa))
@@ -264,8 +319,3 @@ def _resize_failure(outcome: Outcome) -> ResizeFailure:
     if outcome.error is not None and resize_refusal(outcome.error) is RefusalKind.INFEASIBLE:
         return ResizeFailure.INFEASIBLE
     return ResizeFailure.ERROR
-
-
-def waiting(decisions: Sequence[Decision]) -> Mapping[str, Reason]:
-    """Return the reasons of pods that wait, by uid, so that new troubles are known."""
-    return {found.uid: found.reason for found in decisions if found.action is Action.WAIT}

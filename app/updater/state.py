@@ -1,8 +1,8 @@
-"""What the threads that update pods know together: memory, who is being acted upon, last deeds.
+"""What the threads that update pods share: memory, and claims on pods and owners.
 
 Strategy: a plan is made from the memory of one moment while calls go on; what those calls teach
-is put on top of the plan's memory afterwards, so nothing is lost. A call begins only if nobody
-else acts on its pod, and if no place of its owner was taken by others since its plan was made.
+is applied on top of the plan's memory afterwards, so nothing is lost. A call needs a claim: no
+other thread acts on its pod, and no other loop disturbed its owner since the plan was made.
 When the clock is set, what is remembered moves along.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,36 +19,35 @@ from typing import Final
 
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
-from app.ports import Clock
+from app.ports import Clock, Cluster, Owners
 from app.updater.core.action_queue import ActionQueue, QueueStep
-from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory, after_absence, shifted
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.rules import UpdateRules
+from app.updater.metrics import UpdaterMetrics
 
 log = logging.getLogger("updater.state")
 
-Owner = tuple[str, ObjectKey]  # namespace and owner
-
 _UNNOTICED: Final = timedelta(seconds=2)  # clocks are set by so much all the time
-_KEPT: Final = timedelta(hours=1)  # the last deed for a pod that is gone
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """The last thing that was done to a pod, or tried."""
+class UpdaterContext:
+    """What every part of the updater is handed: the cluster, and whether it may act in it."""
 
-    namespace: str
-    pod: str
-    uid: str
-    vpa: str
-    action: Action
-    at: datetime
-    error: str = ""  # empty: it was accepted
+    snapshot: Callable[[], Snapshot]  # what the watch shows now
+    is_known: Callable[[], bool]  # whether the snapshot is whole
+    may_act: Callable[[], bool]  # whether we lead, see the cluster, and were not told to stop
+    leads: Callable[[], bool]
+    owners: Owners
+    acting: Callable[[], Cluster]  # its calls are given up before another process may lead
+    reporting: Cluster  # where events and annotations are written
+    clock: Clock
+    metrics: UpdaterMetrics
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class StateUpdate:
     """Something to be remembered: an outcome with what was planned upon, or a plain change."""
 
     outcome: Outcome | None = None
@@ -58,46 +57,22 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True)
-class _Noted:
-    """A lesson, and by which clock its moments are told."""
+class PlanVersion:
+    """Which loop made a plan, and how many calls were over when it was begun."""
 
-    lesson: Lesson
-    origin: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who acts, and upon the knowledge of which moment."""
-
-    name: str
-    mark: int
+    loop: str
+    calls: int
 
 
-@dataclass(slots=True)
-class _Traces:
-    """When who acted upon pods, and when who took places of owners; moments are numbers."""
-
-    pods: dict[str, Actor] = field(default_factory=dict)  # by uid
-    owners: dict[Owner, dict[str, int]] = field(default_factory=dict)
-
-    def since(self, mark: int) -> _Traces:
-        """Return the traces from after a moment."""
-        owners = {
-            owner: whens for owner, whens in self.owners.items() if max(whens.values()) > mark
-        }
-        pods = {uid: actor for uid, actor in self.pods.items() if actor.mark > mark}
-        return _Traces(pods, owners)
-
-
-class Entry(StrEnum):
+class Claim(StrEnum):
     """Whether a call may begin."""
 
-    FREE = "free"
-    ACTED = "acted"  # somebody acted on the pod since, or does now
-    STALE = "stale"  # others took places of its owner since
+    GRANTED = "granted"
+    POD_TAKEN = "pod taken"  # another call acts on the pod, or did since the plan was made
+    OWNER_CHANGED = "owner changed"  # another loop disturbed its owner since the plan was made
 
 
-class Notebook:
+class UpdaterState:
     """Memory and order among threads; every method may be called from any of them."""
 
     def __init__(self, rules: UpdateRules, clock: Clock) -> None:
@@ -106,143 +81,125 @@ class Notebook:
         self._changed = threading.Condition()
         self._origin = self._begun_origin = self._memory_origin = _origin(clock)
         self._memory = after_absence(Memory())
-        self._lessons: list[_Noted] = []  # since the last plan of everything began
-        self._learnt = 0  # how many of them are in the memory
-        self._count = 0  # moments
-        self._begun = 0  # the moment at which the last plan of everything began
-        self._traces = _Traces()
+        # Since the last plan of everything began, each with the clock that tells its moments.
+        self._updates: list[tuple[datetime, StateUpdate]] = []
+        self._applied = 0  # how many of them are in the memory
+        self._calls = 0  # that are over
+        self._calls_before = 0  # the last plan of everything
+        self._last_on_pod: dict[str, PlanVersion] = {}  # the last call, by uid
+        # The last call of each loop that took a place of an owner.
+        self._last_on_owner: dict[tuple[str, ObjectKey], dict[str, int]] = {}
         self._busy_pods: set[str] = set()
-        self._busy_owners: set[Owner] = set()
-        self._deeds: dict[str, Deed] = {}
+        self._busy_owners: set[tuple[str, ObjectKey]] = set()
 
     # --- memory
 
     def forget(self) -> None:
-        """Begin anew, for others acted meanwhile; what is to rest goes on resting."""
+        """Begin again, because another process led meanwhile; pauses go on."""
         with self._changed:
             self._memory = after_absence(self._remembered())
-            self._lessons, self._learnt = [], 0
+            self._updates, self._applied = [], 0
 
-    def look(self, name: str) -> tuple[Memory, Actor]:
-        """Return the memory now, for a plan about some pods, and who will act upon it."""
+    def read(self, loop: str) -> tuple[Memory, PlanVersion]:
+        """Return the memory now, for a plan about some pods, and the version of that plan."""
         with self._changed:
-            return self._remembered(), Actor(name, self._count)
+            return self._remembered(), PlanVersion(loop, self._calls)
 
-    def begin(self, name: str) -> tuple[Memory, Actor]:
-        """Return the memory for a plan about everything; `planned` takes in what it learns."""
+    def begin_plan(self, loop: str) -> tuple[Memory, PlanVersion]:
+        """Return the same for a plan about everything; `finish_plan` takes what it learns."""
         with self._changed:
             memory = self._remembered()
             self._begun_origin = self._origin
-            self._lessons, self._learnt = [], 0
-            self._traces, self._begun = self._traces.since(self._begun), self._count
-            return memory, Actor(name, self._count)
+            self._updates, self._applied = [], 0
+            self._drop_calls(self._calls_before)
+            self._calls_before = self._calls
+            return memory, PlanVersion(loop, self._calls)
 
-    def planned(self, memory: Memory) -> None:
-        """Take over the memory of a plan; what was learnt since it began comes on top."""
+    def finish_plan(self, memory: Memory) -> None:
+        """Take over the memory of a plan; what was recorded since it began comes on top."""
         with self._changed:
-            self._memory, self._memory_origin, self._learnt = memory, self._begun_origin, 0
+            self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
 
-    def learn(self, *lessons: Lesson) -> None:
-        """Note what is to be remembered."""
+    def record(self, update: StateUpdate) -> None:
+        """Remember an update."""
         with self._changed:
-            self._look_at_clock()
-            self._lessons += [_Noted(lesson, lesson.origin or self._origin) for lesson in lessons]
-            for lesson in lessons:
-                if lesson.outcome is not None:
-                    deed = _deed(lesson.outcome)
-                    self._deeds[deed.uid] = deed
+            self._check_clock()
+            self._updates.append((update.origin or self._origin, update))
 
-    def origin(self) -> datetime:
-        """Return by which clock moments are told now."""
+    def clock_origin(self) -> datetime:
+        """Return the clock by which moments are told now, as the time of day when it began."""
         with self._changed:
-            self._look_at_clock()
+            self._check_clock()
             return self._origin
 
     def _remembered(self) -> Memory:
-        self._look_at_clock()
-        fresh = self._lessons[self._learnt :]
-        self._learnt = len(self._lessons)
-        for (_, _, origin), found in groupby(fresh, key=_kind):
-            lessons = [noted.lesson for noted in found]
-            self._memory = _after(self._told_from(origin), lessons, self._rules)
-        self._memory = self._told_from(self._origin)
+        self._check_clock()
+        fresh = self._updates[self._applied :]
+        self._applied = len(self._updates)
+        for (origin, _, _), found in groupby(fresh, key=_kind):
+            updates = [update for _, update in found]
+            self._memory = _updated(self._as_told_from(origin), updates, self._rules)
+        self._memory = self._as_told_from(self._origin)
         return self._memory
 
-    def _told_from(self, origin: datetime) -> Memory:
+    def _as_told_from(self, origin: datetime) -> Memory:
         """Return the memory as a clock tells it that began at another time of day."""
         memory = shifted(self._memory, origin - self._memory_origin)
         self._memory_origin = origin
         return memory
 
-    def _look_at_clock(self) -> None:
+    def _check_clock(self) -> None:
         origin = _origin(self._clock)
         if abs(origin - self._origin) > _UNNOTICED:
             seconds = (origin - self._origin).total_seconds()
             log.warning("the clock was set", extra={"seconds": seconds})
             self._origin = origin
 
-    # --- order
+    # --- claims
 
-    def enter(self, step: QueueStep, queue: ActionQueue, actor: Actor) -> Entry:
-        """Claim a pod, and its owner if a place is taken; unless it is free nothing is claimed."""
+    def claim(self, step: QueueStep, queue: ActionQueue, plan: PlanVersion) -> Claim:
+        """Claim a pod, and its owner if a place is taken; unless granted nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
             if step.takes_place:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
-            last = self._traces.pods.get(uid, actor)
-            if uid in self._busy_pods or (last.name != actor.name and last.mark > actor.mark):
-                return Entry.ACTED
-            others = self._traces.owners.get(owner, {})
+            last = self._last_on_pod.get(uid, plan)
+            if uid in self._busy_pods or (last.loop != plan.loop and last.calls > plan.calls):
+                return Claim.POD_TAKEN
             if step.takes_place and any(
-                when > actor.mark for name, when in others.items() if name != actor.name
+                calls > plan.calls
+                for loop, calls in self._last_on_owner.get(owner, {}).items()
+                if loop != plan.loop
             ):
-                return Entry.STALE
+                return Claim.OWNER_CHANGED
             self._busy_pods.add(uid)
             if step.takes_place:
                 self._busy_owners.add(owner)
-            return Entry.FREE
+            return Claim.GRANTED
 
-    def leave(self, step: QueueStep, queue: ActionQueue, actor: Actor, *, took_place: bool) -> None:
-        """Let others act on the pod and its owner again; call it after `learn`."""
+    def release(
+        self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_place: bool
+    ) -> None:
+        """Let others act on the pod and its owner again; call it after `record`."""
         owner = (queue.namespace, queue.owner)
         with self._changed:
-            self._count += 1
-            self._traces.pods[step.pod.uid] = Actor(actor.name, self._count)
+            self._calls += 1
+            self._last_on_pod[step.pod.uid] = PlanVersion(plan.loop, self._calls)
             if took_place:
-                self._traces.owners.setdefault(owner, {})[actor.name] = self._count
+                self._last_on_owner.setdefault(owner, {})[plan.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)
             if step.takes_place:
                 self._busy_owners.discard(owner)
             self._changed.notify_all()
 
-    # --- deeds
-
-    def deeds(self) -> Mapping[str, Deed]:
-        """Return the last deed for each pod, by uid."""
-        with self._changed:
-            return dict(self._deeds)
-
-    def forget_deeds(self, there: Collection[str], now: datetime) -> None:
-        """Drop old deeds for pods that are gone; `there` are the uids of the others."""
-        with self._changed:
-            self._deeds = {
-                uid: deed
-                for uid, deed in self._deeds.items()
-                if uid in there or now - deed.at < _KEPT
-            }
-
-
-def _deed(outcome: Outcome) -> Deed:
-    decision = outcome.step.decision
-    return Deed(
-        decision.namespace,
-        decision.pod,
-        decision.uid,
-        decision.vpa,
-        outcome.action,
-        outcome.at,
-        outcome.error.message if outcome.error is not None else "",
-    )
+    def _drop_calls(self, until: int) -> None:
+        """Forget calls that were over before every plan that is still carried out."""
+        self._last_on_pod = {
+            uid: last for uid, last in self._last_on_pod.items() if last.calls > until
+        }
+        self._last_on_owner = {
+            owner: last for owner, last in self._last_on_owner.items() if max(last.values()) > until
+        }
 
 
 def _origin(clock: Clock) -> datetime:
@@ -250,16 +207,17 @@ def _origin(clock: Clock) -> datetime:
     return clock.now() - timedelta(seconds=clock.monotonic())
 
 
-def _kind(noted: _Noted) -> tuple[int, bool, datetime]:
-    return id(noted.lesson.snapshot), noted.lesson.change is None, noted.origin
+def _kind(recorded: tuple[datetime, StateUpdate]) -> tuple[datetime, int, bool]:
+    origin, update = recorded
+    return origin, id(update.snapshot), update.change is None
 
 
-def _after(memory: Memory, lessons: Sequence[Lesson], rules: UpdateRules) -> Memory:
-    """Return the memory after lessons of one kind."""
-    outcomes = [lesson.outcome for lesson in lessons if lesson.outcome is not None]
+def _updated(memory: Memory, updates: Sequence[StateUpdate], rules: UpdateRules) -> Memory:
+    """Return the memory after updates of one kind."""
+    outcomes = [update.outcome for update in updates if update.outcome is not None]
     if outcomes:
-        memory = learn(memory, outcomes, lessons[0].snapshot, rules)
-    for lesson in lessons:
-        if lesson.change is not None:
-            memory = lesson.change(memory)
+        memory = learn(memory, outcomes, updates[0].snapshot, rules)
+    for update in updates:
+        if update.change is not None:
+            memory = update.change(memory)
     return memory

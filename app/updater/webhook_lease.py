@@ -1,14 +1,15 @@
-"""Look whether the admission webhook is alive, by the Lease that it renews.
+"""Check whether the admission webhook is alive, by the Lease that it renews.
 
-Strategy: who evicts a pod relies on the webhook to size the next one, so a Lease that is stale,
-absent or cannot be read holds evictions back. One missed answer of the API server does not. A
-beat from a clock ahead of ours is fresh for so long after it was first seen.
+Strategy: an eviction relies on the webhook to size the next pod, so a Lease that is stale, absent
+or cannot be read holds evictions back. One missed answer of the API server does not. A heartbeat
+from a clock ahead of ours is fresh for the timeout after it was first seen.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
@@ -30,7 +31,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
-    """Which Lease to look at, and for how long a beat is fresh."""
+    """Which Lease is read, and for how long a heartbeat is fresh."""
 
     namespace: str
     name: str
@@ -39,7 +40,7 @@ class LeaseRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class WebhookHealth:
     """Whether the webhook lives, and if not, what was found instead."""
 
     trouble: LeaseTrouble | None = None
@@ -51,10 +52,10 @@ class Sign:
         return self.trouble is None
 
 
-HEALTHY: Final = Sign()
+HEALTHY: Final = WebhookHealth()
 
 
-def beats_of(lease: Json) -> tuple[datetime | None, datetime | None]:
+def _lease_times(lease: Json) -> tuple[datetime | None, datetime | None]:
     """Return when a Lease was created and last renewed.
 
     Raises:
@@ -64,63 +65,63 @@ def beats_of(lease: Json) -> tuple[datetime | None, datetime | None]:
     return created, time_at(object_at(lease, "spec", ""), "renewTime", "spec")
 
 
-def sign_of(lease: Json, rules: LeaseRules, now: datetime) -> Sign:
-    """Return what a Lease tells."""
+def webhook_health(lease: Json, rules: LeaseRules, now: datetime) -> WebhookHealth:
+    """Return what a Lease says of the webhook."""
     try:
-        created, renewed = beats_of(lease)
+        created, renewed = _lease_times(lease)
     except BadObject as error:
-        return Sign(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
+        return WebhookHealth(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
     if is_fresh(created, renewed, rules.timeout, now):
         return HEALTHY
     told = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
-    return Sign(LeaseTrouble.INVALID, told)
+    return WebhookHealth(LeaseTrouble.INVALID, told)
 
 
 class WebhookLease:
     """Reads the Lease."""
 
-    def __init__(self, cluster: Cluster, rules: LeaseRules, clock: Clock) -> None:
+    def __init__(self, cluster: Callable[[], Cluster], rules: LeaseRules, clock: Clock) -> None:
         self._cluster = cluster
         self._rules = rules
         self._clock = clock
         self._said = ""
         self._lock = threading.Lock()
-        self._looked = (HEALTHY, -inf)
+        self._checked = (HEALTHY, -inf)
         self._beat: tuple[datetime, float] | None = None  # the latest, and since when it is seen
 
     def is_fresh(self) -> bool:
         """Whether the webhook lives, as far as was seen within the last seconds."""
         with self._lock:
-            sign, at = self._looked
+            health, at = self._checked
             if self._clock.monotonic() - at >= _BELIEVED_SECONDS:
-                sign = self.look(self._clock.now())
-            return sign.is_healthy
+                health = self.check(self._clock.now())
+            return health.is_healthy
 
-    def look(self, now: datetime) -> Sign:
-        """Return what the Lease tells now."""
+    def check(self, now: datetime) -> WebhookHealth:
+        """Return what the Lease says now."""
         if not self._rules.is_on:
             return HEALTHY
         try:
             lease = self._read()
-            sign = sign_of(lease, self._rules, max(now, self._by_its_clock(lease)))
+            health = webhook_health(lease, self._rules, max(now, self._by_its_clock(lease)))
         except ClusterError as error:
-            sign = Sign(LeaseTrouble.ERROR, str(error))
-        self._looked = (sign, self._clock.monotonic())
-        if sign.message != self._said:
-            self._said = sign.message
-            told = "the webhook is alive" if sign.is_healthy else "the webhook gives no sign"
+            health = WebhookHealth(LeaseTrouble.ERROR, str(error))
+        self._checked = (health, self._clock.monotonic())
+        if health.message != self._said:
+            self._said = health.message
+            told = "the webhook is alive" if health.is_healthy else "the webhook gives no sign"
             log.log(
-                logging.INFO if sign.is_healthy else logging.WARNING,
+                logging.INFO if health.is_healthy else logging.WARNING,
                 told,
-                extra={"reason": sign.message},
+                extra={"reason": health.message},
             )
-        return sign
+        return health
 
     def _by_its_clock(self, lease: Json) -> datetime:
-        """Return the time of day by the clock of whoever renews the Lease, or earlier."""
+        """Return the time of day by the clock that renews the Lease, or earlier."""
         seconds = self._clock.monotonic()
         try:
-            created, renewed = beats_of(lease)
+            created, renewed = _lease_times(lease)
             beat = renewed or created or _NEVER
         except BadObject:
             beat = _NEVER
@@ -132,7 +133,7 @@ class WebhookLease:
         rules = self._rules
         for wait_seconds in _RETRY_SECONDS:
             try:
-                return self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
+                return self._cluster().get(Ref(LEASES, rules.namespace, rules.name))
             except (Unavailable, TooMany):
                 self._clock.wait(wait_seconds)
-        return self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
+        return self._cluster().get(Ref(LEASES, rules.namespace, rules.name))

@@ -81,7 +81,7 @@ class Whole:
 
     def reasons(self, vpa: str) -> set[str]:
         """Return why things are done, or not, about the pods of a VPA, as of the last round."""
-        decisions = self.world.updater.archive.decisions(NAMESPACE)
+        decisions = self.world.updater.decisions.decisions(NAMESPACE)
         return {str(one.reason) for one in decisions if one.vpa == vpa}
 
     def events(self, reason: str) -> list[str]:

@@ -22,19 +22,20 @@ from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.commands.admit import NoMetrics
 from app.flags.command_line import parse
 from app.kube.manifests import documents
+from app.kube.watch_cache import Transition
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
-from app.ports import VPAS, Cluster, PatchKind, Ref
+from app.ports import PODS, VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
-from app.updater.boosts import Change
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
-from app.updater.process import Surroundings, Team, team
+from app.updater.process import updater_parts
+from app.updater.state import UpdaterContext
 from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess
@@ -175,9 +176,9 @@ class Stage:
         self.asked = Watched(self.faults.before(cast("Cluster", watched)))
         cluster = cast("Cluster", self.asked)
         self.watch_lags, self._version = False, -1
-        around = Surroundings(
-            acting=cluster,
-            telling=cluster,
+        context = UpdaterContext(
+            acting=lambda: cluster,
+            reporting=cluster,
             owners=NoOwners(),
             snapshot=self._seen,
             is_known=lambda: True,
@@ -186,13 +187,13 @@ class Stage:
             clock=self.wall,
             metrics=UpdaterMetrics(self.registry),
         )
-        self.team: Team = team(self.settings, around)
-        parts = (self.team.boosts, self.team.updater, self.team.journal, self.team.summaries)
-        ticks = [self._beat, self._watch, *(part.tick for part in parts if part is not None)]
-        ticks.append(self.team.carrier.settle_doubts)
+        self.parts = parts = updater_parts(self.settings, context)
+        looped = (parts.boosts, parts.updater, parts.recorder, parts.summaries)
+        ticks = [self._beat, self._watch, *(part.tick for part in looped if part is not None)]
+        ticks.append(parts.executor.settle_unconfirmed)
         self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
-        if self.team.boosts is not None:
-            self.team.boosts.refill()
+        if self.parts.boosts is not None:
+            self.parts.boosts.refill()
 
     # --- what happens
 
@@ -218,7 +219,7 @@ class Stage:
     def round(self) -> None:
         """Let the updater make one round now, and nothing else happen."""
         self._watch(self.clock.now())
-        self.team.updater.tick(self.wall.now())
+        self.parts.updater.tick(self.wall.now())
 
     def _beat(self, now: datetime) -> float:
         """Renew the Lease as the webhook does."""
@@ -241,9 +242,9 @@ class Stage:
             return _WATCH_SECONDS
         before, self._version = self._shown, self.sandbox.store.version
         self._shown = snapshot_of(self.sandbox)
-        if self.team.boosts is not None:
+        if self.parts.boosts is not None:
             changes = list(_changes(before, self._shown))
-            self.team.boosts.note(changes)
+            self.parts.boosts.add(changes)
         return _WATCH_SECONDS
 
     def _reviewed(self, review: Json) -> Json:
@@ -297,7 +298,7 @@ class Stage:
 
     def reasons(self) -> list[str]:
         """Return the reasons of the latest round, by pod."""
-        return [str(found.reason) for found in self.team.updater.book.decisions()]
+        return [str(found.reason) for found in self.parts.decisions.decisions()]
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples with some labels."""
@@ -316,14 +317,16 @@ def _called(loop: _Loop, now: datetime) -> float:
         return 1.0
 
 
-def _changes(before: Snapshot, after: Snapshot) -> Iterator[Change]:
+def _changes(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
     """Yield what a mirror tells of pods and VPAs."""
+    resources = {"pod": PODS, "vpa": VPAS}
     for namespace in {**before.namespaces, **after.namespaces}:
         old, new = before.of(namespace), after.of(namespace)
         was, now = _values(old), _values(new)
         for kind, name in {**was, **now}:
             if was.get((kind, name)) != now.get((kind, name)):
-                yield Change(namespace, name, was.get((kind, name)), now.get((kind, name)))
+                values = was.get((kind, name)), now.get((kind, name))
+                yield Transition(resources[kind], namespace, name, *values)
 
 
 def _values(view: NamespaceView) -> dict[tuple[str, str], object]:

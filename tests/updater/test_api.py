@@ -1,51 +1,42 @@
-"""What is answered about decisions and deeds."""
+"""What is answered about decisions and last actions."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.updater.api import Deed, add_decisions
-from app.updater.core.decisions import Action, Decision
-from app.updater.state import Deed as Done
+from app.model.errors import Unavailable
+from app.updater.api import add_decisions
+from app.updater.core.outcomes import Outcome
+from app.updater.report import DecisionLog
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 
 Json = dict[str, Any]
 
 
-class Archive:
-    """Decisions about four pods, and what was done to one of them and to one that is gone."""
-
-    def __init__(self) -> None:
-        scene = Scene(several(running(container("app", "100m/100Mi")), 4))
-        self._decisions = scene.plan().decisions
-        self.at: datetime | None = NOW
-
-    def told_at(self) -> datetime | None:
-        """Return the time of the round."""
-        return self.at
-
-    def decisions(self, namespace: str, /) -> Iterable[Decision]:
-        """Return the decisions."""
-        return [found for found in self._decisions if namespace in ("", found.namespace)]
-
-    def deeds(self) -> Mapping[str, Deed]:
-        """Return the deeds."""
-        failed = Done("default", "web-0", "uid-web-0", "web", Action.EVICT, NOW, "no answer")
-        gone = Done("default", "web-9", "uid-web-9", "web", Action.EVICT, NOW - timedelta(hours=1))
-        return {deed.uid: deed for deed in (failed, gone)}
+def decision_log() -> DecisionLog:
+    """Return decisions about four pods, and an action for one of them and for one that is gone."""
+    made = Scene(several(running(container("app", "100m/100Mi")), 4)).plan()
+    log = DecisionLog()
+    log.end_round(made, {})
+    (queue,) = made.queues
+    step = queue.steps[0]
+    log.record(Outcome(queue, step, NOW, Unavailable("no answer")))
+    gone = replace(step, decision=replace(step.decision, uid="uid-web-9", pod="web-9"))
+    log.record(Outcome(queue, gone, NOW - timedelta(hours=1)))
+    return log
 
 
-def answer(query: str = "", archive: Archive | None = None) -> httpx.Response:
+def answer(query: str = "", log: DecisionLog | None = None) -> httpx.Response:
     """Ask a question."""
     app = FastAPI()
-    add_decisions(app, archive or Archive())
+    add_decisions(app, log or decision_log())
 
     async def exchange() -> httpx.Response:
         transport = httpx.ASGITransport(app)
@@ -55,14 +46,14 @@ def answer(query: str = "", archive: Archive | None = None) -> httpx.Response:
     return asyncio.run(exchange())
 
 
-def asked(query: str = "", archive: Archive | None = None) -> Json:
+def asked(query: str = "", log: DecisionLog | None = None) -> Json:
     """Return the answer to a question."""
-    found: Json = answer(query, archive).raise_for_status().json()
+    found: Json = answer(query, log).raise_for_status().json()
     return found
 
 
 def test_all_of_a_pod_is_told() -> None:
-    """The decision with its numbers, and the last deed with its error."""
+    """The decision with its numbers, and the last action with its error."""
     found = asked()
     assert found["at"] == "2026-01-05T10:00:00Z"
     assert [item["pod"] for item in found["decisions"]] == ["web-0", "web-1", "web-2", "web-3"]
@@ -100,9 +91,16 @@ def test_filters(query: str, pods: list[str], gone: list[str], left_out: int) ->
 
 def test_before_the_first_round() -> None:
     """There is no time then."""
-    archive = Archive()
-    archive.at = None
-    assert asked(archive=archive)["at"] is None
+    assert asked(log=DecisionLog())["at"] is None
+
+
+def test_old_actions_are_dropped() -> None:
+    """The last action for each pod is kept, for pods that are gone an hour."""
+    log = decision_log()
+    made = Scene(several(running(container("app", "100m/100Mi")), 4)).plan()
+    for minutes, expected in ((-1, {"uid-web-0", "uid-web-9"}), (0, {"uid-web-0"})):
+        log.end_round(replace(made, now=NOW + timedelta(minutes=minutes)), {})
+        assert set(log.last_actions()) == expected
 
 
 def test_wrong_questions() -> None:

@@ -189,10 +189,10 @@ def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
         if next(looks) == number:
             raise ZeroDivisionError
 
-    assert stage.team.boosts is not None
+    assert stage.parts.boosts is not None
     stage.before_look = fail
     with pytest.raises(ZeroDivisionError):
-        stage.team.boosts.tick(stage.clock.now())
+        stage.parts.boosts.tick(stage.clock.now())
     stage.before_look = lambda: None
     stage.run(3)
     assert stage.requests() == ["100m"] * 4

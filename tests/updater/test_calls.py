@@ -11,7 +11,7 @@ from app.model.kinds import ObjectKey, owner_key
 from app.ports import PODS, REPLICA_SETS, PatchKind, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.updater.calls import Trials
+from app.updater.calls import dry_run_pod
 from tests import make
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import container, deployment
@@ -29,7 +29,7 @@ class Trial:
         self.sandbox.apply(deployment("web", container(), replicas=2))
         self.sandbox.advance(5)
         self.faults = Faults()
-        self.trials = Trials(self.faults.before(self.sandbox.cluster))
+        self.cluster = self.faults.before(self.sandbox.cluster)
         (found,) = self.sandbox.cluster.list(REPLICA_SETS, "default").items
         self.owner = owner_key("apps/v1", "ReplicaSet", found["metadata"]["name"])
 
@@ -37,7 +37,7 @@ class Trial:
 def test_a_trial_is_a_pod_of_its_owner() -> None:
     """It has the labels, the owner and the containers of the next pod, and is not stored."""
     scene = Trial()
-    found = scene.trials.created(scene.owner, POD)
+    found = dry_run_pod(scene.cluster, scene.owner, POD)
     assert found is not None
     assert found.labels["app"] == "web"
     assert found.controller is not None
@@ -52,7 +52,7 @@ def test_a_trial_that_fails_tells_nothing(error: ClusterError) -> None:
     """Whatever was refused, it is not the webhook's fault."""
     scene = Trial()
     scene.faults.order(Fault(error, "create", PODS))
-    assert scene.trials.created(scene.owner, POD) is None
+    assert dry_run_pod(scene.cluster, scene.owner, POD) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_trial_that_fails_tells_nothing(error: ClusterError) -> None:
 def test_owners_without_a_template(owner: ObjectKey, is_known: bool) -> None:
     """Of a custom or missing owner nothing can be told; any built-in one has a template."""
     scene = Trial()
-    assert (scene.trials.created(owner, POD) is not None) is is_known
+    assert (dry_run_pod(scene.cluster, owner, POD) is not None) is is_known
 
 
 SILENCE = Unavailable("no answer in time")
@@ -182,9 +182,9 @@ def test_ends_of_boosts_do_not_wait_for_doubts() -> None:
         Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]), body, kind=PatchKind.MERGE
     )
     stage.run_watch()
-    assert stage.team.boosts is not None
+    assert stage.parts.boosts is not None
     before = len(stage.asked.calls)
-    stage.team.boosts.tick(stage.clock.now())
+    stage.parts.boosts.tick(stage.clock.now())
     assert {call.verb for call in stage.asked.calls[before:]} <= {"patch"}
 
 
@@ -197,9 +197,9 @@ def test_who_begins_anew_has_no_doubts() -> None:
     stage.leads = False
     stage.run(30)
     assert looks(stage) == 1
-    stage.team.carrier.forget()
+    stage.parts.executor.forget()
     stage.leads = True
-    stage.team.carrier.settle_doubts(stage.clock.now())
+    stage.parts.executor.settle_unconfirmed(stage.clock.now())
     assert looks(stage) == 1
 
 
@@ -216,7 +216,7 @@ def test_a_lesson_that_is_not_learnt_comes_again() -> None:
     stage.clock.advance(16)
     stage.asked.before = fail
     with pytest.raises(ZeroDivisionError):
-        stage.team.carrier.settle_doubts(stage.clock.now())
+        stage.parts.executor.settle_unconfirmed(stage.clock.now())
     stage.asked.before = lambda _call: None
     stage.run(100)
     assert stage.metric("in_place_updated_pods_total") == stage.carried.count("patch", "resize")

@@ -16,7 +16,7 @@ from app.sandbox import clock as sandbox_clock
 from app.sandbox.sandbox import Sandbox
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.events import Severity, UpdateEvent
-from app.updater.notifications import ANNOTATION, Journal, Resting, Summaries
+from app.updater.notifications import ANNOTATION, EventRecorder, RestingNamespaces, SummaryWriter
 from tests import make
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.faults import Fault, Faults
@@ -34,20 +34,20 @@ NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 )
 def test_a_namespace_rests_for_half_a_minute(seconds: int, holds: bool) -> None:
     """Nor does it rest for longer when the clock is set back."""
-    resting = Resting()
+    resting = RestingNamespaces()
 
     assert resting.begin("shop", Unavailable("failed calling webhook", status=500), NOW)
-    assert resting.holds("shop", NOW + timedelta(seconds=seconds)) is holds
-    assert not resting.holds("bank", NOW)
+    assert resting.rests("shop", NOW + timedelta(seconds=seconds)) is holds
+    assert not resting.rests("bank", NOW)
 
 
 @pytest.mark.parametrize("status", [0, 429, 503, 504])
 def test_what_is_no_namespace_s_own_lets_none_rest(status: int) -> None:
     """An API server that is down or busy is so for all."""
-    resting = Resting()
+    resting = RestingNamespaces()
 
     assert not resting.begin("shop", Unavailable("down", status=status), NOW)
-    assert not resting.holds("shop", NOW)
+    assert not resting.rests("shop", NOW)
 
 
 class Recording:
@@ -56,16 +56,16 @@ class Recording:
     def __init__(self) -> None:
         self.clock = SetClock(SteppedClock())
         self.cluster = ClusterInMemory(self.clock.now)
-        self.journal = Journal(self.cluster, self.clock)
+        self.recorder = EventRecorder(self.cluster, self.clock)
         self.snapshot = make.snapshot(make.vpa_json("web"))
 
     def tell(self, *notices: UpdateEvent, snapshot: Snapshot | None = None) -> None:
         """Tell something now."""
-        self.journal.tell(notices, snapshot or self.snapshot, self.clock.now())
+        self.recorder.record(notices, snapshot or self.snapshot, self.clock.now())
 
     def tick(self) -> float:
         """Send what waits."""
-        return self.journal.tick(self.clock.now())
+        return self.recorder.tick(self.clock.now())
 
     def events(self) -> list[Json]:
         """Return what arrived."""
@@ -179,7 +179,7 @@ class Annotating:
         self.sandbox = Sandbox(sandbox_clock.SteppedClock())
         self.sandbox.apply(*documents.objects("crd"), vpa("web"), vpa("db"))
         self.faults = Faults()
-        self.summaries = Summaries(self.faults.before(self.sandbox.cluster))
+        self.summaries = SummaryWriter(self.faults.before(self.sandbox.cluster))
 
     @property
     def vpas(self) -> dict[str, Vpa]:

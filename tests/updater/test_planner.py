@@ -15,7 +15,7 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_wor
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
 from app.updater.core.rules import Prove, UpdateRules
-from app.updater.updater import Decider, Sight
+from app.updater.updater import Planner
 from tests import make
 from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock
@@ -72,9 +72,9 @@ def clock() -> SteppedClock:
     return SteppedClock()
 
 
-def actions(decider: Decider, seen: Snapshot, clock: SteppedClock) -> list[Action]:
+def actions(planner: Planner, seen: Snapshot, clock: SteppedClock) -> list[Action]:
     """Return what is planned."""
-    made = decider.plan(Sight(seen), Memory(), clock.now())
+    made = planner.plan(seen, Memory(), clock.now())
     return [decision.action for decision in made.decisions]
 
 
@@ -83,11 +83,11 @@ def test_owners_are_looked_up_level_by_level(clock: SteppedClock) -> None:
     owners = Owners(clock)
     owners.add("web", owner="platform")
     owners.add("platform")
-    decider = Decider(RULES, NO_GATES, owners, clock)
-    assert len(actions(decider, snapshot("platform"), clock)) == 3
+    planner = Planner(RULES, NO_GATES, owners, clock)
+    assert len(actions(planner, snapshot("platform"), clock)) == 3
     assert set(owners.asked) == {"web", "platform"}
     owners.asked.clear()
-    assert len(actions(decider, snapshot("platform"), clock)) == 3
+    assert len(actions(planner, snapshot("platform"), clock)) == 3
     assert owners.asked.count("web") == 2  # begun, then waited for; not level by level again
 
 
@@ -95,11 +95,11 @@ def test_an_owner_that_does_not_answer_holds_nobody_up_for_long(clock: SteppedCl
     """Its pods are left alone this time."""
     owners = Owners(clock, seconds=60)
     owners.add("web")
-    decider = Decider(RULES, NO_GATES, owners, clock)
-    assert actions(decider, snapshot(), clock) == []
+    planner = Planner(RULES, NO_GATES, owners, clock)
+    assert actions(planner, snapshot(), clock) == []
     assert clock.monotonic() <= 6
     clock.wait(60)
-    assert actions(decider, snapshot(), clock) == [Action.EVICT, Action.WAIT, Action.WAIT]
+    assert actions(planner, snapshot(), clock) == [Action.EVICT, Action.WAIT, Action.WAIT]
 
 
 @pytest.mark.parametrize(("namespace", "seconds"), [("default", 0.3), ("other", 0.0)])
@@ -109,11 +109,11 @@ def test_an_owner_that_does_not_answer_delays_no_ends_of_boosts(
     """Pods that are due are looked at in haste, and do not wait for those of other namespaces."""
     owners = Owners(clock, seconds=60)
     owners.add("web")
-    decider = Decider(RULES, NO_GATES, owners, clock)
-    actions(decider, snapshot(), clock)
+    planner = Planner(RULES, NO_GATES, owners, clock)
+    actions(planner, snapshot(), clock)
     before = clock.monotonic()
     only = frozenset({(namespace, "web-1")})
-    decider.plan(Sight(snapshot(), only=only), Memory(), clock.now())
+    planner.plan(snapshot(), Memory(), clock.now(), only=only)
     assert clock.monotonic() - before == pytest.approx(seconds)
 
 
@@ -121,11 +121,11 @@ def test_owners_that_nobody_needs_are_forgotten(clock: SteppedClock) -> None:
     """After some minutes it is seen anew which owners are needed."""
     owners = Owners(clock)
     owners.add("web")
-    decider = Decider(RULES, NO_GATES, owners, clock)
-    actions(decider, snapshot(), clock)
+    planner = Planner(RULES, NO_GATES, owners, clock)
+    actions(planner, snapshot(), clock)
     owners.asked.clear()
     clock.wait(timedelta(minutes=11).total_seconds())
-    assert actions(decider, make.snapshot(), clock) == []
+    assert actions(planner, make.snapshot(), clock) == []
     assert owners.asked == []
 
 
@@ -134,11 +134,11 @@ def test_a_plan_about_some_pods_is_no_beginning(clock: SteppedClock) -> None:
     pods = several(running(container("app", "200m/200Mi")), 3)
     vpa = make.vpa_json(recommendations=[recommended("200m/200Mi = =")])
     seen = make.snapshot(*pods, vpa, make.workload_json(replicas=3))
-    decider = Decider(RULES, NO_GATES, Owners(clock), clock)
-    first = decider.plan(Sight(seen), Memory(), clock.now())
+    planner = Planner(RULES, NO_GATES, Owners(clock), clock)
+    first = planner.plan(seen, Memory(), clock.now())
     only = frozenset({("default", "web-1")})
-    some = decider.plan(Sight(seen, only=only), Memory(), clock.now())
-    again = decider.plan(Sight(seen), Memory(), clock.now())
+    some = planner.plan(seen, Memory(), clock.now(), only=only)
+    again = planner.plan(seen, Memory(), clock.now())
     assert [decision.pod for decision in some.decisions] == ["web-1"]
     assert again.namespaces["default"] is first.namespaces["default"]
 
@@ -156,11 +156,11 @@ def test_a_namespace_that_cannot_be_planned_spoils_no_other(
     seen = make.snapshot(*items, *other)
     impossible = replace(read_pod(other[0]), phase=cast("str", 1), conditions=cast("Any", None))
     broken = seen.changed([make.change(impossible)])
-    decider = Decider(RULES, NO_GATES, Owners(clock), clock)
-    made = decider.plan(Sight(broken), Memory(), clock.now())
+    planner = Planner(RULES, NO_GATES, Owners(clock), clock)
+    made = planner.plan(broken, Memory(), clock.now())
     assert [decision.namespace for decision in made.decisions] == ["default"] * 3
     (record,) = caplog.records
     assert record.exc_info
     assert vars(record)["namespace"] == "other"
-    mended = decider.plan(Sight(seen), Memory(), clock.now())
+    mended = planner.plan(seen, Memory(), clock.now())
     assert len(mended.decisions) == 6

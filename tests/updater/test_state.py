@@ -8,12 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from app.model.errors import Unavailable
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules
-from app.updater.state import Entry, Lesson, Notebook
+from app.updater.state import Claim, StateUpdate, UpdaterState
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 from tests.updater.set_clock import SetClock
@@ -27,9 +26,9 @@ def queue() -> ActionQueue:
     return found
 
 
-def evicted(step: QueueStep) -> Lesson:
+def evicted(step: QueueStep) -> StateUpdate:
     """Return what is learnt from an eviction."""
-    return Lesson(Outcome(queue(), step, NOW), SCENE.snapshot())
+    return StateUpdate(Outcome(queue(), step, NOW), SCENE.snapshot())
 
 
 def uids(memory: Memory) -> set[str]:
@@ -39,15 +38,15 @@ def uids(memory: Memory) -> set[str]:
 
 def test_what_is_learnt_during_a_plan_comes_on_top() -> None:
     """A plan that began before a call ended takes nothing away from what the call taught."""
-    notebook, (first, second, *_) = Notebook(UpdateRules(), SteppedClock(NOW)), queue().steps
-    notebook.learn(evicted(first))
-    memory, _ = notebook.begin("rounds")
+    state, (first, second, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
+    state.record(evicted(first))
+    memory, _ = state.begin_plan("rounds")
     assert uids(memory) == {first.pod.uid}
-    notebook.learn(evicted(second))
+    state.record(evicted(second))
     planned = replace(memory, pods={})  # as if the watch had shown the first one
-    notebook.planned(planned)
-    assert uids(notebook.look("boosts")[0]) == {second.pod.uid}
-    assert uids(notebook.begin("rounds")[0]) == {second.pod.uid}
+    state.finish_plan(planned)
+    assert uids(state.read("boosts")[0]) == {second.pod.uid}
+    assert uids(state.begin_plan("rounds")[0]) == {second.pod.uid}
 
 
 HOUR = timedelta(hours=1)
@@ -57,103 +56,91 @@ HOUR = timedelta(hours=1)
 def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
     """What was learnt before, during and after a plan counts as long as ever."""
     clock = SetClock(SteppedClock(NOW))
-    notebook, (first, second, third, *_) = Notebook(UpdateRules(), clock), queue().steps
+    state, (first, second, third, *_) = UpdaterState(UpdateRules(), clock), queue().steps
 
     def learn(step: QueueStep) -> None:
-        notebook.learn(Lesson(Outcome(queue(), step, clock.now()), SCENE.snapshot()))
+        state.record(StateUpdate(Outcome(queue(), step, clock.now()), SCENE.snapshot()))
 
     learn(first)
-    memory, _ = notebook.begin("rounds")
+    memory, _ = state.begin_plan("rounds")
     learn(second)
     clock.ahead += by
     learn(third)
-    notebook.planned(memory)
-    found = notebook.begin("rounds")[0]
+    state.finish_plan(memory)
+    found = state.begin_plan("rounds")[0]
     assert {pod.evicted for pod in found.pods.values()} == {NOW + by}
     assert len(found.pods) == 3
     clock.ahead += timedelta(seconds=1)
-    assert notebook.look("boosts")[0] is found
+    assert state.read("boosts")[0] is found
 
 
 def test_changes_are_remembered_in_their_order() -> None:
     """A change is made to what was learnt before it."""
-    notebook, (first, *_) = Notebook(UpdateRules(), SteppedClock(NOW)), queue().steps
-    notebook.learn(evicted(first), Lesson(change=lambda memory: replace(memory, pods={})))
-    assert uids(notebook.look("any")[0]) == set()
-    notebook.learn(evicted(first))
-    assert uids(notebook.look("any")[0]) == {first.pod.uid}
-    notebook.forget()
-    assert notebook.look("any")[0] == after_absence(Memory())
+    state, (first, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
+    state.record(evicted(first))
+    state.record(StateUpdate(change=lambda memory: replace(memory, pods={})))
+    assert uids(state.read("any")[0]) == set()
+    state.record(evicted(first))
+    assert uids(state.read("any")[0]) == {first.pod.uid}
+    state.forget()
+    assert state.read("any")[0] == after_absence(Memory())
 
 
 def test_no_two_act_on_one_pod() -> None:
     """Neither at the same time, nor upon a plan from before the other acted; the same one may."""
-    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
+    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     step = replace(found.steps[0], takes_place=False)
-    _, one = notebook.look("one")
-    _, other = notebook.look("other")
-    assert notebook.enter(step, found, one) is Entry.FREE
-    assert notebook.enter(step, found, other) is Entry.ACTED
-    notebook.leave(step, found, one, took_place=False)
-    assert notebook.enter(step, found, other) is Entry.ACTED
-    assert notebook.enter(step, found, one) is Entry.FREE
-    notebook.leave(step, found, one, took_place=False)
-    assert notebook.enter(step, found, notebook.look("other")[1]) is Entry.FREE
+    _, one = state.read("one")
+    _, other = state.read("other")
+    assert state.claim(step, found, one) is Claim.GRANTED
+    assert state.claim(step, found, other) is Claim.POD_TAKEN
+    state.release(step, found, one, took_place=False)
+    assert state.claim(step, found, other) is Claim.POD_TAKEN
+    assert state.claim(step, found, one) is Claim.GRANTED
+    state.release(step, found, one, took_place=False)
+    assert state.claim(step, found, state.read("other")[1]) is Claim.GRANTED
 
 
 @pytest.mark.parametrize("took_place", [True, False])
 def test_a_place_that_others_took_makes_a_plan_stale(took_place: bool) -> None:
     """Who planned before another took a place of the owner has to plan anew."""
-    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
+    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
-    _, rounds = notebook.begin("rounds")
-    _, boosts = notebook.look("boosts")
-    assert notebook.enter(first, found, boosts) is Entry.FREE
-    notebook.leave(first, found, boosts, took_place=took_place)
-    expected = Entry.STALE if took_place else Entry.FREE
-    assert notebook.enter(second, found, rounds) is expected
+    _, rounds = state.begin_plan("rounds")
+    _, boosts = state.read("boosts")
+    assert state.claim(first, found, boosts) is Claim.GRANTED
+    state.release(first, found, boosts, took_place=took_place)
+    expected = Claim.OWNER_CHANGED if took_place else Claim.GRANTED
+    assert state.claim(second, found, rounds) is expected
 
 
 def test_an_owner_is_served_one_call_at_a_time() -> None:
     """Who needs a place waits until the other's call is over."""
-    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
+    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
-    _, actor = notebook.begin("rounds")
-    assert notebook.enter(first, found, actor) is Entry.FREE
+    _, actor = state.begin_plan("rounds")
+    assert state.claim(first, found, actor) is Claim.GRANTED
     entered = threading.Event()
 
     def enter() -> None:
-        notebook.enter(second, found, actor)
+        state.claim(second, found, actor)
         entered.set()
 
     thread = threading.Thread(target=enter, daemon=True)
     thread.start()
     assert not entered.is_set()
-    notebook.leave(first, found, actor, took_place=True)
+    state.release(first, found, actor, took_place=True)
     assert entered.wait(10)
     thread.join()
 
 
 def test_old_traces_are_dropped() -> None:
     """What is older than two rounds holds nobody back."""
-    notebook, found = Notebook(UpdateRules(), SteppedClock(NOW)), queue()
+    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     step = found.steps[0]
-    _, boosts = notebook.look("boosts")
-    notebook.enter(step, found, boosts)
-    notebook.leave(step, found, boosts, took_place=True)
+    _, boosts = state.read("boosts")
+    state.claim(step, found, boosts)
+    state.release(step, found, boosts, took_place=True)
     for _ in range(3):
-        _, rounds = notebook.begin("rounds")
-    assert notebook.enter(step, found, replace(rounds, mark=0)) is Entry.FREE
-
-
-def test_deeds() -> None:
-    """The last deed for each pod is kept, for pods that are gone an hour."""
-    notebook, (first, second, *_) = Notebook(UpdateRules(), SteppedClock(NOW)), queue().steps
-    failed = Outcome(queue(), second, NOW, Unavailable("no answer"))
-    notebook.learn(evicted(first), Lesson(failed, SCENE.snapshot()))
-    deeds = notebook.deeds()
-    assert [deeds[step.pod.uid].error for step in (first, second)] == ["", "no answer"]
-    notebook.forget_deeds({second.pod.uid}, NOW + timedelta(minutes=59))
-    assert len(notebook.deeds()) == 2
-    notebook.forget_deeds({second.pod.uid}, NOW + timedelta(minutes=61))
-    assert set(notebook.deeds()) == {second.pod.uid}
+        _, rounds = state.begin_plan("rounds")
+    assert state.claim(step, found, replace(rounds, calls=0)) is Claim.GRANTED

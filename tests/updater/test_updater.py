@@ -80,7 +80,7 @@ def test_nothing_is_done_without_leading() -> None:
     stage.restart()
     stage.run(300)
     assert stage.asked.calls == []
-    assert stage.team.updater.ended_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
+    assert stage.parts.updater.ended_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
 
 
 def test_who_leads_no_more_tells_no_more() -> None:
@@ -91,7 +91,7 @@ def test_who_leads_no_more_tells_no_more() -> None:
     stage.leads = False
     stage.round()
     assert (stage.metric("pod_decisions"), stage.metric("controlled_pods_total")) == (0, 0)
-    assert (stage.reasons(), stage.team.archive.told_at()) == ([], None)
+    assert (stage.reasons(), stage.parts.decisions.round_at) == ([], None)
     assert stage.metric("evicted_pods_total") == 1  # what was counted stays
     stage.leads = True
     stage.round()
@@ -422,6 +422,6 @@ def test_the_last_deed_is_known() -> None:
     """For each pod that was acted upon, what was done and when."""
     stage = staged("--prove=off", mode="InPlaceOrRecreate")
     stage.run(61)
-    deeds = stage.team.notebook.deeds()
+    deeds = stage.parts.decisions.last_actions()
     assert {(deed.action, deed.error) for deed in deeds.values()} == {("Resize", "")}
     assert deeds.keys() <= stage.uids()

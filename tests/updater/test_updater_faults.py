@@ -308,7 +308,7 @@ def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
     stage.round()
     assert len(seen(stage)) == (1 if is_seen else 3)
     told = "another pod of its owner went down meanwhile"
-    assert any(told in item.message for item in stage.team.updater.book.decisions()) is is_seen
+    assert any(told in item.message for item in stage.parts.decisions.decisions()) is is_seen
 
 
 def test_a_leader_that_goes_between_plan_and_call() -> None:

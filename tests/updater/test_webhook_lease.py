@@ -27,7 +27,7 @@ def looked(
     spec = {} if renewed is None else {"renewTime": micro_time(START - timedelta(seconds=renewed))}
     cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", spec))
     cluster.failures = list(failures)
-    return WebhookLease(cluster, rules, clock).look(START).trouble
+    return WebhookLease(lambda: cluster, rules, clock).check(START).trouble
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_troubles(failures: list[ClusterError], trouble: LeaseTrouble | None) ->
 def test_a_lease_that_is_not_there() -> None:
     """No Lease, no webhook; unless nobody is to look."""
     cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
-    assert WebhookLease(cluster, RULES, clock).look(START).trouble is LeaseTrouble.ERROR
+    assert WebhookLease(lambda: cluster, RULES, clock).check(START).trouble is LeaseTrouble.ERROR
     off = LeaseRules("kube-system", "webhook", timedelta(seconds=10), is_on=False)
-    assert WebhookLease(cluster, off, clock).look(START).is_healthy
+    assert WebhookLease(lambda: cluster, off, clock).check(START).is_healthy
 
 
 def test_a_lease_that_nobody_can_read() -> None:
@@ -74,7 +74,7 @@ def test_a_lease_that_nobody_can_read() -> None:
     cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
     body = lease("kube-system", "webhook", {"renewTime": "soon"})
     cluster.create(Ref(LEASES, "kube-system"), body)
-    assert WebhookLease(cluster, RULES, clock).look(START).trouble is LeaseTrouble.INVALID
+    assert WebhookLease(lambda: cluster, RULES, clock).check(START).trouble is LeaseTrouble.INVALID
 
 
 def test_a_look_is_believed_for_some_seconds() -> None:
@@ -83,7 +83,7 @@ def test_a_look_is_believed_for_some_seconds() -> None:
     created: datetime = START
     cluster = ClusterInMemory(lambda: created)
     cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", {}))
-    found = WebhookLease(cluster, RULES, clock)
+    found = WebhookLease(lambda: cluster, RULES, clock)
     assert found.is_fresh()
     cluster.delete(Ref(LEASES, "kube-system", "webhook"))
     clock.wait(9)
@@ -100,13 +100,13 @@ def test_a_beat_from_a_clock_ahead() -> None:
     ahead = START + timedelta(days=1)
     body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead)})
     cluster.create(Ref(LEASES, "kube-system"), body)
-    found = WebhookLease(cluster, RULES, clock)
+    found = WebhookLease(lambda: cluster, RULES, clock)
     seen = []
     for _ in range(3):
-        seen.append(found.look(clock.now()).is_healthy)
+        seen.append(found.check(clock.now()).is_healthy)
         clock.wait(6)
     assert seen == [True, True, False]
     cluster.delete(Ref(LEASES, "kube-system", "webhook"))
     body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead + timedelta(seconds=20))})
     cluster.create(Ref(LEASES, "kube-system"), body)
-    assert found.look(clock.now()).is_healthy
+    assert found.check(clock.now()).is_healthy

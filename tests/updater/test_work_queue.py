@@ -1,4 +1,4 @@
-"""Turns: the most urgent first, and nobody waits for whoever has to wait."""
+"""WorkQueue: the most urgent first, and nobody waits for whoever has to wait."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from app.model.kinds import ObjectKey
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.owners import Budget
-from app.updater.work_queue import Pace, PaceRules, Rate, Turn, Turns, Wait, within_pace
+from app.updater.work_queue import (
+    Bucket,
+    RateLimiter,
+    RateLimits,
+    TokenWait,
+    WorkItem,
+    WorkQueue,
+    within_rates,
+)
 from tests import make
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import Scene, container, running, several
 
-ALL: Rate = (True, "")
-SHOP: Rate = (True, "shop")
+ALL: Bucket = (True, "")
+SHOP: Bucket = (True, "shop")
 
 
 def queue(*steps: tuple[str, int]) -> ActionQueue:
@@ -31,84 +39,84 @@ def queue(*steps: tuple[str, int]) -> ActionQueue:
     return ActionQueue("shop", key, budget, tuple(found), frozenset(), frozenset())
 
 
-def taken(turns: Turns, now: float = 0, *, is_over: bool = False) -> Turn:
-    """Return the next turn."""
-    found = turns.take(now, is_over=is_over)
-    assert isinstance(found, Turn)
+def taken(work: WorkQueue, now: float = 0, *, is_over: bool = False) -> WorkItem:
+    """Return the next item."""
+    found = work.get(now, is_over=is_over)
+    assert isinstance(found, WorkItem)
     return found
 
 
-def name(turn: Turn) -> str:
-    """Return whose turn it is."""
-    return turn.step.pod.name
+def name(item: WorkItem) -> str:
+    """Return whose item it is."""
+    return item.step.pod.name
 
 
 def test_the_most_urgent_first() -> None:
     """One at a time of each owner; what comes back takes its place by its next step."""
-    turns = Turns([queue(("a", 2), ("b", 9)), queue(("c", 1), ("d", 3))])
-    first = taken(turns)
-    second = taken(turns)
-    assert turns.take(0) is None
-    turns.put_back(first)
-    turns.put_back(second)
-    found = [taken(turns), taken(turns)]
+    work = WorkQueue([queue(("a", 2), ("b", 9)), queue(("c", 1), ("d", 3))])
+    first = taken(work)
+    second = taken(work)
+    assert work.get(0) is None
+    work.put_back(first)
+    work.put_back(second)
+    found = [taken(work), taken(work)]
     assert list(map(name, (first, second, *found))) == ["c", "a", "d", "b"]
-    for turn in found:
-        turns.put_back(turn)
-    assert len(turns.ended) == 2
+    for item in found:
+        work.put_back(item)
+    assert len(work.ended) == 2
 
 
 def test_whoever_waits_holds_up_nobody() -> None:
     """Others come first; when there may be a token again the most urgent who waits gets it."""
-    turns = Turns([queue(("a", 1)), queue(("b", 2)), queue(("c", 3))])
+    work = WorkQueue([queue(("a", 1)), queue(("b", 2)), queue(("c", 3))])
     for rate, not_before in ((ALL, 5.0), (ALL, 7.0)):
-        turns.wait(taken(turns), rate, not_before)
-    assert name(taken(turns)) == "c"
-    assert turns.take(1) == 6
-    back = taken(turns, 7)
+        work.wait(taken(work), rate, not_before)
+    assert name(taken(work)) == "c"
+    assert work.get(1) == 6
+    back = taken(work, 7)
     assert (name(back), back.has_waited) == ("a", True)
-    turns.wait(back, ALL, 12)
-    assert turns.take(8) == 4
-    assert [name(taken(turns, 12)), name(taken(turns, 12))] == ["a", "b"]
-    assert turns.take(12) is None
+    work.wait(back, ALL, 12)
+    assert work.get(8) == 4
+    assert [name(taken(work, 12)), name(taken(work, 12))] == ["a", "b"]
+    assert work.get(12) is None
 
 
 def test_each_rate_has_its_room() -> None:
     """Who waits for its namespace alone comes back when that one may."""
-    turns = Turns([queue(("a", 1)), queue(("b", 2))])
-    turns.wait(taken(turns), SHOP, 50)
-    turns.wait(taken(turns), ALL, 5)
-    assert turns.take(0) == 5
-    assert name(taken(turns, 5)) == "b"
-    assert turns.take(5) == 45
+    work = WorkQueue([queue(("a", 1)), queue(("b", 2))])
+    work.wait(taken(work), SHOP, 50)
+    work.wait(taken(work), ALL, 5)
+    assert work.get(0) == 5
+    assert name(taken(work, 5)) == "b"
+    assert work.get(5) == 45
 
 
 def test_at_the_end_nobody_waits() -> None:
-    """All come back, to be told that they got no turn."""
-    turns = Turns([queue(("a", 1)), queue(("b", 2))])
+    """All come back, to be told that they got no item."""
+    work = WorkQueue([queue(("a", 1)), queue(("b", 2))])
     for _ in range(2):
-        turns.wait(taken(turns), ALL, 1000)
-    assert [name(taken(turns, is_over=True)) for _ in range(2)] == ["a", "b"]
-    assert turns.take(0, is_over=True) is None
+        work.wait(taken(work), ALL, 1000)
+    assert [name(taken(work, is_over=True)) for _ in range(2)] == ["a", "b"]
+    assert work.get(0, is_over=True) is None
 
 
 def test_an_abandoned_walk_ends() -> None:
-    """What was left of it gets no turn."""
-    turns = Turns([queue(("a", 1), ("b", 2))])
-    turn = taken(turns)
-    turns.abandon(turn)
-    turns.put_back(turn)
-    assert turns.take(0) is None
-    assert [step.pod.name for step, _ in turns.abandoned[0].rest()] == ["b"]
+    """What was left of it gets no item."""
+    work = WorkQueue([queue(("a", 1), ("b", 2))])
+    item = taken(work)
+    work.abandon(item)
+    work.put_back(item)
+    assert work.get(0) is None
+    assert [step.pod.name for step, _ in work.abandoned[0].rest()] == ["b"]
 
 
-def token_seconds(rules: PaceRules, *namespaces: str, seconds: float = 60) -> list[int]:
+def token_seconds(rules: RateLimits, *namespaces: str, seconds: float = 60) -> list[int]:
     """Return at which seconds tokens were had if each waits for its own, -1 for never."""
     clock = SteppedClock()
-    pace = Pace(rules, clock)
+    limiter = RateLimiter(rules, clock)
     found = []
     for namespace in namespaces:
-        while (wait := pace.take(namespace)) is not None and clock.monotonic() < seconds:
+        while (wait := limiter.take(namespace)) is not None and clock.monotonic() < seconds:
             clock.wait(min(wait.seconds, seconds))
         found.append(-1 if wait is not None else round(clock.monotonic()))
     return found
@@ -117,18 +125,18 @@ def token_seconds(rules: PaceRules, *namespaces: str, seconds: float = 60) -> li
 @pytest.mark.parametrize(
     ("rules", "namespaces", "expected"),
     [
-        pytest.param(PaceRules(), "aaaa", [0, 0, 0, 0], id="no limit"),
-        pytest.param(PaceRules(0, 0), "aa", [0, 0], id="zero is no limit"),
-        pytest.param(PaceRules(0.1, 1), "abab", [0, 10, 20, 30], id="for all"),
-        pytest.param(PaceRules(0.1, 3), "aaaaa", [0, 0, 0, 10, 20], id="a burst"),
-        pytest.param(PaceRules(0.01, 1), "aa", [0, -1], id="too late"),
-        pytest.param(PaceRules(1, 0), "a", [-1], id="never"),
-        pytest.param(PaceRules(-1, 1, 0.1, 1), "abab", [0, 0, 10, 10], id="in each"),
-        pytest.param(PaceRules(-1, 1, 1, 0), "a", [-1], id="never in any"),
-        pytest.param(PaceRules(0.1, 1, 0.05, 1), "abab", [0, 10, 20, 30], id="both"),
+        pytest.param(RateLimits(), "aaaa", [0, 0, 0, 0], id="no limit"),
+        pytest.param(RateLimits(0, 0), "aa", [0, 0], id="zero is no limit"),
+        pytest.param(RateLimits(0.1, 1), "abab", [0, 10, 20, 30], id="for all"),
+        pytest.param(RateLimits(0.1, 3), "aaaaa", [0, 0, 0, 10, 20], id="a burst"),
+        pytest.param(RateLimits(0.01, 1), "aa", [0, -1], id="too late"),
+        pytest.param(RateLimits(1, 0), "a", [-1], id="never"),
+        pytest.param(RateLimits(-1, 1, 0.1, 1), "abab", [0, 0, 10, 10], id="in each"),
+        pytest.param(RateLimits(-1, 1, 1, 0), "a", [-1], id="never in any"),
+        pytest.param(RateLimits(0.1, 1, 0.05, 1), "abab", [0, 10, 20, 30], id="both"),
     ],
 )
-def test_tokens(rules: PaceRules, namespaces: str, expected: list[int]) -> None:
+def test_tokens(rules: RateLimits, namespaces: str, expected: list[int]) -> None:
     """There is a token when the later of two buckets has one."""
     assert token_seconds(rules, *namespaces) == expected
 
@@ -136,30 +144,30 @@ def test_tokens(rules: PaceRules, namespaces: str, expected: list[int]) -> None:
 def test_nobody_is_promised_a_token() -> None:
     """Who asks in vain is told for which bucket to wait, and takes nothing of the other."""
     clock = SteppedClock()
-    pace = Pace(PaceRules(0.5, 2, 0.1, 1), clock)
-    assert pace.take("a") is None
-    assert pace.take("a") == Wait(10, "a")
-    assert pace.take("b") is None
-    assert pace.take("c") == Wait(2, "")
+    limiter = RateLimiter(RateLimits(0.5, 2, 0.1, 1), clock)
+    assert limiter.take("a") is None
+    assert limiter.take("a") == TokenWait(10, "a")
+    assert limiter.take("b") is None
+    assert limiter.take("c") == TokenWait(2, "")
     clock.wait(2)
-    assert pace.take("c") is None
+    assert limiter.take("c") is None
 
 
 @pytest.mark.parametrize(
     ("rules", "late"),
     [
-        pytest.param(PaceRules(), 0, id="no limit"),
-        pytest.param(PaceRules(0.001, 1), 1, id="the burst"),
-        pytest.param(PaceRules(1 / 60, 1), 0, id="one more in a minute"),
-        pytest.param(PaceRules(1, 0), 2, id="never"),
-        pytest.param(PaceRules(-1, 1, 0.001, 1), 1, id="in a namespace"),
+        pytest.param(RateLimits(), 0, id="no limit"),
+        pytest.param(RateLimits(0.001, 1), 1, id="the burst"),
+        pytest.param(RateLimits(1 / 60, 1), 0, id="one more in a minute"),
+        pytest.param(RateLimits(1, 0), 2, id="never"),
+        pytest.param(RateLimits(-1, 1, 0.001, 1), 1, id="in a namespace"),
     ],
 )
-def test_what_a_round_would_reach(rules: PaceRules, late: int) -> None:
+def test_what_a_round_would_reach(rules: RateLimits, late: int) -> None:
     """A plan tells which pods would find no token within a round."""
     scene = Scene(several(running(container("app", "100m/100Mi")), 4))
     made = scene.plan()
-    found = list(within_pace(made.decisions, made.queues, rules, timedelta(minutes=1)))
+    found = list(within_rates(made.decisions, made.queues, rules, timedelta(minutes=1)))
     assert [decision.pod for decision in found] == [decision.pod for decision in made.decisions]
     assert sum(decision.reason is Reason.RATE_LIMITED for decision in found) == late
     assert sum(decision.action is Action.EVICT for decision in found) == 2 - late
@@ -169,6 +177,6 @@ def test_the_urgent_come_first() -> None:
     """Who is first in the order of need has the only token."""
     made = Scene(several(running(container("app", "100m/100Mi")), 4)).plan()
     (first, *_) = sorted(step.rank for queue in made.queues for step in queue.steps)
-    found = within_pace(made.decisions, made.queues, PaceRules(0.001, 1), timedelta(minutes=1))
+    found = within_rates(made.decisions, made.queues, RateLimits(0.001, 1), timedelta(minutes=1))
     evicted = [decision for decision in found if decision.action is Action.EVICT]
     assert [decision.pod for decision in evicted] == [first[-1]]
