@@ -32,7 +32,7 @@ from app.updater.core.outcomes import (
 from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
 from app.updater.core.rules import UpdateRules
 from app.updater.report import Reporter
-from app.updater.state import Claim, PlanVersion, StateUpdate, UpdaterContext, UpdaterState
+from app.updater.state import ClaimResult, PlanVersion, StateUpdate, UpdaterContext, UpdaterState
 from app.updater.webhook_lease import WebhookLease
 from app.updater.work_queue import (
     RATE_LIMITED,
@@ -211,9 +211,9 @@ class Executor:
     def _act(self, run: _Run, item: WorkItem) -> None:
         step, queue, plan = item.step, item.queue, run.batch.plan
         claim = self._state.claim(step, queue, plan)
-        if claim is not Claim.GRANTED:
+        if claim is not ClaimResult.GRANTED:
             run.result.put_off(step, *_STALE)
-            if claim is Claim.OWNER_CHANGED:
+            if claim is ClaimResult.OWNER_CHANGED:
                 run.work.abandon(item)
             return
         took_place = step.takes_place

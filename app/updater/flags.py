@@ -40,7 +40,7 @@ Interval = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class RoundLoop:
     """The loop."""
 
     interval: Interval
@@ -272,7 +272,7 @@ class UpdaterElection(LeaderElection):
 class UpdaterSettings:
     """All that the updater can be told."""
 
-    loop: Loop
+    loop: RoundLoop
     deciding: Deciding
     acting: Acting
     disruption: Disruption

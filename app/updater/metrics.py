@@ -19,7 +19,7 @@ _VPA: Final = ("vpa_name", "vpa_namespace")
 _PUBLISHED_SIZES: Final = range(20)  # also at zero, where no mode is told
 
 
-class Step(StrEnum):
+class RoundStep(StrEnum):
     """The steps of one round."""
 
     LIST_VPAS = "ListVPAs"
@@ -54,7 +54,7 @@ class LeaseTrouble(StrEnum):
 
 
 class PerRound(StrEnum):
-    """What is told anew in each round."""
+    """What is published in each round."""
 
     CONTROLLED_PODS = "controlled_pods_total"
     EVICTABLE_PODS = "evictable_pods_total"
@@ -217,7 +217,7 @@ class UpdaterMetrics:
         """Count a round skipped because of the webhook's Lease."""
         self._lease_trouble.labels(reason).inc()
 
-    def step(self, step: Step, seconds: float) -> None:
+    def step(self, step: RoundStep, seconds: float) -> None:
         """Time a step of a round."""
         self._execution(step).observe(seconds)
 

@@ -64,7 +64,7 @@ class PlanVersion:
     calls: int
 
 
-class Claim(StrEnum):
+class ClaimResult(StrEnum):
     """Whether a call may begin."""
 
     GRANTED = "granted"
@@ -157,7 +157,7 @@ class UpdaterState:
 
     # --- claims
 
-    def claim(self, step: QueueStep, queue: ActionQueue, plan: PlanVersion) -> Claim:
+    def claim(self, step: QueueStep, queue: ActionQueue, plan: PlanVersion) -> ClaimResult:
         """Claim a pod, and its owner if a place is taken; unless granted nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
@@ -165,17 +165,17 @@ class UpdaterState:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
             last = self._last_on_pod.get(uid, plan)
             if uid in self._busy_pods or (last.loop != plan.loop and last.calls > plan.calls):
-                return Claim.POD_TAKEN
+                return ClaimResult.POD_TAKEN
             if step.takes_place and any(
                 calls > plan.calls
                 for loop, calls in self._last_on_owner.get(owner, {}).items()
                 if loop != plan.loop
             ):
-                return Claim.OWNER_CHANGED
+                return ClaimResult.OWNER_CHANGED
             self._busy_pods.add(uid)
             if step.takes_place:
                 self._busy_owners.add(owner)
-            return Claim.GRANTED
+            return ClaimResult.GRANTED
 
     def release(
         self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_place: bool

@@ -25,7 +25,7 @@ from app.updater.core.plan import Plan, PlanOptions, Unplannable, plan
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Batch, BatchResult, Executor
 from app.updater.flags import UpdaterSettings
-from app.updater.metrics import Step
+from app.updater.metrics import RoundStep
 from app.updater.report import Reporter
 from app.updater.state import PlanVersion, UpdaterContext, UpdaterState
 from app.updater.webhook_lease import WebhookLease
@@ -80,7 +80,7 @@ class Updater:
         if not self._context.is_known():
             return _LOOK_SECONDS
         began = self._clock.monotonic()
-        with self._timed(Step.TOTAL):
+        with self._timed(RoundStep.TOTAL):
             self._round(now, began)
         self._is_standing_by = False
         self.ended_at = self._clock.monotonic()
@@ -90,19 +90,19 @@ class Updater:
         return max(began + seconds - self.ended_at, 0.0)
 
     def _round(self, now: datetime, began: float) -> None:
-        with self._timed(Step.LIST_VPAS):
+        with self._timed(RoundStep.LIST_VPAS):
             webhook = self._lease.check(now)
             if webhook.trouble is not None:
                 self._context.metrics.skipped_round(webhook.trouble)
-        with self._timed(Step.LIST_PODS):
+        with self._timed(RoundStep.LIST_PODS):
             snapshot = self._context.snapshot()
             memory, version = self._state.begin_plan(_NAME)
-        with self._timed(Step.FILTER_PODS):
+        with self._timed(RoundStep.FILTER_PODS):
             made = self._planner.plan(snapshot, memory, now, webhook_is_healthy=webhook.is_healthy)
             self._state.finish_plan(made.memory)
-        with self._timed(Step.ADMISSION_INIT):
+        with self._timed(RoundStep.ADMISSION_INIT):
             self._reporter.begin_round(made, snapshot)
-        with self._timed(Step.EVICT_PODS):
+        with self._timed(RoundStep.EVICT_PODS):
             result = self._carry_out(made, snapshot, version, began)
         self._reporter.end_round(made, result.decisions, result.limited, snapshot)
         self._log(made, result)
@@ -128,7 +128,7 @@ class Updater:
         log.info("dry round ended" if self._is_dry else "round ended", extra=extra)
 
     @contextmanager
-    def _timed(self, step: Step) -> Iterator[None]:
+    def _timed(self, step: RoundStep) -> Iterator[None]:
         began = self._clock.monotonic()
         try:
             yield

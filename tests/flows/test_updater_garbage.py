@@ -100,7 +100,7 @@ def leaves(value: object, at: str = "") -> Iterator[tuple[str, object]]:
 
 @st.composite
 def odd(draw: st.DrawFn, item: Json) -> Json:
-    """Return copies of an object with a few values of the right type that nobody expects."""
+    """Return copies of an object with a few values of the right type that are not expected."""
     found = list(leaves({key: item[key] for key in item if key not in ("kind", "apiVersion")}))
     for path, value in draw(st.lists(st.sampled_from(found), max_size=4)):
         others: Sequence[object] = NUMBERS if isinstance(value, int) else STRINGS
@@ -180,7 +180,7 @@ PLACES: Final = [
 @pytest.mark.parametrize("moment", [*ENDS, "9999-12-31T23:59:59-23:00"])
 @pytest.mark.parametrize("target", ["200m/200Mi = =", "120m/120Mi 50m/50Mi 1/1Gi"])
 def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
-    """A time that nothing can be added to stops nobody's round."""
+    """A time that nothing can be added to stops no round."""
     for pod, rules in product(PODS, RULES):
         items = [
             make.vpa_json(mode="Recreate", boost=boost(60), recommendations=[recommended(target)])

@@ -66,7 +66,7 @@ class Running:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -179,7 +179,7 @@ def test_a_boost_ends_by_the_pods_own_event(server: ApiServer, tmp_path: Path) -
 
 @pytest.mark.parametrize("works", [True, False])
 def test_a_pod_is_created_on_trial(server: ApiServer, tmp_path: Path, works: bool) -> None:
-    """With --prove=dry-run nobody goes before a pod on trial has come back with its size."""
+    """With --prove=dry-run no pod goes before a pod on trial has come back with its size."""
     size = "200m/200Mi" if works else "100m/100Mi"
     template = {
         "metadata": {"labels": make.LABELS},

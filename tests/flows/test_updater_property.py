@@ -243,7 +243,7 @@ def clock(stage: Stage, _judge: Judge, number: int) -> None:
 
 @step
 def vpa_goes(stage: Stage, judge: Judge, number: int) -> None:
-    """A VPA is deleted between plan and call, and made anew later."""
+    """A VPA is deleted between plan and call, and created again later."""
     name = sorted(SIZES)[number % 3]
 
     def delete() -> None:

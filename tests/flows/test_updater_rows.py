@@ -120,7 +120,7 @@ def test_updater_alone(
 
 
 def test_up_04() -> None:
-    """Without a sign of the webhook nobody is evicted; a resize needs none."""
+    """Without a sign of the webhook no pod is evicted; a resize needs none."""
     stage = staged(mode="InPlaceOrRecreate", webhook=False)
     stage.webhook_beats = False
     stage.run(120)
@@ -343,7 +343,7 @@ def test_act_31() -> None:
     [pytest.param(SMALL, True, id="SX-01"), pytest.param(LARGE, False, id="SX-02")],
 )
 def test_upscale_only(requests: Mapping[str, str], evicted: bool) -> None:
-    """Nobody is evicted to get less, but who comes anew gets it."""
+    """No pod is evicted to get less, but a new one gets it."""
     stage = staged(mode="UpscaleOnly", containers=(app(requests=requests),))
     stage.recommend("200m/200Mi = =")
     assert evicts(stage, 180) is evicted

@@ -1,4 +1,4 @@
-"""Webhook down: nobody is evicted, for the next pod would come back as it was."""
+"""Webhook down: no pod is evicted, because the next pod would come back as it was."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def come_back(cluster: Whole) -> None:
     world.await_webhook()
 
 
-def test_nobody_is_evicted_meanwhile() -> None:
+def test_no_pod_is_evicted_meanwhile() -> None:
     """From a minute after the last beat on evictions wait, and say for what."""
     with whole(vpa(), workload(load=LOAD)) as cluster:
         cluster.run(5)

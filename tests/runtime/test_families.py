@@ -77,7 +77,7 @@ def exercise_updater(registry: CollectorRegistry) -> None:
     metrics.skipped_infeasible(VPA)
     metrics.skipped_round(LeaseTrouble.INVALID)
     metrics.decided({"NoChange": 1})
-    metrics.step(updater.Step.TOTAL, 1)
+    metrics.step(updater.RoundStep.TOTAL, 1)
 
 
 def exercise_recommender(registry: CollectorRegistry) -> None:

@@ -1,4 +1,4 @@
-"""A clock that somebody sets."""
+"""A clock that can be set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SetClock:
         return self._clock.now() + self.ahead
 
     def monotonic(self) -> float:
-        """Return the seconds that nobody sets."""
+        """Return the seconds, which cannot be set."""
         return self._clock.monotonic()
 
     def wait(self, seconds: float) -> None:

@@ -113,7 +113,7 @@ class Watched:
 
 
 class NoSiblings:
-    """VPAs that cannot be read anew."""
+    """VPAs that cannot be read again."""
 
     def of(self, namespace: str) -> tuple[Vpa, ...] | None:
         """Return nothing."""

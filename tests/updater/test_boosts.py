@@ -140,7 +140,7 @@ def test_the_rate_holds_for_ends_of_boosts() -> None:
     assert stage.requests() == ["100m"] * 6
 
 
-def test_nobody_acts_who_does_not_lead() -> None:
+def test_no_boost_ends_without_leading() -> None:
     """A standby keeps its queue for the day it leads."""
     stage = staged()
     stage.leads = False

@@ -188,7 +188,7 @@ def test_ends_of_boosts_do_not_wait_for_doubts() -> None:
     assert {call.verb for call in stage.asked.calls[before:]} <= {"patch"}
 
 
-def test_who_begins_anew_has_no_doubts() -> None:
+def test_a_new_term_has_no_unconfirmed_calls() -> None:
     """Whoever led before may have been followed by others; and who does not lead does nothing."""
     stage = staged("--prove=off", mode="InPlaceOrRecreate")
     stage.faults.order(Fault(SILENCE, "patch", PODS, subresource="resize", too_late=True))

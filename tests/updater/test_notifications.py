@@ -135,7 +135,7 @@ def test_trouble_delays_and_loses_nothing() -> None:
 
 
 def test_a_namespace_that_takes_no_events_holds_up_no_other() -> None:
-    """A webhook of somebody's may fail for each event there; it is tried again now and then."""
+    """A webhook of a user may fail for each event there; it is tried again now and then."""
     scene = Recording()
     scene.tell(*(notice(name=name, namespace="kube-system") for name in "abc"), notice())
     scene.cluster.failures = [Unavailable("failed calling webhook", status=500)]
@@ -250,7 +250,7 @@ def test_it_is_written_once_though_the_watch_lags() -> None:
         return scene.version() != version
 
     assert written(Reason.TOO_YOUNG)
-    body = {"metadata": {"annotations": {ANNOTATION: "by somebody else"}}}
+    body = {"metadata": {"annotations": {ANNOTATION: "by another writer"}}}
     scene.sandbox.cluster.patch(Ref(VPAS, "default", "web"), body, kind=PatchKind.MERGE)
     assert not written(Reason.TOO_YOUNG)
     assert written(Reason.PDB_BLOCKED)
@@ -275,7 +275,7 @@ def test_only_the_latest_words_are_written() -> None:
 
 @pytest.mark.parametrize("error", [NotFound("gone"), Conflict("another uid")])
 def test_one_vpa_holds_up_no_other(error: ClusterError) -> None:
-    """A VPA that went or was made anew is passed over."""
+    """A VPA that went or was created again is passed over."""
     scene = Annotating()
     scene.fail(error)
     scene.offer(("web", Reason.TOO_YOUNG), ("db", Reason.TOO_YOUNG))
@@ -295,7 +295,7 @@ def test_trouble_delays() -> None:
 
 
 def test_a_namespace_that_takes_no_writes_holds_up_no_other() -> None:
-    """A webhook of somebody's may fail for each write there; it is tried again now and then."""
+    """A webhook of a user may fail for each write there; it is tried again now and then."""
     scene = Annotating()
     other = vpa("other")
     other["metadata"]["namespace"] = "kube-system"

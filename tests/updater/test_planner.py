@@ -91,7 +91,7 @@ def test_owners_are_looked_up_level_by_level(clock: SteppedClock) -> None:
     assert owners.asked.count("web") == 2  # begun, then waited for; not level by level again
 
 
-def test_an_owner_that_does_not_answer_holds_nobody_up_for_long(clock: SteppedClock) -> None:
+def test_an_owner_that_does_not_answer_delays_others_only_briefly(clock: SteppedClock) -> None:
     """Its pods are left alone this time."""
     owners = Owners(clock, seconds=60)
     owners.add("web")
@@ -117,8 +117,8 @@ def test_an_owner_that_does_not_answer_delays_no_ends_of_boosts(
     assert clock.monotonic() - before == pytest.approx(seconds)
 
 
-def test_owners_that_nobody_needs_are_forgotten(clock: SteppedClock) -> None:
-    """After some minutes it is seen anew which owners are needed."""
+def test_owners_that_are_not_needed_are_forgotten(clock: SteppedClock) -> None:
+    """After some minutes it is collected again which owners are needed."""
     owners = Owners(clock)
     owners.add("web")
     planner = Planner(RULES, NO_GATES, owners, clock)

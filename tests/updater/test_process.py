@@ -91,10 +91,10 @@ def evicted(sandbox: Sandbox) -> int:
         pytest.param(POD_DISRUPTION_BUDGETS, 121, True, id="the API server knows better"),
     ],
 )
-def test_nobody_is_evicted_unseen(
+def test_no_pod_is_evicted_unseen(
     sandbox: Sandbox, place: HardOfHearing, resource: Resource, seconds: float, goes: bool
 ) -> None:
-    """Whoever has not seen the cluster for long does nothing, and goes on when it is seen."""
+    """A process that does not see the cluster for long does nothing, and goes on once seen."""
     place.silence[resource] = seconds
     sandbox.advance(30)
     assert (evicted(sandbox) > 0) is goes

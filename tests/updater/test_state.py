@@ -12,7 +12,7 @@ from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules
-from app.updater.state import Claim, StateUpdate, UpdaterState
+from app.updater.state import ClaimResult, StateUpdate, UpdaterState
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 from tests.updater.set_clock import SetClock
@@ -92,25 +92,25 @@ def test_no_two_act_on_one_pod() -> None:
     step = replace(found.steps[0], takes_place=False)
     _, one = state.read("one")
     _, other = state.read("other")
-    assert state.claim(step, found, one) is Claim.GRANTED
-    assert state.claim(step, found, other) is Claim.POD_TAKEN
+    assert state.claim(step, found, one) is ClaimResult.GRANTED
+    assert state.claim(step, found, other) is ClaimResult.POD_TAKEN
     state.release(step, found, one, took_place=False)
-    assert state.claim(step, found, other) is Claim.POD_TAKEN
-    assert state.claim(step, found, one) is Claim.GRANTED
+    assert state.claim(step, found, other) is ClaimResult.POD_TAKEN
+    assert state.claim(step, found, one) is ClaimResult.GRANTED
     state.release(step, found, one, took_place=False)
-    assert state.claim(step, found, state.read("other")[1]) is Claim.GRANTED
+    assert state.claim(step, found, state.read("other")[1]) is ClaimResult.GRANTED
 
 
 @pytest.mark.parametrize("took_place", [True, False])
 def test_a_place_that_others_took_makes_a_plan_stale(took_place: bool) -> None:
-    """Who planned before another took a place of the owner has to plan anew."""
+    """Who planned before another took a place of the owner has to plan again."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, rounds = state.begin_plan("rounds")
     _, boosts = state.read("boosts")
-    assert state.claim(first, found, boosts) is Claim.GRANTED
+    assert state.claim(first, found, boosts) is ClaimResult.GRANTED
     state.release(first, found, boosts, took_place=took_place)
-    expected = Claim.OWNER_CHANGED if took_place else Claim.GRANTED
+    expected = ClaimResult.OWNER_CHANGED if took_place else ClaimResult.GRANTED
     assert state.claim(second, found, rounds) is expected
 
 
@@ -119,7 +119,7 @@ def test_an_owner_is_served_one_call_at_a_time() -> None:
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, actor = state.begin_plan("rounds")
-    assert state.claim(first, found, actor) is Claim.GRANTED
+    assert state.claim(first, found, actor) is ClaimResult.GRANTED
     entered = threading.Event()
 
     def enter() -> None:
@@ -135,7 +135,7 @@ def test_an_owner_is_served_one_call_at_a_time() -> None:
 
 
 def test_old_traces_are_dropped() -> None:
-    """What is older than two rounds holds nobody back."""
+    """What is older than two rounds holds nothing back."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     step = found.steps[0]
     _, boosts = state.read("boosts")
@@ -143,4 +143,4 @@ def test_old_traces_are_dropped() -> None:
     state.release(step, found, boosts, took_place=True)
     for _ in range(3):
         _, rounds = state.begin_plan("rounds")
-    assert state.claim(step, found, replace(rounds, calls=0)) is Claim.GRANTED
+    assert state.claim(step, found, replace(rounds, calls=0)) is ClaimResult.GRANTED

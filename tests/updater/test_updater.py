@@ -146,7 +146,7 @@ def test_a_useless_webhook_stops_its_workload() -> None:
 
 
 def test_many_useless_evictions_stop_all() -> None:
-    """When evicting helps nobody it ends everywhere, until one canary succeeds again."""
+    """When evicting helps no pod it ends everywhere, until one canary succeeds again."""
     stage = Stage()
     names = [f"app-{number}" for number in range(5)]
     stage.apply(*[web(2, name) for name in names])
@@ -275,7 +275,7 @@ def moments(stage: Stage) -> dict[str, list[int]]:
     return found
 
 
-def test_who_waits_for_a_token_holds_up_nobody() -> None:
+def test_a_step_without_a_token_delays_no_other() -> None:
     """While evictions wait for their rate, resizes of others are made at once."""
     found = moments(two_workloads("--eviction-rate-limit=0.04"))
     assert found == {"far": [0, 25], "near": [0, 25]}
@@ -408,7 +408,7 @@ def test_numbers_outlive_the_last_pod() -> None:
 
 
 def test_a_stale_webhook_is_counted() -> None:
-    """Rounds without the webhook evict nobody and are counted by their reason."""
+    """Rounds without the webhook evict no pod and are counted by their reason."""
     stage = staged()
     stage.webhook_beats = False
     stage.run(300)

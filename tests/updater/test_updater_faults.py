@@ -179,7 +179,7 @@ def stateful(*flags: str) -> Stage:
 
 
 def test_a_pod_of_the_same_name() -> None:
-    """A pod that was made anew between plan and call is not even asked about."""
+    """A pod that was created again between plan and call is not even asked about."""
     stage = stateful("--update-concurrency=1")
 
     def recreate(call: Call) -> None:
@@ -210,7 +210,7 @@ def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
 
 
 def test_a_watch_that_lags() -> None:
-    """What was evicted is not evicted again, and its place stays taken while nobody sees it."""
+    """What was evicted is not evicted again, and its place stays taken while it is not seen."""
     stage = staged(replicas=6)
     stage.run_watch()
     stage.watch_lags = True
@@ -250,7 +250,7 @@ def test_a_vpa_that_is_switched_off_between_plan_and_call() -> None:
 
 
 def test_a_vpa_that_only_has_another_status() -> None:
-    """What its recommender writes in the middle of a round holds nobody up."""
+    """What its recommender writes in the middle of a round delays nothing."""
     stage = staged("--update-concurrency=1", replicas=6)
 
     def write(call: Call) -> None:
@@ -264,7 +264,7 @@ def test_a_vpa_that_only_has_another_status() -> None:
 
 
 def test_pods_under_a_budget_that_refused() -> None:
-    """B26: once it has refused one pod, the others are not asked for."""
+    """Once it has refused one pod, the others are not asked for."""
     stage = staged(replicas=10)
     stage.faults.order(evictions(BUDGET, 100_000))
     stage.round()
@@ -272,7 +272,7 @@ def test_pods_under_a_budget_that_refused() -> None:
 
 
 def test_a_resize_without_an_answer_is_no_reason_to_evict() -> None:
-    """I18: it may have been carried out."""
+    """It may have been carried out."""
     stage = staged(replicas=2, mode="InPlaceOrRecreate")
     stage.faults.order(resizes(SILENCE, 2))
     stage.round()
@@ -312,7 +312,7 @@ def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
 
 
 def test_a_leader_that_goes_between_plan_and_call() -> None:
-    """It makes no further call, and whoever takes over breaks no budget and evicts nobody twice."""
+    """It makes no further call, and the next leader breaks no budget and evicts no pod twice."""
     stage = staged("--update-concurrency=1", replicas=6)
 
     def lose(call: Call) -> None:
@@ -332,7 +332,7 @@ def test_a_leader_that_goes_between_plan_and_call() -> None:
 
 
 def test_a_leader_that_goes_during_a_trial() -> None:
-    """A trial takes its time; who does not lead any longer after it evicts nobody."""
+    """A trial takes its time; a process that lost the lead meanwhile evicts no pod."""
     stage = staged("--prove=dry-run")
 
     def lose(call: Call) -> None:
@@ -427,7 +427,7 @@ def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
 
 @pytest.mark.parametrize("prove", ["canary", "dry-run"])
 def test_resizes_that_never_work_after_a_start(prove: str) -> None:
-    """Nothing is proven yet, and nobody but those who cannot be resized could prove it."""
+    """Nothing is proven yet, and only pods that cannot be resized could prove it."""
     stage = wanting(f"--prove={prove}", mode="InPlaceOrRecreate")
     missing = NotFound("the server could not find the requested resource", status=404)
     stage.faults.order(resizes(missing, 1000))
@@ -472,7 +472,7 @@ def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> Non
 
 
 def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
-    """Nobody resized it, so nobody says so."""
+    """It was not resized, so no event says so."""
     stage = staged("--min-replicas=1", replicas=1, mode="InPlaceOrRecreate")
 
     def go(call: Call) -> None:
@@ -548,7 +548,7 @@ def boosted(annotation: str | None = None, **resize: str) -> Stage:
 @pytest.mark.parametrize(
     "annotation", ["", "{", "[]", '{"requests":{"cpu":"much"}}', '{"requests":7}']
 )
-def test_marks_that_nobody_can_read(annotation: str) -> None:
+def test_marks_that_cannot_be_read(annotation: str) -> None:
     """A pod with such a mark goes to what is recommended, and loses the mark."""
     stage = boosted(annotation)
     stage.run(60)
@@ -562,7 +562,7 @@ def test_marks_that_nobody_can_read(annotation: str) -> None:
     [SILENCE, BROKEN, Conflict("no"), Invalid("no"), Refused("no"), TooMany("slow down")],
 )
 def test_the_end_of_a_boost_that_fails(error: ClusterError) -> None:
-    """It is tried again, with growing pauses, and nobody is evicted for it."""
+    """It is tried again, with growing pauses, and no pod is evicted for it."""
     stage = boosted()
     stage.faults.order(resizes(error, 12))
     stage.run(400)

@@ -33,10 +33,10 @@ def looked(
 @pytest.mark.parametrize(
     ("created", "renewed", "trouble"),
     [
-        pytest.param(0, None, None, id="L1"),
-        pytest.param(60, None, LeaseTrouble.INVALID, id="L2"),
-        pytest.param(60, 0, None, id="L3"),
-        pytest.param(60, 60, LeaseTrouble.INVALID, id="L4"),
+        pytest.param(0, None, None, id="created just now"),
+        pytest.param(60, None, LeaseTrouble.INVALID, id="created long ago, never renewed"),
+        pytest.param(60, 0, None, id="renewed just now"),
+        pytest.param(60, 60, LeaseTrouble.INVALID, id="renewed long ago"),
         pytest.param(60, 10, LeaseTrouble.INVALID, id="exactly the timeout"),
     ],
 )
@@ -51,7 +51,7 @@ DOWN = Unavailable("connection reset")
 @pytest.mark.parametrize(
     ("failures", "trouble"),
     [
-        pytest.param([DOWN, TooMany("slow")], None, id="L5"),
+        pytest.param([DOWN, TooMany("slow")], None, id="twice, then it answers"),
         pytest.param([DOWN, DOWN, DOWN], LeaseTrouble.ERROR, id="three times"),
         pytest.param([Refused("no right")], LeaseTrouble.ERROR, id="at once"),
     ],
@@ -62,14 +62,14 @@ def test_troubles(failures: list[ClusterError], trouble: LeaseTrouble | None) ->
 
 
 def test_a_lease_that_is_not_there() -> None:
-    """No Lease, no webhook; unless nobody is to look."""
+    """No Lease, no webhook; unless the check is off."""
     cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
     assert WebhookLease(lambda: cluster, RULES, clock).check(START).trouble is LeaseTrouble.ERROR
     off = LeaseRules("kube-system", "webhook", timedelta(seconds=10), is_on=False)
     assert WebhookLease(lambda: cluster, off, clock).check(START).is_healthy
 
 
-def test_a_lease_that_nobody_can_read() -> None:
+def test_a_lease_that_cannot_be_read() -> None:
     """A time that is none is no sign of life."""
     cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
     body = lease("kube-system", "webhook", {"renewTime": "soon"})

@@ -1,4 +1,4 @@
-"""WorkQueue: the most urgent first, and nobody waits for whoever has to wait."""
+"""The most urgent step first, and a step that waits for a token delays no other."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_most_urgent_first() -> None:
     assert len(work.ended) == 2
 
 
-def test_whoever_waits_holds_up_nobody() -> None:
+def test_a_step_that_waits_delays_no_other() -> None:
     """Others come first; when there may be a token again the most urgent who waits gets it."""
     work = WorkQueue([queue(("a", 1)), queue(("b", 2)), queue(("c", 3))])
     for rate, not_before in ((ALL, 5.0), (ALL, 7.0)):
@@ -91,7 +91,7 @@ def test_each_rate_has_its_room() -> None:
     assert work.get(5) == 45
 
 
-def test_at_the_end_nobody_waits() -> None:
+def test_at_the_end_no_step_waits() -> None:
     """All come back, to be told that they got no item."""
     work = WorkQueue([queue(("a", 1)), queue(("b", 2))])
     for _ in range(2):
@@ -141,7 +141,7 @@ def test_tokens(rules: RateLimits, namespaces: str, expected: list[int]) -> None
     assert token_seconds(rules, *namespaces) == expected
 
 
-def test_nobody_is_promised_a_token() -> None:
+def test_no_token_is_reserved() -> None:
     """Who asks in vain is told for which bucket to wait, and takes nothing of the other."""
     clock = SteppedClock()
     limiter = RateLimiter(RateLimits(0.5, 2, 0.1, 1), clock)
