@@ -1,4 +1,4 @@
-"""The calls for a pod: evictions, resizes, marks, pods on trial; and calls without an result.
+"""The calls for a pod: evictions, resizes, marks, pods on trial; and calls without a result.
 
 Strategy: a call that was not answered may still have been carried out. So after one the pod is
 read again; only what is seen to be undone counts as failed, and what cannot be seen is kept as
@@ -34,7 +34,7 @@ log = logging.getLogger("updater.calls")
 trial_log = logging.getLogger("updater.trials")
 
 _UNANSWERED: Final = (0, 504)  # status codes: the server may still carry it out
-_SETTLED_SECONDS: Final = 15.0  # then a call without an result is not carried out any more
+_SETTLED_SECONDS: Final = 15.0  # then a call without a result is not carried out any more
 _BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
 
 
@@ -64,10 +64,10 @@ class PodCalls:
         try:
             self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
         except ClusterError as error:
-            aftermath = eviction_refusal(error)
-            if aftermath is RefusalKind.GONE:
+            refusal = eviction_refusal(error)
+            if refusal is RefusalKind.GONE:
                 return CallResult(error, is_gone=True)
-            if isinstance(error, Unavailable) and aftermath is not RefusalKind.BUDGET:
+            if isinstance(error, Unavailable) and refusal is not RefusalKind.BUDGET:
                 return self._after_silence(pod, None, error)
             return CallResult(error)
         return _ACCEPTED
@@ -178,7 +178,7 @@ def _asks_for(pod: Pod, change: PodChange) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unconfirmed:
-    """A call without an result, what it was planned upon, and since when."""
+    """A call without a result, what it was planned upon, and since when."""
 
     outcome: Outcome
     snapshot: Snapshot
@@ -202,7 +202,7 @@ class _Unconfirmed:
 
 
 class UnconfirmedCalls:
-    """Remembers calls without an result; all but `settled` may be called from any thread.
+    """Remembers calls without a result; all but `settled` may be called from any thread.
 
     What the watch shows to be done is done. For some seconds a call may still be on its way; after
     that the pod is read, as soon as that is possible. If it never is, the watch is believed once

@@ -1,6 +1,6 @@
 """Carry out a plan: the most urgent step first, one at a time for each owner.
 
-Strategy: each worker takes the most urgent item, makes its call and puts the walk back; so owners
+Strategy: each worker takes the most urgent item, makes its call and puts the cursor back; so owners
 are served side by side, and no owner twice at a time. A step without a token is put aside and
 delays no other. A step whose pod or VPA changed since the plan was made is left to the next plan.
 A place stays taken unless it is known that the pod is where it was.
@@ -90,9 +90,9 @@ class BatchResult:
         message = f"{step.decision.message}; {message}"
         self.decisions[step.pod.uid] = step.decision.put_off(reason, message)
 
-    def add_rest(self, walk: QueueCursor, why: Why | None = None) -> None:
-        """Add the steps of a walk that were never next."""
-        for step, usual in walk.rest():
+    def add_rest(self, cursor: QueueCursor, why: Why | None = None) -> None:
+        """Add the steps of a cursor that were never next."""
+        for step, usual in cursor.rest():
             if step.pod.uid not in self.decisions:
                 self.put_off(step, *(why or usual))
 
@@ -139,10 +139,10 @@ class Executor:
             with ThreadPoolExecutor(workers, "updates") as pool:
                 for _ in range(workers):
                     pool.submit(self._work, run)
-        for walk in run.work.ended:
-            run.result.add_rest(walk)
-        for walk in run.work.abandoned:
-            run.result.add_rest(walk, _STALE)
+        for cursor in run.work.ended:
+            run.result.add_rest(cursor)
+        for cursor in run.work.abandoned:
+            run.result.add_rest(cursor, _STALE)
         return run.result
 
     def forget(self) -> None:
@@ -192,7 +192,7 @@ class Executor:
             if not_before < run.batch.until:
                 run.work.wait(item, (step.is_eviction, wait.namespace), not_before)
                 return True
-            item.walk.came_to_nothing(step)
+            item.cursor.came_to_nothing(step)
             why = self._without_token(run, step)
         run.result.put_off(step, *why)
         return False
@@ -236,11 +236,11 @@ class Executor:
 
     def _without_room(self, run: _Run, item: WorkItem) -> Why | None:
         """Return why a step has lost its place, None if it has not."""
-        step, walk, namespace = item.step, item.walk, item.queue.namespace
+        step, cursor, namespace = item.step, item.cursor, item.queue.namespace
         now = self._context.snapshot().of(namespace)
-        if now is run.batch.snapshot.of(namespace) or walk.has_still_room(step, now.pods):
+        if now is run.batch.snapshot.of(namespace) or cursor.has_still_room(step, now.pods):
             return None
-        walk.came_to_nothing(step)
+        cursor.came_to_nothing(step)
         return _FALLEN
 
     def _blocker(self, run: _Run, item: WorkItem) -> Why | None:
@@ -250,7 +250,7 @@ class Executor:
         if why := self._changed(run, item):
             return why
         if item.step.is_eviction and not self._lease.is_fresh():
-            item.walk.came_to_nothing(item.step)
+            item.cursor.came_to_nothing(item.step)
             return _WITHOUT_WEBHOOK
         return None
 
@@ -269,12 +269,12 @@ class Executor:
         )
         if is_same and pod.labels == step.pod.labels:
             return None
-        item.walk.came_to_nothing(step)
+        item.cursor.came_to_nothing(step)
         return _CHANGED
 
     def _is_useless(self, run: _Run, item: WorkItem) -> bool:
         """Create a pod on trial; return whether evicting would not help, and pause it then."""
-        step, queue, walk = item.step, item.queue, item.walk
+        step, queue, cursor = item.step, item.queue, item.cursor
         created = dry_run_pod(self._context.acting(), queue.owner, step.pod)
         if judge_trial(step, created) is not Trial.USELESS:
             return False
@@ -284,8 +284,8 @@ class Executor:
             return after_useless_trial(memory, queue, step, snapshot, self._rules, now)
 
         self._state.record(StateUpdate(change=pause))
-        walk.came_to_nothing(step)
-        walk.stop_evicting(step.decision.vpa, _USELESS)
+        cursor.came_to_nothing(step)
+        cursor.stop_evicting(step.decision.vpa, _USELESS)
         run.result.put_off(step, *_USELESS)
         return True
 
@@ -315,18 +315,18 @@ class Executor:
         self._reporter.report_call(outcome, self._context.snapshot())
         if found.error is None or found.is_gone or found.is_unconfirmed:
             return step.takes_place
-        item.walk.came_to_nothing(step)
+        item.cursor.came_to_nothing(step)
         _after_refusal(item, found.error)
         return False
 
 
 def _after_refusal(item: WorkItem, error: ClusterError) -> None:
-    step, walk = item.step, item.walk
+    step, cursor = item.step, item.cursor
     if not step.is_eviction:
         if evicts_instead(resize_refusal(error)):
-            walk.evict_later(step)
+            cursor.evict_later(step)
         return
     if eviction_refusal(error) is RefusalKind.BUDGET:
-        walk.close(step.guards)
+        cursor.close(step.guards)
         if not step.guards:  # one that the watch does not show
-            walk.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)
+            cursor.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)

@@ -70,7 +70,7 @@ class RestingNamespaces:
 class _QueuedEvent(NamedTuple):
     """An event that was not sent yet."""
 
-    notice: UpdateEvent
+    event: UpdateEvent
     uid: str
     at: datetime
 
@@ -91,13 +91,13 @@ class EventRecorder:
         self._number = 0
         self._resting = RestingNamespaces()
 
-    def record(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
+    def record(self, events: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
         """Queue some events."""
-        for notice in notices:
-            uid = notice.uid or _uid(notice, snapshot)
+        for event in events:
+            uid = event.uid or _uid(event, snapshot)
             with self._lock:
-                if uid and self._takes_token(notice):
-                    self._queue.append(_QueuedEvent(notice, uid, now))
+                if uid and self._takes_token(event):
+                    self._queue.append(_QueuedEvent(event, uid, now))
 
     def tick(self, now: datetime) -> float:
         """Send what waits; return the seconds until the next look.
@@ -107,7 +107,7 @@ class EventRecorder:
         """
         for _ in range(len(self._queue)):
             queued = self._queue.popleft()
-            namespace = queued.notice.namespace
+            namespace = queued.event.namespace
             if self._resting.rests(namespace, now):
                 self._queue.append(queued)
                 continue
@@ -127,11 +127,11 @@ class EventRecorder:
         self._number += 1
         number = int(now.timestamp() * 1_000_000) * 1000 + self._number % 1000
         body = _event(queued, f"{number:x}")
-        self._cluster.create(Ref(EVENTS, queued.notice.namespace), body)
+        self._cluster.create(Ref(EVENTS, queued.event.namespace), body)
 
-    def _takes_token(self, notice: UpdateEvent) -> bool:
+    def _takes_token(self, event: UpdateEvent) -> bool:
         moment = self._clock.monotonic()
-        place = (notice.kind, notice.namespace, notice.name)
+        place = (event.kind, event.namespace, event.name)
         bucket = self._buckets.get(place) or TokenBucket.full(_PER_SECOND, _AT_ONCE)
         if bucket.wait_for_one(moment):
             return False
@@ -144,25 +144,25 @@ class EventRecorder:
 
 def _event(queued: _QueuedEvent, suffix: str) -> Json:
     """Return an event as client-go's recorders write it."""
-    notice, moment = queued.notice, rfc3339(queued.at)
-    resource = PODS if notice.kind == PODS.kind else VPAS
+    event, moment = queued.event, rfc3339(queued.at)
+    resource = PODS if event.kind == PODS.kind else VPAS
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
         "metadata": {
-            "name": f"{notice.name[:_LONGEST_NAME].rstrip(_NO_ENDS)}.{suffix}",
-            "namespace": notice.namespace,
+            "name": f"{event.name[:_LONGEST_NAME].rstrip(_NO_ENDS)}.{suffix}",
+            "namespace": event.namespace,
         },
         "involvedObject": {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            "namespace": notice.namespace,
-            "name": notice.name,
+            "namespace": event.namespace,
+            "name": event.name,
             "uid": queued.uid,
         },
-        "type": str(notice.severity),
-        "reason": notice.reason,
-        "message": notice.message[:_LONGEST_MESSAGE],
+        "type": str(event.severity),
+        "reason": event.reason,
+        "message": event.message[:_LONGEST_MESSAGE],
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": "",
@@ -172,9 +172,9 @@ def _event(queued: _QueuedEvent, suffix: str) -> Json:
     }
 
 
-def _uid(notice: UpdateEvent, snapshot: Snapshot) -> str:
-    vpa = snapshot.of(notice.namespace).vpas.get(notice.name)
-    return vpa.uid if vpa is not None and notice.kind == VPAS.kind else ""
+def _uid(event: UpdateEvent, snapshot: Snapshot) -> str:
+    vpa = snapshot.of(event.namespace).vpas.get(event.name)
+    return vpa.uid if vpa is not None and event.kind == VPAS.kind else ""
 
 
 @dataclass(frozen=True, slots=True)

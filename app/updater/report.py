@@ -211,9 +211,9 @@ class Reporter:
         self._metrics.publish(Round())
         self._metrics.decided({})
 
-    def _send(self, notices: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
+    def _send(self, events: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
         if self._recorder is not None:
-            self._recorder.record(notices, snapshot, now)
+            self._recorder.record(events, snapshot, now)
 
     def _troubles(self, made: Plan) -> Iterator[UpdateEvent]:
         """Yield an event for each trouble that begins."""

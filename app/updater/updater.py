@@ -168,17 +168,17 @@ class Planner:
         """Return the plan for all pods, or for some of them by namespace and name."""
         if self._needed_since is None or now - self._needed_since >= _KEPT:
             self._needed, self._needed_since = {}, now
-        around = PlanOptions(webhook_is_healthy, {}, self._before, only)
+        options = PlanOptions(webhook_is_healthy, {}, self._before, only)
         for _ in range(MOST_LEVELS):
-            around = replace(around, looked_up=self._looked_up(only))
-            made = self._made(snapshot, memory, now, around)
+            options = replace(options, looked_up=self._looked_up(only))
+            made = self._made(snapshot, memory, now, options)
             fresh = [lookup for lookup in made.lookups if lookup not in self._needed]
             if not made.is_partial:
-                around = replace(around, before=made)
+                options = replace(options, before=made)
             if not fresh:
                 break
             self._needed.update(dict.fromkeys(fresh))
-        self._before = around.before
+        self._before = options.before
         return made
 
     def _looked_up(
@@ -194,14 +194,16 @@ class Planner:
         near = (lookup for lookup in self._needed if lookup.namespace in namespaces)
         return find_owners(self._owners, self._clock, near, _HASTY_SECONDS)
 
-    def _made(self, snapshot: Snapshot, memory: Memory, now: datetime, around: PlanOptions) -> Plan:
+    def _made(
+        self, snapshot: Snapshot, memory: Memory, now: datetime, options: PlanOptions
+    ) -> Plan:
         """Return the plan, without the namespaces of which none can be made."""
         while True:
             try:
-                return plan(snapshot, self._rules, self._gates, memory, now, around)
+                return plan(snapshot, self._rules, self._gates, memory, now, options)
             except Unplannable as error:
                 plan_log.exception("namespace left out", extra={"namespace": error.namespace})
-                around = replace(around, without=around.without | {error.namespace})
+                options = replace(options, without=options.without | {error.namespace})
 
 
 def find_owners(

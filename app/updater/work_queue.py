@@ -1,6 +1,6 @@
 """Which step goes next, and how fast: the most urgent first, within the rates that are allowed.
 
-Strategy: walks wait in a heap by the urgency of their next step. A step acts once there is a
+Strategy: cursors wait in a heap by the urgency of their next step. A step acts once there is a
 token in the bucket of the whole cluster and in that of its namespace. Without one it waits aside
 for the bucket that is empty, so that it delays no other; no token is reserved, so when there is
 one again the most urgent step takes it.
@@ -28,11 +28,11 @@ Bucket = tuple[bool, str]  # of evictions or not; of one namespace, or empty for
 
 
 class WorkItem(NamedTuple):
-    """The next step of a walk, its place taken already."""
+    """The next step of a cursor, its place taken already."""
 
     rank: Rank
     number: int
-    walk: QueueCursor
+    cursor: QueueCursor
     queue: ActionQueue
     step: QueueStep
     has_waited: bool = False  # for a token
@@ -47,7 +47,7 @@ class _Aside:
 
 
 class WorkQueue:
-    """Walks that wait for their next step, one at a time of each; shared by the workers."""
+    """Cursors that wait for their next step, one at a time of each; shared by the workers."""
 
     def __init__(self, queues: Sequence[ActionQueue]) -> None:
         self._lock = threading.Lock()
@@ -90,24 +90,24 @@ class WorkQueue:
             heapq.heappush(aside.items, item._replace(has_waited=True))
 
     def put_back(self, item: WorkItem) -> None:
-        """Let a walk go on."""
+        """Let a cursor go on."""
         with self._lock:
             if item.number in self._abandoned:
-                self.abandoned.append(item.walk)
+                self.abandoned.append(item.cursor)
             else:
-                self._put(item.number, item.walk, item.queue)
+                self._put(item.number, item.cursor, item.queue)
 
     def abandon(self, item: WorkItem) -> None:
-        """Let a walk end when it is put back."""
+        """Let a cursor end when it is put back."""
         with self._lock:
             self._abandoned.add(item.number)
 
-    def _put(self, number: int, walk: QueueCursor, queue: ActionQueue) -> None:
-        step = walk.next()
+    def _put(self, number: int, cursor: QueueCursor, queue: ActionQueue) -> None:
+        step = cursor.next()
         if step is None:
-            self.ended.append(walk)
+            self.ended.append(cursor)
             return
-        heapq.heappush(self._ready, WorkItem(step.rank, number, walk, queue, step))
+        heapq.heappush(self._ready, WorkItem(step.rank, number, cursor, queue, step))
 
 
 @dataclass(frozen=True, slots=True)

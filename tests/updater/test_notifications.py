@@ -59,9 +59,9 @@ class Recording:
         self.recorder = EventRecorder(self.cluster, self.clock)
         self.snapshot = make.snapshot(make.vpa_json("web"))
 
-    def tell(self, *notices: UpdateEvent, snapshot: Snapshot | None = None) -> None:
+    def tell(self, *events: UpdateEvent, snapshot: Snapshot | None = None) -> None:
         """Tell something now."""
-        self.recorder.record(notices, snapshot or self.snapshot, self.clock.now())
+        self.recorder.record(events, snapshot or self.snapshot, self.clock.now())
 
     def tick(self) -> float:
         """Send what waits."""
@@ -72,7 +72,7 @@ class Recording:
         return list(self.cluster.list(EVENTS).items)
 
 
-def notice(
+def update_event(
     kind: str = "Pod", name: str = "web-0", uid: str = "uid-web-0", namespace: str = "default"
 ) -> UpdateEvent:
     """Return something to tell."""
@@ -82,7 +82,7 @@ def notice(
 def test_an_event() -> None:
     """It names its object, its reason and who tells, as recorders do."""
     scene = Recording()
-    scene.tell(notice())
+    scene.tell(update_event())
     scene.tick()
     (event,) = scene.events()
     assert event["involvedObject"] == {
@@ -101,8 +101,8 @@ def test_an_event() -> None:
 def test_a_vpa_is_found_by_its_name() -> None:
     """The uid of a VPA comes from what is known; of one that is gone nothing is told."""
     scene = Recording()
-    scene.tell(notice("VerticalPodAutoscaler", "web", ""))
-    scene.tell(notice("VerticalPodAutoscaler", "gone", ""))
+    scene.tell(update_event("VerticalPodAutoscaler", "web", ""))
+    scene.tell(update_event("VerticalPodAutoscaler", "gone", ""))
     scene.tick()
     (event,) = scene.events()
     assert event["involvedObject"]["uid"] == "uid-web"
@@ -112,13 +112,13 @@ def test_a_vpa_is_found_by_its_name() -> None:
 def test_one_object_does_not_drown_others() -> None:
     """Of one object 25 are told at once, then one every five minutes, wherever a clock is set."""
     scene = Recording()
-    scene.tell(*[notice() for _ in range(100)], notice(name="web-1"))
+    scene.tell(*[update_event() for _ in range(100)], update_event(name="web-1"))
     scene.tick()
     names = [event["involvedObject"]["name"] for event in scene.events()]
     assert (names.count("web-0"), names.count("web-1")) == (25, 1)
     scene.clock.ahead = -timedelta(hours=1)
     scene.clock.wait(timedelta(minutes=5).total_seconds())
-    scene.tell(notice(), notice())
+    scene.tell(update_event(), update_event())
     scene.tick()
     assert len(scene.events()) == 27
 
@@ -126,7 +126,7 @@ def test_one_object_does_not_drown_others() -> None:
 def test_trouble_delays_and_loses_nothing() -> None:
     """While the API server is away events wait; the loop that sends them comes back later."""
     scene = Recording()
-    scene.tell(notice(), notice(name="web-1"))
+    scene.tell(update_event(), update_event(name="web-1"))
     scene.cluster.failures = outage(1)
     with pytest.raises(Unavailable):
         scene.tick()
@@ -137,7 +137,9 @@ def test_trouble_delays_and_loses_nothing() -> None:
 def test_a_namespace_that_takes_no_events_holds_up_no_other() -> None:
     """A webhook of a user may fail for each event there; it is tried again now and then."""
     scene = Recording()
-    scene.tell(*(notice(name=name, namespace="kube-system") for name in "abc"), notice())
+    scene.tell(
+        *(update_event(name=name, namespace="kube-system") for name in "abc"), update_event()
+    )
     scene.cluster.failures = [Unavailable("failed calling webhook", status=500)]
     scene.tick()
     assert [event["involvedObject"]["name"] for event in scene.events()] == ["web-0"]
@@ -151,7 +153,7 @@ def test_a_namespace_that_takes_no_events_holds_up_no_other() -> None:
 def test_what_can_never_be_told_is_dropped(error: Refused | NotFound) -> None:
     """One event that is refused does not hold up the next."""
     scene = Recording()
-    scene.tell(notice(), notice(name="web-1"))
+    scene.tell(update_event(), update_event(name="web-1"))
     scene.cluster.failures = [error]
     scene.tick()
     assert len(scene.events()) == 1
@@ -162,7 +164,7 @@ def test_what_can_never_be_told_is_dropped(error: Refused | NotFound) -> None:
 def test_an_event_of_a_long_name_has_a_name(name: str) -> None:
     """A name is cut where a name may end."""
     scene = Recording()
-    scene.tell(notice(name=name))
+    scene.tell(update_event(name=name))
     scene.tick()
     (event,) = scene.events()
     short, _, suffix = event["metadata"]["name"].rpartition(".")

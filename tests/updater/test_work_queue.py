@@ -100,7 +100,7 @@ def test_at_the_end_no_step_waits() -> None:
     assert work.get(0, is_over=True) is None
 
 
-def test_an_abandoned_walk_ends() -> None:
+def test_an_abandoned_cursor_ends() -> None:
     """What was left of it gets no item."""
     work = WorkQueue([queue(("a", 1), ("b", 2))])
     item = taken(work)
