@@ -78,7 +78,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class PodNumbers:
     """How far a pod is from its recommendation."""
 
     pairs: tuple[Pair, ...]
@@ -120,7 +120,7 @@ class Decision:
     action: Action
     reason: Reason
     message: str
-    numbers: Numbers | None = None
+    numbers: PodNumbers | None = None
     quick_oom: bool = False
     change: PodChange | None = None  # of a resize or unboost
     may_evict_instead: bool = False  # if the resize is refused for good

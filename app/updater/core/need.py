@@ -20,7 +20,7 @@ from app.model.pods import ContainerStatus, Pod, Termination
 from app.model.quantity import MEMORY
 from app.model.times import believed, later, rfc3339
 from app.model.vpa import ChangeRequirement, EvictionRequirement, Vpa
-from app.updater.core.decisions import Numbers, Pair, Reason
+from app.updater.core.decisions import Pair, PodNumbers, Reason
 from app.updater.core.patching import memory_raised, observed_containers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
@@ -45,7 +45,7 @@ class NeedCheck:
     until: datetime | None = None  # when the answer may change without any event
 
 
-def trigger(numbers: Numbers, *, upscale_only: bool) -> Trigger:
+def trigger(numbers: PodNumbers, *, upscale_only: bool) -> Trigger:
     """Return what decides whether a pod needs an update."""
     if upscale_only:
         return Trigger(numbers.rise, numbers.rises_outside)

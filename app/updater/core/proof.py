@@ -16,7 +16,7 @@ from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
 from app.model.times import doubled
 from app.model.vpa import Vpa
-from app.updater.core.decisions import Numbers, Pair
+from app.updater.core.decisions import Pair, PodNumbers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import Prove, UpdateRules
 
@@ -106,7 +106,7 @@ def current_proof(found: Proof | None, version: ProofVersion) -> Proof:
     return replace(found, version=version, is_proven=False)
 
 
-def expected_requests(numbers: Numbers) -> dict[tuple[str, str], Quantity]:
+def expected_requests(numbers: PodNumbers) -> dict[tuple[str, str], Quantity]:
     """Return the requests that a replacement should have."""
     return {
         (pair.container, pair.resource): pair.target for pair in numbers.pairs if pair.is_controlled

@@ -22,8 +22,8 @@ from app.model.workloads import Workload
 from app.updater.core.decisions import (
     Action,
     Decision,
-    Numbers,
     PodChange,
+    PodNumbers,
     Reason,
 )
 from app.updater.core.memory import (
@@ -88,7 +88,7 @@ class Assessment:
     vpa: Vpa
     decision: Decision | None = None
     proposal: Proposal | None = None
-    numbers: Numbers | None = None
+    numbers: PodNumbers | None = None
     quick_oom: bool = False
     until: datetime | None = None  # when the decision may change by itself
     resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
@@ -132,7 +132,7 @@ class PodContext:
         reason: Reason,
         message: str,
         *,
-        numbers: Numbers | None = None,
+        numbers: PodNumbers | None = None,
         until: datetime | None = None,
     ) -> Assessment:
         """Return the assessment of a pod about which all is said."""

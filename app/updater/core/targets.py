@@ -22,7 +22,7 @@ from app.model.quantity import CPU, SIZED, Quantity
 from app.model.vpa import Vpa
 from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
-from app.updater.core.decisions import ContainerChange, Numbers, Pair
+from app.updater.core.decisions import ContainerChange, Pair, PodNumbers
 from app.updater.core.need import NeedCheck, Trigger, no_need, trigger
 from app.updater.core.patching import observed_containers
 from app.updater.core.resize_state import are_same
@@ -100,7 +100,7 @@ class _Sums:
         return self.difference
 
 
-def measure(pairs: tuple[Pair, ...], *, with_rise: bool = False) -> Numbers:
+def measure(pairs: tuple[Pair, ...], *, with_rise: bool = False) -> PodNumbers:
     """Return how far the pairs together are from their targets; the rise alone takes more time."""
     sums: dict[str, _Sums] = {}
     is_outside = is_up = False
@@ -127,7 +127,7 @@ def measure(pairs: tuple[Pair, ...], *, with_rise: bool = False) -> Numbers:
         ):
             is_outside = True
     rise, rises_outside = _rise(pairs) if with_rise else (0.0, False)
-    return Numbers(
+    return PodNumbers(
         pairs,
         sum(total.difference for total in sums.values()),
         sum(total.gross_difference for total in sums.values()),
@@ -165,7 +165,7 @@ class PodTarget:
     observed: str | None
     reported: list[tuple[str, Resources | None]]
     amounts: Mapping[str, CappedRecommendation]
-    numbers: Numbers
+    numbers: PodNumbers
     trigger: Trigger  # what of the numbers decides
     no_need: NeedCheck | None  # what keeps such pods from an update, unless one ran out of memory
 

@@ -13,7 +13,7 @@ from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.workloads import Workload
 from app.sizing.sizing import capped
-from app.updater.core.decisions import Numbers, Pair
+from app.updater.core.decisions import Pair, PodNumbers
 from app.updater.core.patching import observed_containers
 from app.updater.core.targets import OwnerTargets, measure, pairs_of
 from tests import make
@@ -38,7 +38,7 @@ def numbers(
     observed: str | None = None,
     status: str | None = None,
     policies: list[make.Json] | None = None,
-) -> Numbers:
+) -> PodNumbers:
     """Return the numbers of a pod with these containers and recommendations."""
     annotations = None if observed is None else {"vpaObservedContainers": observed}
     item = running(
