@@ -22,6 +22,7 @@ from app.model.vpa import Vpa
 from app.ports import EVENTS, PODS, Delta
 from app.recommender.api import add_recommendation_metrics
 from app.recommender.flags import RecommenderSettings
+from app.recommender.leader_loop import Tenure, Terms
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.quality_metrics import QualityMetrics
 from app.recommender.recommendation_api import (
@@ -32,9 +33,8 @@ from app.recommender.recommendation_api import (
 )
 from app.recommender.recommender import Heard, Recommender, RoundRules, Surroundings
 from app.recommender.recommender_sources import has_past, past_reading, usage_source
+from app.recommender.report import Showing
 from app.recommender.rules import recommender_rules, variant_of
-from app.recommender.showing import Showing
-from app.recommender.tenure import Tenure, Terms
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign, Unopposed
 from app.runtime.exposition import new_registry, render

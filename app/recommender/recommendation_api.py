@@ -23,7 +23,7 @@ from app.ports import LEASES, Clock, Cluster, Owners, Ref
 from app.recommender.api import Preview, Recommendations, Sources, recommendations_app
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.flags import RecommenderSettings
-from app.recommender.showing import Showing
+from app.recommender.report import Showing
 from app.runtime.access import Guard
 
 ASKED_SECONDS: Final = 5.0  # after which a call for an answer is given up

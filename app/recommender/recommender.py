@@ -21,23 +21,23 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, Owners, Resource
+from app.recommender.backfill import Remembering
+from app.recommender.cluster_feed import Lookout
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
-from app.recommender.leaving import leavable
 from app.recommender.left_out import LeftOut
 from app.recommender.listing import listed
-from app.recommender.lookout import Lookout
 from app.recommender.metrics import RecommenderMetrics, Step, VpaState
 from app.recommender.missing import Missing, state_of
-from app.recommender.remembering import Remembering
+from app.recommender.paging import leavable
+from app.recommender.publishing import Desk, Writing, WritingRules
 from app.recommender.sources import Sources
-from app.recommender.usage_source import UsageSource
+from app.recommender.usage import UsageSource
 from app.recommender.variants import OURS, Variant
-from app.recommender.writing import Desk, Writing, WritingRules
 
 log = logging.getLogger("recommender.rounds")
 

@@ -7,13 +7,13 @@ from typing import Final
 
 from app.model.errors import BadSetting
 from app.ports import Clock, Cluster
+from app.recommender.backfill import Remembering
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.remembering import Remembering
 from app.recommender.rules import variant_of
-from app.recommender.usage_source import PodMetrics, UsageSource
+from app.recommender.usage import PodMetrics, UsageSource
 from app.runtime.live import Runtime
 
 log = logging.getLogger("recommender.usage")

@@ -13,12 +13,12 @@ from typing import Final
 
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
+from app.recommender.backfill import Remembering
+from app.recommender.cluster_feed import Lookout
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.usage import UsageLimits, read_metrics
-from app.recommender.lookout import Lookout
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.remembering import Remembering
 
 log = logging.getLogger("recommender.usage")
 

@@ -25,7 +25,7 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.external_usage import ExternalUsage
-from app.recommender.usage_source import UsageSource
+from app.recommender.usage import UsageSource
 from app.sizing.matching import LookupNeeded
 
 

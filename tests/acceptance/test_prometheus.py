@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from app.model.errors import Invalid, Unavailable
+from app.recommender.backfill import Remembering
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, PastUsage
 from app.recommender.prometheus import PrometheusConnection, PrometheusServer
-from app.recommender.remembering import Remembering
 from app.recommender.upstream.reading_once import ReadingOnce
 from app.runtime.clock import SystemClock
 from tests.cluster.programs import Program, free_port

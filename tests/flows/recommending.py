@@ -21,13 +21,13 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
+from app.recommender.backfill import Remembering
 from app.recommender.flags import RecommenderSettings
+from app.recommender.leader_loop import Tenure, Terms
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.process import round_rules
 from app.recommender.recommender import Heard, Recommender, Surroundings
 from app.recommender.recommender_sources import past_rules, usage_source
-from app.recommender.remembering import Remembering
-from app.recommender.tenure import Tenure, Terms
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox

@@ -17,7 +17,7 @@ from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resour
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import Heard, Recommender, RoundRules, Surroundings
-from app.recommender.usage_source import PodMetrics
+from app.recommender.usage import PodMetrics
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults

@@ -21,7 +21,7 @@ from app.recommender.flags import RecommenderSettings
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.process import Process, round_rules
 from app.recommender.recommender_sources import past_reading, past_rules, usage_source
-from app.recommender.usage_source import PodMetrics
+from app.recommender.usage import PodMetrics
 from app.runtime.live import LiveRuntime
 from tests.cluster_in_memory import ClusterInMemory
 from tests.flows.test_admission_process import free_port

@@ -18,7 +18,7 @@ from app.recommender.api import Derivations, Recommendations, Sources, recommend
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.quality_metrics import QualityMetrics
 from app.recommender.recommender import Recommender, RoundRules
-from app.recommender.showing import Showing
+from app.recommender.report import Showing
 from app.runtime.access import Guard
 from app.runtime.probes import probes
 from tests.recommender.test_recommender import Scene

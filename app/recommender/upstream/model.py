@@ -50,7 +50,7 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
 from app.recommender.upstream.aggregates import Aggregate
 from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
-from app.recommender.upstream.judging import Judge
+from app.recommender.upstream.quality import Judge
 from app.recommender.upstream.transitions import kills_by_transition
 
 _PENDING = "Pending"

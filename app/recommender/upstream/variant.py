@@ -10,9 +10,9 @@ from app.recommender.core.oom import evicted
 from app.recommender.core.targets import resolve_target
 from app.recommender.core.usage import UsageLimits
 from app.recommender.upstream.checkpoint_status import put_status
-from app.recommender.upstream.external_usage_whole import ExternalUsageWhole
 from app.recommender.upstream.model import UpstreamModel
 from app.recommender.upstream.reading_once import ReadingOnce
+from app.recommender.upstream.sources import ExternalUsageWhole
 from app.recommender.upstream.tuning import as_upstream
 from app.recommender.variants import CheckpointPolicy, Variant
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from app.model.snapshot import Snapshot
 from app.model.workloads import Failed, Lookup, LookupResult, scaled_workload
+from app.recommender.cluster_feed import Lookout
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.lookout import Lookout
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from app.sandbox.clock import SteppedClock

@@ -11,9 +11,9 @@ import pytest
 
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.ports import Json
+from app.recommender.backfill import Remembering
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.reading import Reading
-from app.recommender.remembering import Remembering
 from app.recommender.upstream.reading_once import ReadingOnce
 from tests.stepped_clock import START, SteppedClock
 

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from app.model.errors import Refused, Unavailable
-from app.recommender.leaving import leavable
+from app.recommender.paging import leavable
 
 
 def test_pages_come_as_they_are_read() -> None:

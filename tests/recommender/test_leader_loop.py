@@ -8,8 +8,8 @@ from threading import Event, Thread
 import pytest
 
 from app.ports import CHECKPOINTS, VPAS, Ref
+from app.recommender.leader_loop import Tenure, Terms
 from app.recommender.recommender import Recommender
-from app.recommender.tenure import Tenure, Terms
 from tests.recommender.test_recommender import LOAD, Scene, vpa
 from tests.sandbox.worlds import deployment
 from tests.updater.stage import Call

@@ -14,7 +14,7 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.metrics import RecommenderMetrics, Source, Step
 from app.recommender.quality_metrics import QualityMetrics
 from app.recommender.recommender import Recommender, RoundRules
-from app.recommender.showing import Showing
+from app.recommender.report import Showing
 from app.runtime.exposition import render
 from tests import make
 from tests.cluster.numbers import total
