@@ -9,9 +9,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from app.admission.metrics import AdmissionMetrics
-from app.recommender import recommendation_metrics as recommendations
-from app.recommender.metrics import RecommenderMetrics
-from app.recommender.quality_metrics import QualityMetrics
+from app.recommender.metrics import (
+    RECOMMENDATION,
+    RECOMMENDATION_LABELS,
+    RECOMMENDATION_MEANING,
+    QualityMetrics,
+    RecommenderMetrics,
+)
 from app.runtime.exposition import exposed_name
 from app.runtime.process_metrics import ProcessMetrics
 from app.updater.metrics import UpdaterMetrics
@@ -50,10 +54,10 @@ def page() -> str:
     for title, makers in _PARTS.items():
         parts.append(f"\n## {title}\n\n{_HEAD}")
         parts += _rows(makers)
-    labels = ", ".join(f"`{name}`" for name in recommendations.LABELS)
+    labels = ", ".join(f"`{name}`" for name in RECOMMENDATION_LABELS)
     parts.append(
         "\nUnder `/metrics/recommendations`, for there may be very many:\n\n"
-        f"{_HEAD}| `{recommendations.NAME}` | gauge | {labels} | {recommendations.MEANING} |\n"
+        f"{_HEAD}| `{RECOMMENDATION}` | gauge | {labels} | {RECOMMENDATION_MEANING} |\n"
     )
     return "".join(parts)
 

@@ -18,9 +18,9 @@ import orjson
 from app.commands.replay_flags import ReplaySettings
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.cluster import Cluster
-from app.commands.replaying.history import History, read_history
+from app.commands.replaying.history import RecordedHistory, read_history
 from app.commands.replaying.process import Terms
-from app.commands.replaying.replay import Look, Replay, Schedule
+from app.commands.replaying.replay import Replay, ReplayLook, ReplaySchedule
 from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.splitting import STDIN, lines
@@ -79,7 +79,7 @@ def summed_up(settings: ReplaySettings) -> Report:
     return Report(Table(_COLUMNS, rows), items, names)
 
 
-def _rows(look: Look) -> Iterator[Line]:
+def _rows(look: ReplayLook) -> Iterator[Line]:
     for vpa in look.vpas:
         for one in vpa.recommendation or ():
             amounts = (
@@ -89,7 +89,7 @@ def _rows(look: Look) -> Iterator[Line]:
             yield tuple(map(Piece, (*cells, *amounts)))
 
 
-def _looks(settings: ReplaySettings) -> Iterator[Look]:
+def _looks(settings: ReplaySettings) -> Iterator[ReplayLook]:
     """Play, and tell in the end what could not be used."""
     bar = Bar(sys.stderr)
     cluster = _cluster(settings.offline.objects)
@@ -131,7 +131,7 @@ def _owners(items: Iterable[Object]) -> Owners:
     return RecordedCluster(Document("", dict(item)) for item in items)
 
 
-def _history(path: Path | None, terms: Terms, bar: Bar) -> History:
+def _history(path: Path | None, terms: Terms, bar: Bar) -> RecordedHistory:
     if path is None:
         raise BadSetting("no events given: name a file with --events, or - to read them")
     shown = _shown(path)
@@ -150,7 +150,7 @@ def _shown(path: Path | None) -> str:
     return "stdin" if str(path) == STDIN else str(path)
 
 
-def _schedule(settings: ReplaySettings, history: History) -> Schedule:
+def _schedule(settings: ReplaySettings, history: RecordedHistory) -> ReplaySchedule:
     playing, showing = settings.playing, settings.showing
     if playing.start is not None:
         start_ns = nanoseconds(playing.start)
@@ -168,7 +168,7 @@ def _schedule(settings: ReplaySettings, history: History) -> Schedule:
         line, days = leap
         place = f"{_shown(playing.events)}:{line}: time"
         raise BadSetting(f"{place}: {days} days after all before it; {_LEAPS}")
-    return Schedule(
+    return ReplaySchedule(
         start=start_ns,
         interval=span(playing.interval or settings.loop.interval),
         until=until_ns,
@@ -180,7 +180,7 @@ def _schedule(settings: ReplaySettings, history: History) -> Schedule:
 def _terms(settings: ReplaySettings) -> Terms:
     scope, history = settings.scope, settings.history
     return Terms(
-        rules=recommender_rules(settings),
+        rules=recommender_rules(settings.recommender),
         variant=variant_of(settings.likeness),
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -20,16 +20,21 @@ from app.model.errors import BadSetting
 from app.model.fields import time_at
 from app.output import Output
 from app.recommender.flags import (
-    Aggregation,
-    Estimation,
-    Format,
-    History,
-    Loop,
-    PostProcessing,
+    AggregationFlags,
+    EstimationFlags,
+    FormatFlags,
+    HistoryFlags,
+    PostProcessingFlags,
     RecommenderElection,
+    RecommenderSettings,
+    RoundFlags,
+    VariantFlags,
 )
-from app.recommender.likeness import Likeness
-from app.recommender.source_flags import ExternalMetrics, Prometheus, PrometheusAccess
+from app.recommender.source_flags import (
+    ExternalMetricsFlags,
+    PrometheusAccessFlags,
+    PrometheusFlags,
+)
 
 _WANTED: Final = "a time such as 2026-01-05T10:00:00Z"
 
@@ -114,18 +119,24 @@ class ReplaySettings:
     playing: Playing
     showing: ReplayOutput
     offline: Offline
-    likeness: Likeness
-    loop: Loop
-    history: History
-    estimation: Estimation
-    format: Format
-    aggregation: Aggregation
-    post_processing: PostProcessing
-    prometheus: Prometheus
-    prometheus_access: PrometheusAccess
-    external_metrics: ExternalMetrics
+    likeness: VariantFlags
+    loop: RoundFlags
+    history: HistoryFlags
+    estimation: EstimationFlags
+    format: FormatFlags
+    aggregation: AggregationFlags
+    post_processing: PostProcessingFlags
+    prometheus: PrometheusFlags
+    prometheus_access: PrometheusAccessFlags
+    external_metrics: ExternalMetricsFlags
     election: RecommenderElection
     scope: Scope
     cluster: ClusterAccess
     profiling: Profiling
     logging: Logging
+
+    @property
+    def recommender(self) -> RecommenderSettings:
+        """What a recommender with the same flags is told."""
+        shared = {one.name: getattr(self, one.name) for one in fields(RecommenderSettings)}
+        return RecommenderSettings(**shared)

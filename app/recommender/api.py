@@ -31,7 +31,7 @@ from app.recommender.core.estimation import Derivation
 from app.recommender.core.explanation import explained
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
-from app.recommender.recommendation_metrics import exposition
+from app.recommender.metrics import exposition
 from app.runtime.access import Guard
 from app.runtime.exposition import CONTENT_TYPE
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
@@ -93,7 +93,7 @@ Preview = Callable[[str, str, Snapshot], PodPreview]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class AnswerSources:
     """Where answers come from."""
 
     snapshot: Callable[[], Snapshot]
@@ -108,7 +108,7 @@ class Sources:
 class Recommendations:
     """Finds answers; any thread may ask."""
 
-    def __init__(self, sources: Sources, guard: Guard) -> None:
+    def __init__(self, sources: AnswerSources, guard: Guard) -> None:
         self._sources = sources
         self._guard = guard
 

@@ -49,7 +49,7 @@ class _Wish:
     without_labels: int = 0  # times that they could not be read
 
 
-class Remembering:
+class PastReader:
     """The past of all VPAs at the start of a term, and of those that come later."""
 
     def __init__(

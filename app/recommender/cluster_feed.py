@@ -39,7 +39,7 @@ class _Place:
     since: float = 0.0  # when the first of these tops was looked for
 
 
-class Lookout:
+class ClusterFeed:
     """Compares snapshots with what one model was told."""
 
     def __init__(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Final
 
 from app.flags.flags import (
     ADDRESS,
@@ -17,7 +19,9 @@ from app.flags.flags import (
     TEXT,
     WHOLE,
     Flag,
+    FlagKind,
     ListenAddress,
+    chosen,
     number,
     optional,
     whole,
@@ -31,14 +35,20 @@ from app.flags.shared import (
     Scope,
     feature_gates,
 )
+from app.model.errors import BadSetting
 from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
-from app.recommender.likeness import Likeness
-from app.recommender.source_flags import ExternalMetrics, Prometheus, PrometheusAccess
+from app.model.text import nearest
+from app.recommender.core.rules import Extras
+from app.recommender.source_flags import (
+    ExternalMetricsFlags,
+    PrometheusAccessFlags,
+    PrometheusFlags,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class RoundFlags:
     """The loop."""
 
     name: Annotated[
@@ -62,7 +72,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryFlags:
     """Where usage is remembered."""
 
     storage: Annotated[
@@ -80,7 +90,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimation:
+class EstimationFlags:
     """How usage becomes a recommendation."""
 
     margin: Annotated[
@@ -142,7 +152,7 @@ class Estimation:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FormatFlags:
     """How recommendations are written."""
 
     humanize_memory: Annotated[
@@ -160,7 +170,7 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregation:
+class AggregationFlags:
     """How usage is gathered."""
 
     memory_interval: Annotated[
@@ -200,7 +210,7 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class PostProcessing:
+class PostProcessingFlags:
     """What happens to a recommendation before it is published."""
 
     integer_cpu: Annotated[
@@ -232,6 +242,54 @@ class PostProcessing:
     ]
 
 
+_NO_SINGLE_WORDS: Final = (
+    "since 0.2 there are no single words: --parity=upstream does everything as upstream does, "
+    "--parity=none nothing"
+)
+
+
+class ParityWith(StrEnum):
+    """With whom the recommender agrees, number by number."""
+
+    NONE = "none"
+    UPSTREAM = "upstream"
+
+
+def _parity(texts: Sequence[str]) -> ParityWith:
+    try:
+        return _CHOSEN.read([texts[-1] or ParityWith.NONE])
+    except ValueError:
+        raise BadSetting(_NO_SINGLE_WORDS) from None
+
+
+def _extras(texts: Sequence[str]) -> tuple[str, ...]:
+    known = [field.name for field in fields(Extras) if field.default is False]
+    words = {word.strip().replace("-", "_") for text in texts for word in text.split(",")} - {""}
+    for word in sorted(words - set(known)):
+        raise BadSetting(f'no difference is called "{word}"{nearest(word, known)}')
+    return tuple(sorted(words))
+
+
+_CHOSEN: Final = chosen(ParityWith)
+_PARITY: Final = FlagKind(_CHOSEN.word, _CHOSEN.wanted, _parity)
+_EXTRAS: Final = FlagKind(
+    "NAME,...", "names of differences with commas between them", _extras, repeats=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantFlags:
+    """Likeness to upstream."""
+
+    parity: Annotated[
+        ParityWith, Flag("parity", _PARITY, "none", "upstream: recommend as upstream does")
+    ]
+    extras: Annotated[
+        tuple[str, ...],
+        Flag("extras", _EXTRAS, "", "do also what is off unless named here; may be repeated"),
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class RecommenderElection(LeaderElection):
     """Leader election."""
@@ -245,16 +303,16 @@ class RecommenderElection(LeaderElection):
 class RecommenderSettings:
     """All that the recommender can be told."""
 
-    loop: Loop
-    history: History
-    estimation: Estimation
-    format: Format
-    aggregation: Aggregation
-    post_processing: PostProcessing
-    prometheus: Prometheus
-    prometheus_access: PrometheusAccess
-    external_metrics: ExternalMetrics
-    likeness: Likeness
+    loop: RoundFlags
+    history: HistoryFlags
+    estimation: EstimationFlags
+    format: FormatFlags
+    aggregation: AggregationFlags
+    post_processing: PostProcessingFlags
+    prometheus: PrometheusFlags
+    prometheus_access: PrometheusAccessFlags
+    external_metrics: ExternalMetricsFlags
+    likeness: VariantFlags
     election: RecommenderElection
     scope: Scope
     cluster: ClusterAccess

@@ -23,7 +23,7 @@ Begin = Callable[[Callable[[], bool]], Recommender]  # told when it may write
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeadershipRules:
     """When to work, and how much time there is to store history."""
 
     leadership: Leadership
@@ -32,10 +32,10 @@ class Terms:
     end_seconds: float = 20.0  # when told to stop
 
 
-class Tenure:
+class LeaderLoop:
     """One recommender a term; `tick` and `close` are for a loop."""
 
-    def __init__(self, terms: Terms, begin: Begin, clock: Clock) -> None:
+    def __init__(self, terms: LeadershipRules, begin: Begin, clock: Clock) -> None:
         self._terms = terms
         self._begin = begin
         self._clock = clock

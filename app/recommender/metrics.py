@@ -1,21 +1,36 @@
-"""Numbers of the recommender.
+"""Numbers of the recommender: of its work, of the quality of recommendations, and these themselves.
 
 Strategy: names, labels and buckets are upstream's, but where a comment says that a number is ours.
+Usage is compared in arrays, for every sample of every container is. Recommendations as metrics may
+be hundreds of thousands of series, so they are no part of /metrics: they have a path of their own,
+and are written straight from what is known.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.runtime.buckets import ANSWER, EXECUTION, FIRST_RECOMMENDATION
+from app.model.vpa import ContainerRecommendation, Vpa
+from app.runtime.buckets import (
+    ANSWER,
+    BYTES,
+    CORES,
+    EXECUTION,
+    FIRST_RECOMMENDATION,
+    RELATIVE,
+    Buckets,
+)
 from app.runtime.families import Families
+from app.runtime.sizes import size_log2
 
 _STATE: Final = ("update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 _TRUTH: Final = {True: "true", False: "false"}
@@ -25,7 +40,14 @@ _MODES: Final = ("Off", "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InP
 _VERSIONS: Final = ("v1beta1", "v1beta2", "v1")
 
 
-class Step(StrEnum):
+Numbers = NDArray[np.float64]
+
+RECOMMENDATION: Final = "plumbline_recommendation"
+RECOMMENDATION_LABELS: Final = ("namespace", "vpa", "container", "resource", "bound")
+RECOMMENDATION_MEANING: Final = "What a VPA recommends for a container: cores, or bytes."
+
+
+class RoundStep(StrEnum):
     """The steps of one round."""
 
     LOAD_VPAS = "LoadVPAs"
@@ -45,7 +67,7 @@ class Written(StrEnum):
     CHECKPOINT = "checkpoint"
 
 
-class Source(StrEnum):
+class ResourcesSource(StrEnum):
     """Where the resources of a container were read."""
 
     STATUS = "Pod.Status.ContainerStatuses"
@@ -156,7 +178,7 @@ class RecommenderMetrics:
         self._prometheus_requests.labels(code, method).inc()
         self._prometheus_seconds.labels(code, method).observe(seconds)
 
-    def resources_read(self, source: Source, times: int = 1) -> None:
+    def resources_read(self, source: ResourcesSource, times: int = 1) -> None:
         """Count looks at the resources of containers."""
         self._resources(source).inc(times)
 
@@ -214,3 +236,143 @@ def _of_writes(families: Families) -> tuple[Counter, Counter]:
         failed.labels(kind)
         late.labels(kind)
     return failed, late
+
+
+class QualityMetrics:
+    """How usage compares with what was recommended; amounts are cores and bytes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        families = Families(registry, "vpa_quality")
+        histogram = families.histogram
+        mode, missing = "update_mode", "recommendation_missing"
+        over = "How far the recommendation was above usage."
+        below = "How far usage was above the recommendation, or just at it."
+        self._relative = histogram(
+            "usage_recommendation_relative_diffs",
+            "How far usage was from the recommendation, as a share of it.",
+            RELATIVE,
+            *(mode, "resource", "is_oom"),
+        )
+        self._missing = families.counter(
+            "usage_sample_missing_recommendation_count",
+            "Usage for which there was no recommendation.",
+            *(mode, "resource", "is_oom"),
+        )
+        self._cpu_over = histogram(
+            "cpu_recommendation_over_usage_diffs_cores", over, CORES, mode, missing
+        )
+        self._cpu_below = histogram(
+            "cpu_recommendation_lower_equal_usage_diffs_cores", below, CORES, mode, missing
+        )
+        self._memory_over = histogram(
+            "mem_recommendation_over_usage_diffs_bytes", over, BYTES, mode, missing, "is_oom"
+        )
+        self._memory_below = histogram(
+            "mem_recommendation_lower_equal_usage_diffs_bytes",
+            below,
+            BYTES,
+            *(mode, missing, "is_oom"),
+        )
+        self._cpu = histogram("cpu_recommendations_cores", "Recommended CPU.", CORES, mode)
+        self._memory = histogram(
+            "mem_recommendations_bytes", "Recommended memory.", BYTES, mode, "is_oom"
+        )
+        self._changes = histogram(
+            "relative_recommendation_changes",
+            "How far a recommendation went from the one before it, as a share of that.",
+            RELATIVE,
+            *(mode, "resource", "vpa_size_log2"),
+        )
+
+    def cpu(self, mode: str, used: ArrayLike, recommended: ArrayLike) -> None:
+        """Compare samples of CPU usage with what was recommended, 0 where nothing was."""
+        found, asked = _column(used), _column(recommended)
+        self._compare((mode, "cpu", _TRUTH[False]), found, asked)
+        for missing, lines in _by_truth(asked == 0):
+            labels = (mode, missing)
+            off = asked[lines] - found[lines]
+            _observe(self._cpu_over, CORES, labels, off[off > 0])
+            _observe(self._cpu_below, CORES, labels, -off[off <= 0])
+        _observe(self._cpu, CORES, (mode,), asked[asked > 0])
+
+    def memory(self, mode: str, used: ArrayLike, recommended: ArrayLike, *, is_oom: bool) -> None:
+        """Compare memory peaks, or kills for memory, with what was recommended, 0 where nothing."""
+        found, asked, oom = _column(used), _column(recommended), _TRUTH[is_oom]
+        self._compare((mode, "memory", oom), found, asked)
+        for missing, lines in _by_truth(asked == 0):
+            labels = (mode, missing, oom)
+            off = asked[lines] - found[lines]
+            _observe(self._memory_over, BYTES, labels, off[off > 0])
+            _observe(self._memory_below, BYTES, labels, -off[off <= 0])
+        _observe(self._memory, BYTES, (mode, oom), asked[asked > 0])
+
+    def changed(
+        self, mode: str, resource: str, pods: int, before: ArrayLike, after: ArrayLike
+    ) -> None:
+        """Tell how far recommendations went; nothing of those that had none before."""
+        old, new = _column(before), _column(after)
+        known = old > 0
+        labels = (mode, resource, str(size_log2(pods)))
+        _observe(self._changes, RELATIVE, labels, new[known] / old[known] - 1)
+
+    def _compare(self, labels: tuple[str, ...], used: Numbers, recommended: Numbers) -> None:
+        known = recommended > 0
+        found, asked = used[known], recommended[known]
+        with np.errstate(over="ignore"):  # of next to nothing
+            _observe(self._relative, RELATIVE, labels, (found - asked) / asked)
+        if missing := int((~known).sum()):
+            self._missing.labels(*labels).inc(missing)
+
+
+def _column(amounts: ArrayLike) -> Numbers:
+    return np.atleast_1d(np.asarray(amounts, dtype=np.float64))
+
+
+def _by_truth(flags: NDArray[np.bool_]) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+    return ((_TRUTH[True], flags), (_TRUTH[False], ~flags))
+
+
+def _observe(
+    histogram: Histogram, bounds: Buckets, labels: tuple[str, ...], values: Numbers
+) -> None:
+    """Observe many values at once; without any, the series does not come to be."""
+    if not len(values):
+        return
+    series = histogram.labels(*labels)
+    counts = np.bincount(np.searchsorted(bounds, values), minlength=len(bounds) + 1)
+    series._sum.inc(float(values.sum()))
+    for bucket, count in zip(series._buckets, counts.tolist(), strict=True):
+        if count:
+            bucket.inc(count)
+
+
+def exposition(vpas: Iterable[Vpa]) -> bytes:
+    """Return the answer to a scrape."""
+    head = f"# HELP {RECOMMENDATION} {RECOMMENDATION_MEANING}\n# TYPE {RECOMMENDATION} gauge\n"
+    return "".join((head, *_lines(vpas))).encode()
+
+
+def _lines(vpas: Iterable[Vpa]) -> Iterator[str]:
+    for vpa in vpas:
+        for one in vpa.recommendation or ():
+            container = _escaped(one.container)
+            yield from _series(
+                f'namespace="{vpa.namespace}",vpa="{vpa.name}",container="{container}"', one
+            )
+
+
+def _series(owner: str, one: ContainerRecommendation) -> Iterator[str]:
+    for bound, amounts in (
+        ("target", one.target),
+        ("lowerBound", one.lower_bound),
+        ("upperBound", one.upper_bound),
+        ("uncappedTarget", one.uncapped_target),
+    ):
+        for resource, amount in amounts.items():
+            labels = f'{owner},resource="{_escaped(resource)}",bound="{bound}"'
+            yield f"{RECOMMENDATION}{{{labels}}} {amount.milli / 1000:.15g}\n"
+
+
+def _escaped(name: str) -> str:
+    """Return a name as it may stand between quotes; a status may hold any text."""
+    return name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,18 +1,19 @@
-"""Reads what may take long so that whoever has to end soon need not wait for it.
+"""Lists of objects, read page by page; a shutdown does not wait for a page that is late.
 
 Strategy: each page is read in a thread of its own, which ends with the call that it waits for.
-Whoever waits looks up now and then, and goes when there is no point in waiting any more.
+The reader looks up now and then, and gives up when there is no point in waiting any more.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from threading import Thread
 from typing import Final, TypeVar
 
 from app.model.errors import PlumblineError, Unavailable
+from app.ports import Cluster, Json, Resource
 
 log = logging.getLogger("recommender.reads")
 
@@ -20,12 +21,14 @@ T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 0.2
 
+_PAGE: Final = 500
+
 
 def leavable(pages: Iterator[T], may_wait: Callable[[], bool]) -> Iterator[T]:
     """Yield pages as they come.
 
     Raises:
-        Unavailable: nobody may wait for the next one any longer.
+        Unavailable: the next one may not be waited for any longer.
     """
     while True:
         coming: Future[T | None] = Future()
@@ -57,3 +60,22 @@ def _awaited(coming: Future[T], may_wait: Callable[[], bool]) -> T:
                 raise Unavailable(
                     "the rest is not read, for this process no longer leads"
                 ) from None
+
+
+def listed(
+    cluster: Cluster, resource: Resource, namespace: str, may_read: Callable[[], bool]
+) -> Iterator[Sequence[Json]]:
+    """Yield the objects of a kind, a page at a time.
+
+    Raises:
+        ClusterError: the rest cannot be read, or may not be read any longer.
+    """
+    token = ""
+    while True:
+        page = cluster.list(resource, namespace, limit=_PAGE, continue_token=token)
+        yield page.items
+        token = page.continue_token
+        if not token:
+            return
+        if not may_read():
+            raise Unavailable("the rest is not read, for this is no longer the leader")

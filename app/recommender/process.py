@@ -1,40 +1,45 @@
 """The recommender's process: what it watches, who leads, its port, and its end.
 
 Strategy: a standby watches as the leader does, so it needs nothing but the Lease and the
-checkpoints to take over. Whoever ends stores history first and lets go of the Lease then.
+checkpoints to take over. At its end a process stores history first and lets go of the Lease then.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Final
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from app.kube.access_review import AccessReviews
 from app.kube.watch_cache import Transition, WatchedResource
+from app.model.errors import ClusterError
+from app.model.gates import FeatureGates
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
-from app.ports import EVENTS, PODS, Delta
-from app.recommender.api import add_recommendation_metrics
-from app.recommender.flags import RecommenderSettings
-from app.recommender.leader_loop import Tenure, Terms
-from app.recommender.metrics import RecommenderMetrics
-from app.recommender.quality_metrics import QualityMetrics
-from app.recommender.recommendation_api import (
-    ASKED_SECONDS,
-    Asked,
-    Previewer,
-    recommendation_api,
+from app.ports import EVENTS, LEASES, PODS, Clock, Cluster, Delta, Owners, Ref
+from app.recommender.api import (
+    AnswerSources,
+    Preview,
+    Recommendations,
+    add_recommendation_metrics,
+    recommendations_app,
 )
-from app.recommender.recommender import Heard, Recommender, RoundRules, Surroundings
-from app.recommender.recommender_sources import has_past, past_reading, usage_source
-from app.recommender.report import Showing
-from app.recommender.rules import recommender_rules, variant_of
+from app.recommender.backfill import PastReader
+from app.recommender.core.usage import ExternalRules
+from app.recommender.flags import RecommenderSettings
+from app.recommender.leader_loop import LeaderLoop, LeadershipRules
+from app.recommender.metrics import QualityMetrics, RecommenderMetrics
+from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.report import RecommenderReport
+from app.recommender.rules import RoundRules, has_past, past_rules, round_rules, variant_of
+from app.recommender.usage import PodMetricsUsage, UsageSource
+from app.runtime.access import Guard
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign, Unopposed
 from app.runtime.exposition import new_registry, render
@@ -46,9 +51,13 @@ from app.runtime.server import Server, bound
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 
 log = logging.getLogger("recommender.process")
+usage_log = logging.getLogger("recommender.usage")
 
 _PATIENCE_INTERVALS: Final = 5
 _LOOP_SECONDS: Final = 25.0  # for the round that is under way, and the last checkpoints
+_ANSWER_SECONDS: Final = 5.0  # after which a call for an answer is given up
+
+Previewer = Callable[[Cluster, Owners, Clock, FeatureGates], Preview]
 
 
 def serve(settings: RecommenderSettings, previewer: Previewer) -> int:
@@ -69,10 +78,10 @@ class Process:
 
     def __init__(self, settings: RecommenderSettings, place: Runtime, previewer: Previewer) -> None:
         clock, namespace = place.clock, settings.scope.namespace
-        # Watches, writes, the Lease and those who ask do not wait for one another.
+        # Watches, writes, the Lease and questions do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(4)]
         watched, written, leased, asked = self._clusters
-        self._heard = Heard()
+        self._heard = RecentChanges()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
@@ -80,10 +89,11 @@ class Process:
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
-        self._showing = Showing(metrics, QualityMetrics(registry), self._snapshot)
-        self._rules = round_rules(settings)
-        self._clock, self._past = clock, past_reading(settings, place, metrics)
-        self._around = Surroundings(
+        self._showing = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
+        self._rules: RoundRules = round_rules(settings)
+        self._clock = clock
+        self._past = PastLoop(settings, place, metrics) if has_past(settings) else None
+        self._around = RecommenderContext(
             written,
             self._snapshot,
             self._owners,
@@ -96,12 +106,12 @@ class Process:
         told = settings.election
         self._election = election(told, leased, clock)
         self._is_elected = told.is_on
-        terms = Terms(
+        terms = LeadershipRules(
             self._election if self._is_elected else Unopposed(),
             lambda: self._mirror.synced,
             _PATIENCE_INTERVALS * self._rules.interval_seconds,
         )
-        self._tenure = Tenure(terms, self._begin, clock)
+        self._tenure = LeaderLoop(terms, self._begin, clock)
         self._rounds = place.loop("rounds", self._tenure.tick, at_end=self._tenure.close)
         # The rounds see for themselves who leads.
         campaign = Campaign(self._election, lambda: None, lambda: None)
@@ -113,25 +123,29 @@ class Process:
     def _application(
         self,
         settings: RecommenderSettings,
-        cluster: Connection,
+        asked: Connection,
         previewer: Previewer,
         registry: CollectorRegistry,
     ) -> FastAPI:
-        """Return what answers behind the port."""
-        asked = Asked(
-            cluster=cluster.within(ASKED_SECONDS),
-            owners=self._owners,
-            clock=self._clock,
+        """Return what answers behind the port.
+
+        Reading for answers and asking about tokens have a connection of their own, so that no
+        question, however often it is put, takes from what rounds may ask of the API server.
+        """
+        cluster = asked.within(_ANSWER_SECONDS)
+        sources = AnswerSources(
             snapshot=self._snapshot,
-            unready=self._unready,
-            is_leading=self._is_leading,
-            showing=self._showing,
+            derivations=lambda: self._showing.derivations if self._is_leading() else None,
+            leader=lambda: lease_holder(settings, cluster),
+            problem=self._unready,
+            preview=previewer(cluster, self._owners, self._clock, settings.loop.gates),
             rules=self._rules.model,
-            previewer=previewer,
+            namespace=settings.scope.namespace,
         )
+        guard = guard_of(settings.loop.address.host, cluster, self._clock)
         health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
         add_recommendation_metrics(health, self._vpas)
-        return recommendation_api(settings, asked, health)
+        return recommendations_app(Recommendations(sources, guard), health)
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
@@ -198,22 +212,83 @@ class Process:
         self._heard.events.extend(one.object for one in changes if one.object is not None)
 
 
-def round_rules(settings: RecommenderSettings) -> RoundRules:
-    """Return how rounds go."""
-    loop, history, scope = settings.loop, settings.history, settings.scope
-    return RoundRules(
-        model=replace(
-            recommender_rules(settings), gathers_quality=True, expects_past=has_past(settings)
-        ),
-        variant=variant_of(settings.likeness),
-        interval_seconds=loop.interval.total_seconds(),
-        namespace=scope.namespace,
-        ignored_namespaces=frozenset(scope.ignored_namespaces),
-        threads=loop.update_workers,
-        keeps_checkpoints=not has_past(settings),
-        checkpoint_seconds=history.checkpoints_timeout.total_seconds(),
-        orphans_seconds=history.checkpoints_gc_interval.total_seconds(),
+class PastLoop:
+    """The past, and the loop that reads it."""
+
+    def __init__(
+        self, settings: RecommenderSettings, place: Runtime, metrics: RecommenderMetrics
+    ) -> None:
+        # Imported only here: it is large, and most recommenders do without.
+        from app.recommender.prometheus import PrometheusConnection, PrometheusServer
+
+        flags, whose = settings.prometheus, settings.prometheus_access
+        access = PrometheusConnection(
+            flags.address,
+            flags.query_timeout.span.total_seconds(),
+            whose.username,
+            whose.password,
+            whose.token,
+            whose.token_file,
+            flags.ca_file,
+            flags.insecure,
+        )
+        server = PrometheusServer(access, metrics.prometheus_request)
+        reading = variant_of(settings.likeness).history
+        self.memory = PastReader(
+            server, past_rules(settings), place.clock, settings.scope.namespace, reading
+        )
+        # Only the loop may close what it is just using.
+        self._task = place.loop("history", self.memory.tick, at_end=lambda _now: server.close())
+
+    def start(self) -> None:
+        """Begin."""
+        self._task.start()
+
+    def stop(self) -> None:
+        """End, as soon as the question that is asked just now has been answered or given up."""
+        self.memory.end()
+        self._task.stop(1.0)
+
+
+def usage_source(settings: RecommenderSettings, clock: Clock, cluster: Cluster) -> UsageSource:
+    """Return where usage is read."""
+    flags, loop = settings.external_metrics, settings.loop
+    if not flags.is_on:
+        return PodMetricsUsage(cluster, settings.scope.namespace)
+    rules = ExternalRules(
+        flags.cpu_metric, flags.memory_metric, settings.prometheus.container_name_label
     )
+    if not rules.metrics:
+        usage_log.warning("no external metric is named, so no usage will be read")
+    seconds = loop.interval.total_seconds()
+    make = variant_of(settings.likeness).external_usage
+    return make(cluster, rules, clock, loop.update_workers, seconds)
+
+
+def guard_of(host: str, cluster: Cluster, clock: Clock) -> Guard:
+    """Return who may ask at an address: everyone if only this machine can reach it."""
+    return Guard(None if is_loopback(host) else AccessReviews(cluster, clock))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def lease_holder(settings: RecommenderSettings, cluster: Cluster) -> str:
+    """Return who holds the Lease, empty if it is free or cannot be read."""
+    flags = settings.election
+    try:
+        lease = cluster.get(Ref(LEASES, flags.resource_namespace, flags.resource_name))
+    except ClusterError:
+        return ""
+    spec = lease.get("spec")
+    return str(spec.get("holderIdentity") or "") if isinstance(spec, dict) else ""
 
 
 def _sources(namespace: str) -> Iterator[WatchedResource]:

@@ -1,35 +1,176 @@
-"""Brings what a recommender's model says into the cluster; what is urgent does not wait in line.
+"""Writes statuses and checkpoints into the cluster, the urgent ones first.
 
-Strategy: statuses and checkpoints of a round stand in one queue. Before each of them we ask what
-has become urgent, and that goes first, in place of what it puts out of date. What there was no
-time for is the first that is written in the next round.
+Strategy: statuses and checkpoints of a round stand in one queue. One thread owns it and hands
+each write to a thread that is free, so that a slow write delays only writes of the same object.
+Before each of them the publisher asks what has become urgent, and that goes first, in place of
+what it puts out of date. A write whose time was over before its turn came, or that was no longer
+allowed by then, is put off, which is no failure; it is the first that is written in the next round.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import logging
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from functools import partial
 from math import inf
+from queue import SimpleQueue
 
-from app.model.errors import NotFound
-from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Ref
-from app.recommender.checkpoint_writes import put_checkpoint
-from app.recommender.core.checkpoints import Checkpoint
+from app.model.errors import ClusterError, Conflict, Invalid, NotFound
+from app.model.fields import object_at
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, PatchKind, Ref
+from app.recommender.core.checkpoints import Checkpoint, own_annotations, patch_of, to_json
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.status import Publication, Why, status_patch
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import RecommenderMetrics, Written
-from app.recommender.pen import Fate, Pen, Write
+
+log = logging.getLogger("recommender.writes")
+
+Target = tuple[str, str, str]  # kind, namespace and name
 
 CheckpointName = tuple[str, str, str]  # namespace, name, and uid if it is known
 
 
+def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
+    """Bring a checkpoint up to date, or create it.
+
+    Raises:
+        ClusterError: it was not written.
+    """
+    item, ref = to_json(one), Ref(CHECKPOINTS, one.namespace, one.name)
+    body = patch_of(item)
+    try:
+        cluster.patch(ref, body)
+    except NotFound:
+        cluster.create(Ref(CHECKPOINTS, one.namespace), item)
+    except Invalid:
+        if not _annotated(cluster, one, item):
+            raise
+        cluster.patch(ref, body)
+
+
+def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
+    """Annotate a checkpoint that has no annotations at all, and return whether it was one.
+
+    Raises:
+        Conflict: it belongs to another container.
+    """
+    field = f"metadata.name={one.name}"
+    for stored in cluster.list(CHECKPOINTS, one.namespace, field_selector=field).items:
+        metadata = object_at(stored, "metadata", "")
+        if stored.get("spec") != item["spec"]:
+            whose = f"container {one.container} of VPA {one.vpa}"
+            name = f"checkpoint {one.namespace}/{one.name}"
+            raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
+        if not metadata.get("annotations"):
+            ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
+            ref = Ref(CHECKPOINTS, one.namespace, one.name)
+            cluster.patch(ref, {"metadata": ours}, kind=PatchKind.MERGE)
+            return True
+    return False
+
+
+class Fate(StrEnum):
+    """What became of a write."""
+
+    WRITTEN = "written"
+    FAILED = "failed"
+    PUT_OFF = "put off"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueuedWrite:
+    """A write that shall be made."""
+
+    target: Target
+    make: Callable[[], object]  # in any thread
+    ended: Callable[[Fate], object]  # in the thread that owns the queue
+    until: float = inf  # by the monotonic clock; it is not begun later
+
+
+class WriteQueue:
+    """A queue of writes, and some threads that make them."""
+
+    def __init__(self, clock: Clock, threads: int, may: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._threads = threads
+        self._may = may
+        self._waiting: OrderedDict[Target, QueuedWrite] = OrderedDict()
+        self._under_way: dict[Target, QueuedWrite] = {}
+        self._ended: SimpleQueue[tuple[QueuedWrite, str]] = SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
+        self._errors: list[str] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are writes that were neither begun nor put off."""
+        return bool(self._waiting)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are writes that have not ended."""
+        return bool(self._waiting or self._under_way)
+
+    def add(self, writes: Iterable[QueuedWrite], *, urgent: bool = False) -> None:
+        """Queue writes, in place of what they put out of date; urgent ones go first."""
+        for write in writes:
+            self._waiting[write.target] = write
+            if urgent:
+                self._waiting.move_to_end(write.target, last=False)
+
+    def step(self) -> None:
+        """Begin or put off one write; or wait until one has ended, if nobody is free."""
+        target = next((one for one in self._waiting if one not in self._under_way), None)
+        if target is None or len(self._under_way) >= self._threads:
+            self._end_one()
+            return
+        write = self._waiting.pop(target)
+        if self._clock.monotonic() >= write.until or not self._may():
+            write.ended(Fate.PUT_OFF)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "pen")
+        self._under_way[target] = write
+        self._pool.submit(self._make, write)
+
+    def rest(self) -> None:
+        """Let the threads go, and say in one line what failed."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        errors, self._errors = self._errors, []
+        if errors:
+            extra = {"failed": len(errors), "error": errors[0]}
+            log.warning("not everything was written", extra=extra)
+
+    def _make(self, write: QueuedWrite) -> None:
+        error = "it failed unexpectedly"
+        try:
+            write.make()
+            error = ""
+        except ClusterError as caught:
+            error = str(caught) or type(caught).__name__
+        except Exception:
+            log.exception("a write failed unexpectedly", extra={"target": "/".join(write.target)})
+        finally:
+            self._ended.put((write, error))
+
+    def _end_one(self) -> None:
+        write, error = self._ended.get()
+        del self._under_way[write.target]
+        if error:
+            self._errors.append(error)
+        write.ended(Fate.FAILED if error else Fate.WRITTEN)
+
+
 @dataclass(frozen=True, slots=True)
-class WritingRules:
+class PublishingRules:
     """For how long statuses and checkpoints are written, and how many in any case."""
 
     status_seconds: float
@@ -39,7 +180,7 @@ class WritingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PublishingContext:
     """What writing needs."""
 
     model: RecommenderModel
@@ -52,13 +193,13 @@ class Desk:
     put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
 
 
-class Writing:
+class Publisher:
     """Writes for one model, which is told what was not written."""
 
-    def __init__(self, desk: Desk, rules: WritingRules) -> None:
+    def __init__(self, desk: PublishingContext, rules: PublishingRules) -> None:
         self._desk = desk
         self._rules = rules
-        self._pen = Pen(desk.clock, rules.threads, desk.may_write)
+        self._pen = WriteQueue(desk.clock, rules.threads, desk.may_write)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
@@ -88,7 +229,7 @@ class Writing:
                 kept.append(one)
 
         self._pen.add(
-            Write(
+            QueuedWrite(
                 (CHECKPOINTS.kind, *one[:2]), partial(self._delete, one), partial(ended, one), until
             )
             for one in names
@@ -109,7 +250,7 @@ class Writing:
     ) -> tuple[int, int]:
         """Write checkpoints and nothing else; return how many were written, and how many of."""
         rules = replace(self._rules, checkpoint_seconds=seconds, least_vpas=0)
-        last = Writing(replace(self._desk, may_write=may, urgent=lambda: ()), rules)
+        last = Publisher(replace(self._desk, may_write=may, urgent=lambda: ()), rules)
         last.store(checkpoints)
         last.finish()
         return last.told()["checkpoints"], len(checkpoints)
@@ -137,16 +278,18 @@ class Writing:
 
     # --- what is written
 
-    def _statuses(self, publications: Iterable[Publication]) -> Iterable[Write]:
+    def _statuses(self, publications: Iterable[Publication]) -> Iterable[QueuedWrite]:
         until = self._desk.clock.monotonic() + self._rules.status_seconds
         for one in publications:
             target = (VPAS.kind, one.namespace, one.name)
-            yield Write(target, partial(self._patch, one), partial(self._published, one), until)
+            yield QueuedWrite(
+                target, partial(self._patch, one), partial(self._published, one), until
+            )
 
-    def _checkpoint(self, one: Checkpoint, until: float) -> Write:
+    def _checkpoint(self, one: Checkpoint, until: float) -> QueuedWrite:
         target = (CHECKPOINTS.kind, one.namespace, one.name)
         put = partial(self._desk.put, self._desk.cluster, one)
-        return Write(target, put, partial(self._stored, one), until)
+        return QueuedWrite(target, put, partial(self._stored, one), until)
 
     def _patch(self, one: Publication) -> None:
         body = status_patch(one.status)

@@ -21,23 +21,19 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, object_at, text_at
 from app.model.snapshot import Snapshot
 from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, Owners, Resource
-from app.recommender.backfill import Remembering
-from app.recommender.cluster_feed import Lookout
+from app.recommender.backfill import PastReader
+from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
-from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
-from app.recommender.left_out import LeftOut
-from app.recommender.listing import listed
-from app.recommender.metrics import RecommenderMetrics, Step, VpaState
-from app.recommender.missing import Missing, state_of
-from app.recommender.paging import leavable
-from app.recommender.publishing import Desk, Writing, WritingRules
-from app.recommender.sources import Sources
-from app.recommender.usage import UsageSource
-from app.recommender.variants import OURS, Variant
+from app.recommender.metrics import RecommenderMetrics, RoundStep, VpaState
+from app.recommender.paging import leavable, listed
+from app.recommender.publishing import Publisher, PublishingContext, PublishingRules
+from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
+from app.recommender.rules import RoundRules
+from app.recommender.usage import UsageFeed, UsageSource
 
 log = logging.getLogger("recommender.rounds")
 
@@ -48,22 +44,7 @@ _ROW_MINUTES: Final = 60  # in which every row may be written once
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRules:
-    """How rounds go."""
-
-    model: RecommenderRules
-    variant: Variant = OURS
-    interval_seconds: float = 60.0
-    namespace: str = ""
-    ignored_namespaces: frozenset[str] = frozenset()
-    threads: int = 10
-    keeps_checkpoints: bool = True
-    checkpoint_seconds: float = 60.0
-    orphans_seconds: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class RecommenderContext:
     """What a recommender works with."""
 
     cluster: Cluster
@@ -73,10 +54,10 @@ class Surroundings:
     clock: Clock
     metrics: RecommenderMetrics
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
-    past: Remembering | None = None  # instead of checkpoints
+    past: PastReader | None = None  # instead of checkpoints
 
 
-class Heard:
+class RecentChanges:
     """Pods and events that came between rounds; they may come from any thread."""
 
     def __init__(self) -> None:
@@ -93,8 +74,8 @@ class Recommender:
     def __init__(
         self,
         rules: RoundRules,
-        around: Surroundings,
-        heard: Heard,
+        around: RecommenderContext,
+        heard: RecentChanges,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.model = rules.variant.model(rules.model)
@@ -104,12 +85,14 @@ class Recommender:
         self._may_write = may_write
         clock = around.clock
         self._variant = variant = rules.variant
-        self._lookout = Lookout(self.model, around.owners, clock, rules.ignored_namespaces, variant)
-        self._sources = Sources(
-            self.model, self._lookout, around.metrics, around.past, variant.usage
+        self._feed = ClusterFeed(
+            self.model, around.owners, clock, rules.ignored_namespaces, variant
         )
-        self._writing = Writing(
-            Desk(
+        self._usage = UsageFeed(
+            self.model, self._feed.vpas, around.metrics, around.past, variant.usage
+        )
+        self._publisher = Publisher(
+            PublishingContext(
                 self.model,
                 around.cluster,
                 clock,
@@ -119,15 +102,15 @@ class Recommender:
                 self._born,
                 variant.checkpoints.put,
             ),
-            WritingRules(
+            PublishingRules(
                 rules.interval_seconds, rules.checkpoint_seconds, rules.threads, rules.threads
             ),
         )
-        self._missing = Missing(clock)
-        self._left_out = LeftOut(around.metrics)
+        self._unrecommended = UnrecommendedVpas(clock)
+        self._skipped = SkippedReport(around.metrics)
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
-        self._took: dict[Step, float] = {}  # seconds, in the last round
+        self._took: dict[RoundStep, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
         self._due = self._sampled = self._tidied = clock.monotonic()
         if not variant.begins_at_once:
@@ -147,35 +130,35 @@ class Recommender:
         elif not self._has_looked:
             self._look(now)  # so that kills are heard of while the first round waits
         elif self._heard and self._is_restored:
-            self._writing.finish()
+            self._publisher.finish()
             self._around.show(self.model)
-            self._left_out.tell(self.model.skipped)
+            self._skipped.tell(self.model.skipped)
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
         """Go through one round."""
         clock, began = self._around.clock, self._around.clock.monotonic()
         self._look(now)
-        self._sources.recall(now)
+        self._usage.recall(now)
         self._samples = self._sample(now)
-        with self._timed(Step.UPDATE_VPAS):
-            self._writing.publish(self.model.tick(now))
+        with self._timed(RoundStep.UPDATE_VPAS):
+            self._publisher.publish(self.model.tick(now))
         self._around.show(self.model)
         if self._rules.keeps_checkpoints:
-            with self._timed(Step.MAINTAIN_CHECKPOINTS):
+            with self._timed(RoundStep.MAINTAIN_CHECKPOINTS):
                 self._store(now)
-            with self._timed(Step.GARBAGE_COLLECT):
+            with self._timed(RoundStep.GARBAGE_COLLECT):
                 self._drop_abandoned()
                 self._drop_orphans()
-        self._writing.finish()
+        self._publisher.finish()
         self._count()
         self.finished = clock.monotonic()
-        self._around.metrics.step(Step.TOTAL, self.finished - began)
+        self._around.metrics.step(RoundStep.TOTAL, self.finished - began)
         extra = {
-            "vpas": len(self._lookout.vpas),
+            "vpas": len(self._feed.vpas),
             "histories": self.model.row_count,
             "samples": self._samples,
-            **self._writing.told(),
+            **self._publisher.told(),
             "seconds": round(self.finished - began, 3),
             "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
             "tally": self.model.tally.counts(),
@@ -187,7 +170,7 @@ class Recommender:
         keeps = self._rules.keeps_checkpoints and self._variant.checkpoints.is_flushed
         if not (keeps and self._is_restored):
             return
-        stored, due = self._writing.flush(self.model.checkpoints(now, None), seconds, may_write)
+        stored, due = self._publisher.flush(self.model.checkpoints(now, None), seconds, may_write)
         log.info("history flushed", extra={"stored": stored, "not_stored": due - stored})
 
     # --- hearing
@@ -196,18 +179,18 @@ class Recommender:
         """Tell the model all that there is."""
         self._has_looked = True
         snapshot = self._around.snapshot()
-        with self._timed(Step.LOAD_VPAS):
-            self._lookout.tell_vpas(snapshot, now)
-        with self._timed(Step.DELETE_REMOVED_PODS):
-            self._lookout.tell_gone_pods(snapshot)
-        with self._timed(Step.LOAD_PODS):
-            self._lookout.tell_pods(snapshot, now)
+        with self._timed(RoundStep.LOAD_VPAS):
+            self._feed.tell_vpas(snapshot, now)
+        with self._timed(RoundStep.DELETE_REMOVED_PODS):
+            self._feed.tell_gone_pods(snapshot)
+        with self._timed(RoundStep.LOAD_PODS):
+            self._feed.tell_pods(snapshot, now)
             self._restore(now)
             self._hear(now)
 
     def _hear(self, now: datetime) -> None:
         pods = list(dict.fromkeys(_drained(self._heard.pods)))
-        self._lookout.tell_some(self._around.snapshot(), pods, now)
+        self._feed.tell_some(self._around.snapshot(), pods, now)
         for event in list(_drained(self._heard.events)):
             with self.model.skipped.guard("event", event, name=_shown):
                 self.model.killed(self._variant.evicted(event), now)
@@ -231,7 +214,7 @@ class Recommender:
         else:
             problems = self.model.restore(found, now, lost=lost)
             self._is_restored = True
-        self._sources.miss(waiting)
+        self._usage.miss(waiting)
         for problem in problems:
             self._refuse(problem)
 
@@ -263,11 +246,11 @@ class Recommender:
     def _sample(self, now: datetime) -> int:
         """Read usage; return how many containers were told of."""
         self._sampled = self._around.clock.monotonic()
-        with self._timed(Step.LOAD_METRICS):
-            return self._sources.read_usage(self._usage_pages(), now)
+        with self._timed(RoundStep.LOAD_METRICS):
+            return self._usage.read_usage(self._usage_pages(), now)
 
     def _usage_pages(self) -> Iterator[Sequence[Object]]:
-        vpas, snapshot = self._lookout.vpas.values(), self._around.snapshot()
+        vpas, snapshot = self._feed.vpas.values(), self._around.snapshot()
         found = self._around.usage.pages(vpas, snapshot, self._may_write, self.model.skipped)
         return leavable(found, self._may_write)
 
@@ -278,11 +261,11 @@ class Recommender:
         if not self._is_restored:
             return
         if not self._variant.checkpoints.is_budgeted:
-            self._writing.store(self.model.checkpoints(now, None))
+            self._publisher.store(self.model.checkpoints(now, None))
             return
         per_minute = max(_LEAST_PER_MINUTE, self.model.row_count // _ROW_MINUTES)
         budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        self._writing.store(self.model.checkpoints(now, budget))
+        self._publisher.store(self.model.checkpoints(now, budget))
 
     def _urgent(self) -> Sequence[Publication]:
         """Read usage that is due; return what kills heard of just now made worth a write."""
@@ -304,7 +287,7 @@ class Recommender:
 
     def _drop_abandoned(self) -> None:
         names = [(*one, "") for one in self.model.abandoned()]
-        for namespace, name, _ in self._writing.drop(names):
+        for namespace, name, _ in self._publisher.drop(names):
             self.model.not_dropped(namespace, name)
 
     def _drop_orphans(self) -> None:
@@ -324,7 +307,7 @@ class Recommender:
             (one for one, _ in owned), vpas, kept_namespaces=self._rules.ignored_namespaces
         )
         names = [(one.namespace, one.name, uids[one.namespace, one.name]) for one in found]
-        if not self._writing.drop(names):
+        if not self._publisher.drop(names):
             self._tidied = clock.monotonic()
 
     # --- inside
@@ -335,21 +318,21 @@ class Recommender:
             yield from page
 
     def _born(self, key: VpaKey) -> datetime | None:
-        return self._lookout.vpas[key].vpa.created
+        return self._feed.vpas[key].vpa.created
 
     def _count(self) -> None:
         self._around.metrics.aggregates(self.model.row_count)
-        vpas = [one.vpa for one in self._lookout.vpas.values()]
+        vpas = [one.vpa for one in self._feed.vpas.values()]
         states = list[VpaState]()
         for vpa in vpas:
             with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
                 states.append(state_of(vpa))
         self._around.metrics.vpas(states)
-        self._missing.look(vpas)
-        self._left_out.tell(self.model.skipped)
+        self._unrecommended.look(vpas)
+        self._skipped.tell(self.model.skipped)
 
     @contextmanager
-    def _timed(self, step: Step) -> Iterator[None]:
+    def _timed(self, step: RoundStep) -> Iterator[None]:
         began = self._around.clock.monotonic()
         yield
         self._took[step] = self._around.clock.monotonic() - began

@@ -1,6 +1,6 @@
-"""What a recommender shows of itself: its numbers, and how what it published came about.
+"""What a recommender reports: numbers, derivations, VPAs without recommendation, skipped objects.
 
-Strategy: whoever owns the model calls `show` after each change; what is shown is swapped as a
+Strategy: the owner of the model calls `show` after each change; what is shown is swapped as a
 whole, so others may look at any time, from any thread.
 """
 
@@ -13,19 +13,33 @@ from typing import Final
 
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.ports import Clock
 from app.recommender.core.estimation import Derivation
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.rules import CPU
+from app.recommender.core.skipped import SkippedObjects
+from app.recommender.core.status import ConditionType
 from app.recommender.core.targets import VpaKey
-from app.recommender.metrics import RecommenderMetrics, Source
-from app.recommender.quality_metrics import QualityMetrics
+from app.recommender.metrics import (
+    QualityMetrics,
+    RecommenderMetrics,
+    ResourcesSource,
+    VpaState,
+)
 
 log = logging.getLogger("recommender.metrics")
+vpas_log = logging.getLogger("recommender.vpas")
+skipped_log = logging.getLogger("recommender.skipped")
 
 _NOTHING: Final[Mapping[VpaKey, Derivation]] = {}
+_LONG_SECONDS: Final = 1800.0  # without a recommendation
+_MOST_NAMED: Final = 10
+_MOST_AT_ONCE: Final = 5  # skipped objects, with all that is known of the error
+_MOST_REMEMBERED: Final = 10_000
 
 
-class Showing:
+class RecommenderReport:
     """What one process shows, whichever model it has."""
 
     def __init__(
@@ -74,7 +88,7 @@ class Showing:
 
     def _show_looks(self) -> None:
         """Count the containers of pods that came or changed by where their resources stand."""
-        found: Counter[Source] = Counter()
+        found: Counter[ResourcesSource] = Counter()
         views = self._snapshot().namespaces
         for namespace, view in views.items():
             before = self._pods.get(namespace, {})
@@ -86,8 +100,63 @@ class Showing:
             self._metrics.resources_read(source, times)
 
 
-def _sources(pods: Iterable[Pod]) -> Iterable[Source]:
+def _sources(pods: Iterable[Pod]) -> Iterable[ResourcesSource]:
     for pod in pods:
         told = {status.name for status in pod.statuses if status.resources is not None}
         for container in pod.containers:
-            yield Source.STATUS if container.name in told else Source.SPEC
+            yield ResourcesSource.STATUS if container.name in told else ResourcesSource.SPEC
+
+
+class UnrecommendedVpas:
+    """Remembers since when VPAs have had none."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: dict[VpaKey, float] = {}  # or since it was last told
+
+    def look(self, vpas: Iterable[Vpa]) -> None:
+        """Tell in one line who has had none for half an hour, and again after another one."""
+        now = self._clock.monotonic()
+        without = ((one.namespace, one.name) for one in vpas if not one.recommendation)
+        self._since = {key: self._since.get(key, now) for key in without}
+        late = [key for key, since in self._since.items() if now - since > _LONG_SECONDS]
+        if late:
+            self._since.update(dict.fromkeys(late, now))
+            names = ["/".join(key) for key in sorted(late)[:_MOST_NAMED]]
+            vpas_log.info(
+                "without recommendation for long", extra={"count": len(late), "vpas": names}
+            )
+
+
+def state_of(vpa: Vpa) -> VpaState:
+    """Return a VPA as it is counted."""
+    conditions = {one.type for one in vpa.conditions if one.status == "True"}
+    mode = vpa.update_policy.mode if vpa.update_policy is not None else None
+    return VpaState(
+        update_mode=mode or "Recreate",
+        has_recommendation=bool(vpa.recommendation),
+        version="v1",
+        matches_pods=ConditionType.NO_PODS_MATCHED not in conditions,
+        unsupported_config=ConditionType.CONFIG_UNSUPPORTED in conditions,
+    )
+
+
+class SkippedReport:
+    """Remembers what was told."""
+
+    def __init__(self, metrics: RecommenderMetrics) -> None:
+        self._metrics = metrics
+        self._told: dict[tuple[str, str], None] = {}
+
+    def tell(self, skipped: SkippedObjects) -> None:
+        """Log and count what was left out since the last time."""
+        found = skipped.taken()
+        self._metrics.left_out(len(found))
+        keys = {(one.kind, one.name): one for one in found}
+        new = [one for key, one in keys.items() if key not in self._told]
+        for one in new[:_MOST_AT_ONCE]:
+            extra = {"kind": one.kind, "object": one.name, "of": len(new)}
+            skipped_log.error("left out, by a defect of ours", exc_info=one.error, extra=extra)
+        if len(self._told) > _MOST_REMEMBERED:
+            self._told.clear()
+        self._told.update(dict.fromkeys(keys))

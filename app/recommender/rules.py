@@ -1,10 +1,13 @@
-"""The rules of recommending that flags ask for."""
+"""The rules that flags ask for: of the model, of rounds, and of the past."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
+from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import (
     AggregationRules,
     CapRules,
@@ -16,63 +19,64 @@ from app.recommender.core.rules import (
     ResourceRules,
 )
 from app.recommender.flags import (
-    Aggregation,
-    Estimation,
-    Format,
-    Loop,
-    PostProcessing,
+    AggregationFlags,
+    EstimationFlags,
+    ParityWith,
+    RecommenderSettings,
+    VariantFlags,
 )
-from app.recommender.likeness import Likeness, ParityWith
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS, Variant
 
-
-class Tuned(Protocol):
-    """Settings of whatever runs a recommender."""
-
-    @property
-    def loop(self) -> Loop:
-        """The loop."""
-        ...
-
-    @property
-    def estimation(self) -> Estimation:
-        """How usage becomes a recommendation."""
-        ...
-
-    @property
-    def format(self) -> Format:
-        """How recommendations are written."""
-        ...
-
-    @property
-    def aggregation(self) -> Aggregation:
-        """How usage is gathered."""
-        ...
-
-    @property
-    def post_processing(self) -> PostProcessing:
-        """What happens to a recommendation before it is published."""
-        ...
-
-    @property
-    def likeness(self) -> Likeness:
-        """Likeness to upstream."""
-        ...
+_PROMETHEUS: Final = "prometheus"
+_MOST_POINTS: Final = 100_000  # of each container
 
 
-def recommender_rules(settings: Tuned) -> RecommenderRules:
+@dataclass(frozen=True, slots=True)
+class RoundRules:
+    """How rounds go."""
+
+    model: RecommenderRules
+    variant: Variant = OURS
+    interval_seconds: float = 60.0
+    namespace: str = ""
+    ignored_namespaces: frozenset[str] = frozenset()
+    threads: int = 10
+    keeps_checkpoints: bool = True
+    checkpoint_seconds: float = 60.0
+    orphans_seconds: float = 600.0
+
+
+def round_rules(settings: RecommenderSettings) -> RoundRules:
+    """Return how rounds go."""
+    loop, history, scope = settings.loop, settings.history, settings.scope
+    return RoundRules(
+        model=replace(
+            recommender_rules(settings), gathers_quality=True, expects_past=has_past(settings)
+        ),
+        variant=variant_of(settings.likeness),
+        interval_seconds=loop.interval.total_seconds(),
+        namespace=scope.namespace,
+        ignored_namespaces=frozenset(scope.ignored_namespaces),
+        threads=loop.update_workers,
+        keeps_checkpoints=not has_past(settings),
+        checkpoint_seconds=history.checkpoints_timeout.total_seconds(),
+        orphans_seconds=history.checkpoints_gc_interval.total_seconds(),
+    )
+
+
+def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
     """Return the rules of the recommender's core."""
-    loop, caps = settings.loop, settings.post_processing
+    loop, caps, shown = settings.loop, settings.post_processing, settings.format
     extras: dict[str, Any] = dict.fromkeys(settings.likeness.extras, True)
     rules = RecommenderRules(
         name=loop.name,
         estimator=_estimator(settings.estimation),
         aggregation=_aggregation(settings.aggregation),
         format=FormatRules(
-            round_cpu_millicores=settings.format.round_cpu_millicores,
-            round_memory_bytes=settings.format.round_memory_bytes,
-            humanize_memory=settings.format.humanize_memory,
+            round_cpu_millicores=shown.round_cpu_millicores,
+            round_memory_bytes=shown.round_memory_bytes,
+            humanize_memory=shown.humanize_memory,
         ),
         caps=CapRules(
             integer_cpu=caps.integer_cpu,
@@ -88,29 +92,63 @@ def recommender_rules(settings: Tuned) -> RecommenderRules:
     return variant_of(settings.likeness).tuned(rules)
 
 
-def variant_of(likeness: Likeness) -> Variant:
+def variant_of(likeness: VariantFlags) -> Variant:
     """Return the way to recommend that flags ask for."""
     return UPSTREAM if likeness.parity is ParityWith.UPSTREAM else OURS
 
 
-def _estimator(told: Estimation) -> EstimatorRules:
+def has_past(settings: RecommenderSettings) -> bool:
+    """Whether the past is read from Prometheus; then there are no checkpoints."""
+    return settings.history.storage == _PROMETHEUS
+
+
+def past_rules(settings: RecommenderSettings) -> PastRules:
+    """Return where the past is to be found.
+
+    Raises:
+        BadSetting: it has more points than can be read.
+    """
+    flags = settings.prometheus
+    if flags.length.span > flags.resolution.span * _MOST_POINTS:
+        raise BadSetting(
+            f"--history-length={flags.length.text} has more than {_MOST_POINTS} points of "
+            f"--history-resolution={flags.resolution.text}"
+        )
+    return PastRules(
+        cadvisor_job=flags.cadvisor_job,
+        length=Span(*flags.length),
+        resolution=Span(*flags.resolution),
+        cpu_metric=flags.cpu_metric,
+        memory_metric=flags.memory_metric,
+        pod_labels_metric=flags.pod_labels_metric,
+        pod_label_prefix=flags.pod_label_prefix,
+        pod_namespace_label=flags.pod_namespace_label,
+        pod_name_label=flags.pod_name_label,
+        container_namespace_label=flags.container_namespace_label,
+        container_pod_name_label=flags.container_pod_name_label,
+        container_name_label=flags.container_name_label,
+        sampling=settings.loop.interval,
+    )
+
+
+def _estimator(flags: EstimationFlags) -> EstimatorRules:
     return EstimatorRules(
-        margin_fraction=told.margin,
-        min_cpu_millicores=told.min_cpu_millicores,
-        min_memory_mib=told.min_memory_mib,
-        cpu=ResourceRules(told.target_cpu, told.lower_cpu, told.upper_cpu, told.confidence_cpu),
+        margin_fraction=flags.margin,
+        min_cpu_millicores=flags.min_cpu_millicores,
+        min_memory_mib=flags.min_memory_mib,
+        cpu=ResourceRules(flags.target_cpu, flags.lower_cpu, flags.upper_cpu, flags.confidence_cpu),
         memory=ResourceRules(
-            told.target_memory, told.lower_memory, told.upper_memory, told.confidence_memory
+            flags.target_memory, flags.lower_memory, flags.upper_memory, flags.confidence_memory
         ),
     )
 
 
-def _aggregation(told: Aggregation) -> AggregationRules:
+def _aggregation(flags: AggregationFlags) -> AggregationRules:
     return AggregationRules(
-        cpu_half_life=told.cpu_half_life,
-        memory_half_life=told.memory_half_life,
-        memory_interval=told.memory_interval,
-        memory_interval_count=told.memory_interval_count,
-        oom_bump_up_ratio=told.oom_bump_up_ratio,
-        oom_min_bump_up_bytes=told.oom_min_bump_up_bytes,
+        cpu_half_life=flags.cpu_half_life,
+        memory_half_life=flags.memory_half_life,
+        memory_interval=flags.memory_interval,
+        memory_interval_count=flags.memory_interval_count,
+        oom_bump_up_ratio=flags.oom_bump_up_ratio,
+        oom_min_bump_up_bytes=flags.oom_min_bump_up_bytes,
     )

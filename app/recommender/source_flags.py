@@ -10,7 +10,7 @@ from app.model.errors import BadSetting
 
 
 @dataclass(frozen=True, slots=True)
-class Prometheus:
+class PrometheusFlags:
     """History from Prometheus."""
 
     address: Annotated[
@@ -101,7 +101,7 @@ class Prometheus:
 
 
 @dataclass(frozen=True, slots=True)
-class PrometheusAccess:
+class PrometheusAccessFlags:
     """Who we are to Prometheus: a token, else user name and password."""
 
     username: Annotated[str, Flag("username", TEXT, "", "user name", "PROMETHEUS_USERNAME")]
@@ -123,7 +123,7 @@ class PrometheusAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalMetrics:
+class ExternalMetricsFlags:
     """Usage from external metrics."""
 
     is_on: Annotated[

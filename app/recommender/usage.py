@@ -1,20 +1,48 @@
-"""Where usage is read: what a source looks like, and `metrics.k8s.io`, the usual one.
+"""Usage of now: the port of a source, its two implementations, and what feeds the model with it.
 
 Strategy: whatever a source reads, it yields items as `metrics.k8s.io` lists them, page by page,
-so from there on all sources are the same.
+so from there on all sources are the same; another source is a class with `pages`. What was read
+counts even if the rest cannot be. External metrics are a question for each pod and resource,
+several side by side, none begun after its deadline; what is not answered is told of in one
+sentence. The past comes when it is known, for each VPA once and as soon as its target is known;
+until then everything goes on without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Final, Protocol
+from urllib.parse import quote
 
+from app.model.errors import BadObject, ClusterError, PlumblineError, Unavailable
 from app.model.fields import Object
+from app.model.pods import Pod
 from app.model.snapshot import Snapshot
-from app.ports import POD_METRICS, Cluster
+from app.ports import POD_METRICS, Clock, Cluster, Json
+from app.recommender.backfill import PastReader
+from app.recommender.core.model import RecommenderModel
 from app.recommender.core.skipped import SkippedObjects
-from app.recommender.core.targets import ObservedVpa
-from app.recommender.listing import listed
+from app.recommender.core.targets import ObservedVpa, VpaKey
+from app.recommender.core.usage import (
+    ExternalQuestion,
+    ExternalRules,
+    UsageLimits,
+    external_items,
+    external_questions,
+    read_metrics,
+    unfinished,
+)
+from app.recommender.metrics import RecommenderMetrics
+from app.recommender.paging import listed
+
+_ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
+
+log = logging.getLogger("recommender.usage")
+
+_MOST_TOLD: Final = 5  # sentences about one list
 
 
 class UsageSource(Protocol):
@@ -35,7 +63,7 @@ class UsageSource(Protocol):
         ...
 
 
-class PodMetrics:
+class PodMetricsUsage:
     """Usage of all pods, from `metrics.k8s.io`."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
@@ -56,3 +84,146 @@ class PodMetrics:
         """
         del vpas, snapshot, skipped
         return listed(self._cluster, POD_METRICS, self._namespace, may_ask)
+
+
+class ExternalUsage:
+    """Usage of the pods of VPAs."""
+
+    def __init__(
+        self, cluster: Cluster, rules: ExternalRules, clock: Clock, threads: int, seconds: float
+    ) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._clock = clock
+        self._threads = threads
+        self._seconds = seconds
+
+    def pages(
+        self,
+        vpas: Iterable[ObservedVpa],
+        snapshot: Snapshot,
+        may_ask: Callable[[], bool],
+        skipped: SkippedObjects,
+    ) -> Iterator[Sequence[Object]]:
+        """Yield items as `metrics.k8s.io` lists them.
+
+        Raises:
+            Unavailable: not everything could be read; what could has been yielded.
+        """
+
+        def pods_of(namespace: str) -> Collection[Pod]:
+            return unfinished(snapshot.of(namespace).pods.values())
+
+        questions = external_questions(vpas, pods_of, self._rules, skipped)
+        items: list[Object] = []
+        errors: list[PlumblineError] = []
+        for found in self._found(questions, may_ask, skipped):
+            if isinstance(found, PlumblineError):
+                errors.append(found)
+            else:
+                items += found
+        yield items
+        if errors:
+            count = f"{len(errors)} of {len(questions)} external metrics were not read"
+            raise Unavailable(f"{count}: {errors[0]}")
+
+    def _found(
+        self,
+        questions: Sequence[ExternalQuestion],
+        may_ask: Callable[[], bool],
+        skipped: SkippedObjects,
+    ) -> Iterator[Sequence[Object] | PlumblineError]:
+        """Yield what each answer tells, or why there is none."""
+        until = self._clock.monotonic() + self._seconds
+
+        def ask(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
+            if self._clock.monotonic() >= until or not may_ask():
+                return Unavailable(f"{path_of(question)}: the time for it was over")
+            try:
+                return external_items(question, asked(self._cluster, question), self._rules)
+            except ClusterError as error:
+                return error
+            except BadObject as error:
+                return Unavailable(f"{path_of(question)}: {error}")
+
+        def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
+            with skipped.guard("external metric", question, name=path_of):
+                return ask(question)
+            return Unavailable(f"{path_of(question)}: it failed unexpectedly")
+
+        with ThreadPoolExecutor(self._threads, "usage") as pool:
+            yield from pool.map(attempt, questions)
+
+
+def asked(cluster: Cluster, question: ExternalQuestion) -> Json:
+    """Return the answer to a question.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    return cluster.request("GET", path_of(question), {"labelSelector": question.selector})
+
+
+def path_of(question: ExternalQuestion) -> str:
+    """Return where a question is asked."""
+    return f"{_ROOT}/{quote(question.namespace, safe='')}/{quote(question.metric, safe='')}"
+
+
+class UsageFeed:
+    """What feeds one model."""
+
+    def __init__(
+        self,
+        model: RecommenderModel,
+        vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
+        metrics: RecommenderMetrics,
+        past: PastReader | None,
+        limits: UsageLimits,
+    ) -> None:
+        self._model = model
+        self._vpas = vpas
+        self._metrics = metrics
+        self._past = past
+        self._missing: set[VpaKey] = set()  # what they used in the past is not known yet
+        self._limits = limits
+
+    def miss(self, vpas: Iterable[VpaKey]) -> None:
+        """Note that some VPAs have come."""
+        self._missing.update(vpas)
+
+    def recall(self, now: datetime) -> None:
+        """Learn what was found of the past."""
+        known = self._vpas
+        self._missing &= known.keys()
+        if self._past is None:
+            return
+        ready = {key for key in self._missing if known[key].selector is not None}
+        self._past.ask(ready, now)
+        for found in self._past.taken():
+            only = None if found.only is None else ready & found.only
+            self._missing -= ready if only is None else only
+            with self._model.skipped.guard("past", "of all pods"):
+                self._model.learn_past(found.usage, now, only=only)
+
+    def read_usage(self, pages: Iterable[Sequence[Object]], now: datetime) -> int:
+        """Take usage page by page; return how many containers were told of."""
+        count, problems, error = 0, list[str](), ""
+        skipped = self._model.skipped
+        try:
+            for page in pages:
+                found = read_metrics({"items": page}, self._limits, skipped=skipped)
+                self._model.usage(found.batch, now)
+                count += len(found.batch)
+                problems += found.problems
+        except (ClusterError, BadObject) as caught:
+            error = str(caught)
+            log.warning("usage not read", extra={"error": error, "samples": count})
+        self._metrics.usage_answer("default-metrics-client", is_error=bool(error))
+        _tell("usage cannot be counted", problems)
+        return count
+
+
+def _tell(message: str, problems: Sequence[str]) -> None:
+    """Log some sentences of a list, and how many there are."""
+    for problem in problems[:_MOST_TOLD]:
+        log.warning(message, extra={"problem": problem, "problems": len(problems)})

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from app.model.fields import Object
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
 from app.ports import Clock, Cluster
-from app.recommender.checkpoint_writes import put_checkpoint
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.oom import OomRecord, evicted
@@ -24,29 +23,14 @@ from app.recommender.core.reading import Reading
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.recommender.core.usage import ExternalRules, UsageLimits
-from app.recommender.external_usage import ExternalUsage
-from app.recommender.usage import UsageSource
+from app.recommender.publishing import put_checkpoint
+from app.recommender.usage import ExternalUsage, UsageSource
 from app.sizing.matching import LookupNeeded
 
-
-class ExternalUsageFactory(Protocol):
-    """What makes a reader of external metrics."""
-
-    def __call__(
-        self, cluster: Cluster, rules: ExternalRules, clock: Clock, *, threads: int, seconds: float
-    ) -> UsageSource:
-        """Return the reader."""
-        ...
-
-
-class Resolve(Protocol):
-    """How the target of a VPA is resolved."""
-
-    def __call__(
-        self, vpa: Vpa, view: NamespaceView, looked_up: LookedUp
-    ) -> ResolvedTarget | LookupNeeded:
-        """Return the target, or what to look up first."""
-        ...
+# How a reader of external metrics is made: with the number of its threads, and the seconds it has.
+MakeExternalUsage = Callable[[Cluster, ExternalRules, Clock, int, float], UsageSource]
+# How the target of a VPA is resolved: to the target, or to what is to be looked up first.
+Resolve = Callable[[Vpa, NamespaceView, LookedUp], ResolvedTarget | LookupNeeded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +49,7 @@ class Variant:
     model: Callable[[RecommenderRules], RecommenderModel]
     tuned: Callable[[RecommenderRules], RecommenderRules]  # what flags ask for, as it is heeded
     usage: UsageLimits
-    external_usage: ExternalUsageFactory
+    external_usage: MakeExternalUsage
     history: type[Reading]
     evicted: Callable[[Object], list[OomRecord]]  # the containers that an event blames
     checkpoints: CheckpointPolicy

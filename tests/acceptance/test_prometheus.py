@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from app.model.errors import Invalid, Unavailable
-from app.recommender.backfill import Remembering
+from app.recommender.backfill import PastReader
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, PastUsage
 from app.recommender.prometheus import PrometheusConnection, PrometheusServer
-from app.recommender.upstream.reading_once import ReadingOnce
+from app.recommender.upstream.sources import ReadingOnce
 from app.runtime.clock import SystemClock
 from tests.cluster.programs import Program, free_port
 from tests.kube.issuing import issued
@@ -152,7 +152,7 @@ def server(folder: Path) -> Iterator[PrometheusServer]:
 
 def remembered(client: PrometheusServer, rules: PastRules = RULES) -> PastUsage:
     """Read the past once."""
-    memory = Remembering(client, rules, SystemClock())
+    memory = PastReader(client, rules, SystemClock())
     memory.begin(NOW + timedelta(minutes=2))
     memory.tick(NOW)
     (told,) = memory.taken()
@@ -221,7 +221,7 @@ def test_as_upstream(server: PrometheusServer) -> None:
     """Strictly read, the series that lacks a label spoils everything, as would a bare selector."""
     for metric in ("kube_pod_labels[2d]", "kube_pod_labels"):
         rules = replace(RULES, pod_labels_metric=metric)
-        memory = Remembering(server, rules, SystemClock(), reading=ReadingOnce)
+        memory = PastReader(server, rules, SystemClock(), reading=ReadingOnce)
         memory.begin(NOW)
         memory.tick(NOW)
         assert memory.taken() == []

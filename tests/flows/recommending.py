@@ -21,13 +21,13 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
-from app.recommender.backfill import Remembering
+from app.recommender.backfill import PastReader
 from app.recommender.flags import RecommenderSettings
-from app.recommender.leader_loop import Tenure, Terms
+from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.process import round_rules
-from app.recommender.recommender import Heard, Recommender, Surroundings
-from app.recommender.recommender_sources import past_rules, usage_source
+from app.recommender.process import usage_source
+from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.rules import past_rules, round_rules
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -70,7 +70,7 @@ class Replica:
         self._written: list[tuple[Call, float]] = []
         self.watched.after = self._note_write
         self._cluster = cast("Cluster", self.watched)
-        self._heard = Heard()
+        self._heard = RecentChanges()
         found = snapshot_of(sandbox)
         if self.rules.namespace:
             found = Snapshot({self.rules.namespace: found.of(self.rules.namespace)})
@@ -78,15 +78,15 @@ class Replica:
         self._news: list[Replacement | None] = []
         self._heard.events.extend(events_in(sandbox, reason="Evicted"))
         sandbox.store.listen(self._note)
-        self.past: Remembering | None = None
+        self.past: PastReader | None = None
         if prometheus is not None:
-            self.past = Remembering(
+            self.past = PastReader(
                 prometheus,
                 past_rules(settings),
                 self.clock,
                 reading=self.rules.variant.history,
             )
-        self._around = Surroundings(
+        self._around = RecommenderContext(
             self._cluster,
             lambda: self._shown,
             NoOwners(),
@@ -98,7 +98,9 @@ class Replica:
         self.election = Election(self._cluster, _ELECTION, name, self.clock)
         self._campaign = Campaign(self.election, lambda: None, lambda: None)
         leadership: Leadership = self.election if name else Unopposed()
-        self.tenure = Tenure(Terms(leadership, lambda: True, 300.0), self._begin, self.clock)
+        self.tenure = LeaderLoop(
+            LeadershipRules(leadership, lambda: True, 300.0), self._begin, self.clock
+        )
         ticks = [self._watch, self.tenure.tick]
         if name:
             ticks.insert(0, self._campaign.tick)

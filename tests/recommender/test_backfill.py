@@ -11,10 +11,10 @@ import pytest
 
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.ports import Json
-from app.recommender.backfill import Remembering
+from app.recommender.backfill import PastReader
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.reading import Reading
-from app.recommender.upstream.reading_once import ReadingOnce
+from app.recommender.upstream.sources import ReadingOnce
 from tests.stepped_clock import START, SteppedClock
 
 RULES = PastRules(length=Span("3h", timedelta(hours=3)))
@@ -61,7 +61,7 @@ class Scene:
     ) -> None:
         self.clock = SteppedClock()
         self.archive = Archive()
-        self.memory = Remembering(self.archive, rules, self.clock, namespace, reading)
+        self.memory = PastReader(self.archive, rules, self.clock, namespace, reading)
         self.memory.begin(self.clock.now())
 
     def tick(self) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from app.model.snapshot import Snapshot
 from app.model.workloads import Failed, Lookup, LookupResult, scaled_workload
-from app.recommender.cluster_feed import Lookout
+from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
@@ -50,7 +50,7 @@ class Scene:
         variant = UPSTREAM if patient else OURS
         self.model = variant.model(RecommenderRules())
         owners = SlowOwners(self.clock, broken=broken)
-        self.lookout = Lookout(self.model, owners, self.clock, variant=variant)
+        self.lookout = ClusterFeed(self.model, owners, self.clock, variant=variant)
         vpas = [
             make.vpa(f"web-{number}", target=f"Rollout/web-{number}") for number in range(count)
         ]

@@ -15,9 +15,9 @@ from app.ports import Json
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ExternalRules
-from app.recommender.external_usage import ExternalUsage
 from app.recommender.upstream.sources import ExternalUsageWhole
-from app.recommender.variants import ExternalUsageFactory
+from app.recommender.usage import ExternalUsage
+from app.recommender.variants import MakeExternalUsage
 from tests import make
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
@@ -65,10 +65,10 @@ class Metrics(ClusterInMemory):
 def read(
     metrics: Metrics,
     rules: ExternalRules = RULES,
-    kind: ExternalUsageFactory = ExternalUsage,
+    kind: MakeExternalUsage = ExternalUsage,
 ) -> tuple[list[Object], str]:
     """Return all items, and why there are no more."""
-    usage = kind(metrics, rules, metrics.clock, threads=2, seconds=60)
+    usage = kind(metrics, rules, metrics.clock, 2, 60)
     found: list[Object] = []
     try:
         for page in usage.pages([VPA], SNAPSHOT, always, SkippedObjects()):
@@ -112,7 +112,7 @@ def test_a_mistake_of_ours() -> None:
     """It costs one answer, and is told of by the path that was asked for."""
     metrics, skipped = Metrics(), SkippedObjects()
     metrics.errors["cpu web-1"] = ZeroDivisionError("a mistake")
-    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
+    usage = ExternalUsage(metrics, RULES, metrics.clock, 2, 60)
     pages = usage.pages([VPA], SNAPSHOT, always, skipped)
 
     assert pods(next(pages)) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
@@ -126,7 +126,7 @@ def test_a_mistake_of_ours() -> None:
 def test_too_many_for_the_time() -> None:
     """What cannot be asked in time is not asked; the rest counts."""
     metrics = Metrics()
-    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=1, seconds=3)
+    usage = ExternalUsage(metrics, RULES, metrics.clock, 1, 3)
     pages = usage.pages([VPA], SNAPSHOT, always, SkippedObjects())
     assert len(next(pages)) == 3
     with pytest.raises(Unavailable, match=r"3 of 6 .*: the time for it was over"):
@@ -144,7 +144,7 @@ def test_as_upstream() -> None:
 def test_nobody_to_ask_of() -> None:
     """Without pods nothing is asked."""
     metrics = Metrics()
-    usage = ExternalUsage(metrics, RULES, metrics.clock, threads=2, seconds=60)
+    usage = ExternalUsage(metrics, RULES, metrics.clock, 2, 60)
     assert list(usage.pages([VPA], Snapshot(), always, SkippedObjects())) == [[]]
     assert metrics.asked == []
 

@@ -8,7 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from app.ports import CHECKPOINTS, VPAS, Ref
-from app.recommender.leader_loop import Tenure, Terms
+from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.recommender import Recommender
 from tests.recommender.test_recommender import LOAD, Scene, vpa
 from tests.sandbox.worlds import deployment
@@ -23,8 +23,8 @@ class Office:
         self.leads, self.finishes, self.knows, self.term = True, True, True, 1
         self.begun: list[Recommender] = []
         self.rights: list[Callable[[], bool]] = []
-        self.tenure = Tenure(
-            Terms(self, lambda: self.knows, 300.0), self._begin, self.scene.sandbox.clock
+        self.tenure = LeaderLoop(
+            LeadershipRules(self, lambda: self.knows, 300.0), self._begin, self.scene.sandbox.clock
         )
 
     def is_leading(self) -> bool:

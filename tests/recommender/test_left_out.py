@@ -13,9 +13,10 @@ from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import VPAS, Json
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
-from app.recommender.left_out import LeftOut
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.recommender import Recommender, RoundRules
+from app.recommender.recommender import Recommender
+from app.recommender.report import SkippedReport
+from app.recommender.rules import RoundRules
 from tests.recommender.test_recommender import LOAD, Scene, vpa
 from tests.sandbox.worlds import deployment, snapshot_of
 
@@ -133,7 +134,7 @@ def test_odd_objects(sound_rounds: int, caplog: pytest.LogCaptureFixture) -> Non
 def test_many(caplog: pytest.LogCaptureFixture) -> None:
     """Of a mistake that meets all, five are told, and how many there are."""
     registry, skipped = CollectorRegistry(), SkippedObjects()
-    left_out = LeftOut(RecommenderMetrics(registry))
+    left_out = SkippedReport(RecommenderMetrics(registry))
     for _ in range(2):
         for one in range(20):
             with skipped.guard("share", str(one)):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.model.vpa import ContainerRecommendation, Vpa, read_vpa
-from app.recommender.missing import Missing
+from app.recommender.report import UnrecommendedVpas
 from app.sandbox.clock import SteppedClock
 
 
@@ -27,7 +27,7 @@ def test_who_has_none_for_long_is_named(caplog: pytest.LogCaptureFixture) -> Non
     """After more than half an hour, and after another one again; who has one starts anew."""
     caplog.set_level("INFO")
     clock = SteppedClock()
-    missing = Missing(clock)
+    missing = UnrecommendedVpas(clock)
     a, b = vpa("a"), vpa("b")
     fine = replace(b, recommendation=(ContainerRecommendation("app", {}, {}, {}, {}),))
     rounds = {0: [a, b], 20: [fine, a], 30: [a, b], 31: [b, a], 60: [a, b], 62: [a, b]}
@@ -51,7 +51,7 @@ def test_a_line_names_few(caplog: pytest.LogCaptureFixture) -> None:
     """However many there are, it is one line, which says how many; who went is forgotten."""
     caplog.set_level("INFO")
     clock = SteppedClock()
-    missing = Missing(clock)
+    missing = UnrecommendedVpas(clock)
     crowd = [vpa(f"vpa-{number:03}") for number in range(200)]
     for seen in (crowd, crowd[1:]):
         missing.look(seen)

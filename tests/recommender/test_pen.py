@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from app.model.errors import Unavailable
-from app.recommender.pen import Fate, Pen, Write
+from app.recommender.publishing import Fate, QueuedWrite, WriteQueue
 from app.sandbox.clock import SteppedClock
 
 A, B = ("Kind", "default", "a"), ("Kind", "default", "b")
@@ -17,7 +17,7 @@ def nothing(_fate: Fate = Fate.WRITTEN) -> None:
     """Do nothing."""
 
 
-def finish(pen: Pen) -> None:
+def finish(pen: WriteQueue) -> None:
     """Make all writes."""
     while pen.is_busy:
         pen.step()
@@ -26,7 +26,7 @@ def finish(pen: Pen) -> None:
 
 def test_an_object_is_written_once_at_a_time() -> None:
     """What is newer waits for what is under way; others overtake both."""
-    pen, other = Pen(SteppedClock(), 3, lambda: True), Event()
+    pen, other = WriteQueue(SteppedClock(), 3, lambda: True), Event()
     order = list[str]()
 
     def slow() -> None:
@@ -37,9 +37,11 @@ def test_an_object_is_written_once_at_a_time() -> None:
         order.append("other")
         other.set()
 
-    pen.add([Write(A, slow, nothing)])
+    pen.add([QueuedWrite(A, slow, nothing)])
     pen.step()
-    pen.add([Write(A, lambda: order.append("newer"), nothing), Write(B, quick, nothing)])
+    pen.add(
+        [QueuedWrite(A, lambda: order.append("newer"), nothing), QueuedWrite(B, quick, nothing)]
+    )
     finish(pen)
 
     assert order == ["other", "older", "newer"]
@@ -47,14 +49,14 @@ def test_an_object_is_written_once_at_a_time() -> None:
 
 def test_what_is_newer_takes_the_place_of_what_waits() -> None:
     """Only the newest is written; what is urgent goes first."""
-    pen, order = Pen(SteppedClock(), 1, lambda: True), list[str]()
+    pen, order = WriteQueue(SteppedClock(), 1, lambda: True), list[str]()
     pen.add(
         [
-            Write(A, lambda: order.append("old"), nothing),
-            Write(B, lambda: order.append("b"), nothing),
+            QueuedWrite(A, lambda: order.append("old"), nothing),
+            QueuedWrite(B, lambda: order.append("b"), nothing),
         ]
     )
-    pen.add([Write(A, lambda: order.append("new"), nothing)], urgent=True)
+    pen.add([QueuedWrite(A, lambda: order.append("new"), nothing)], urgent=True)
     finish(pen)
 
     assert order == ["new", "b"]
@@ -63,13 +65,13 @@ def test_what_is_newer_takes_the_place_of_what_waits() -> None:
 @pytest.mark.parametrize("error", [Unavailable("503"), Unavailable(""), ValueError("a defect")])
 def test_what_fails_is_told_once(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """However a write fails, the others are made, and one line counts those that failed."""
-    pen, fates = Pen(SteppedClock(), 2, lambda: True), list[tuple[str, Fate]]()
+    pen, fates = WriteQueue(SteppedClock(), 2, lambda: True), list[tuple[str, Fate]]()
 
     def fail() -> None:
         raise error
 
-    pen.add([Write(A, fail, lambda fate: fates.append(("a", fate)))])
-    pen.add([Write(B, nothing, lambda fate: fates.append(("b", fate)))])
+    pen.add([QueuedWrite(A, fail, lambda fate: fates.append(("a", fate)))])
+    pen.add([QueuedWrite(B, nothing, lambda fate: fates.append(("b", fate)))])
     finish(pen)
 
     assert sorted(fates) == [("a", Fate.FAILED), ("b", Fate.WRITTEN)]
@@ -80,8 +82,8 @@ def test_what_fails_is_told_once(error: Exception, caplog: pytest.LogCaptureFixt
 
 def test_without_the_right_to_write_nothing_is_begun() -> None:
     """A write that is not allowed any more is put off."""
-    pen, fates, made = Pen(SteppedClock(), 2, lambda: False), list[Fate](), list[int]()
-    pen.add([Write(A, lambda: made.append(1), fates.append)])
+    pen, fates, made = WriteQueue(SteppedClock(), 2, lambda: False), list[Fate](), list[int]()
+    pen.add([QueuedWrite(A, lambda: made.append(1), fates.append)])
     finish(pen)
 
     assert (fates, made) == ([Fate.PUT_OFF], [])

@@ -16,9 +16,9 @@ from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.recommender.core.rules import Extras
 from app.recommender.flags import RecommenderSettings
-from app.recommender.process import Process, round_rules
-from app.recommender.upstream.tuning import as_upstream
-from app.recommender.upstream.variant import UPSTREAM
+from app.recommender.process import Process
+from app.recommender.rules import round_rules
+from app.recommender.upstream.variant import UPSTREAM, as_upstream
 from app.recommender.variants import OURS
 from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime

@@ -6,13 +6,11 @@ from typing import cast
 
 import pytest
 
-from app.diagnosis.pod_preview import PodPreviewer
 from app.flags.command_line import parse
 from app.model.errors import Unavailable
 from app.ports import LEASES, Cluster
 from app.recommender.flags import RecommenderSettings
-from app.recommender.recommendation_api import Asked, is_loopback, recommendation_api
-from app.runtime.probes import probes
+from app.recommender.process import guard_of, is_loopback, lease_holder
 from tests.faults import Fault
 from tests.runtime.asking import Desk
 
@@ -51,61 +49,34 @@ def desk() -> Desk:
     return found
 
 
-def listening(desk: Desk, *flags: str, is_leading: bool = True) -> Desk:
-    """Let the application of a process with such flags answer."""
-    asked = Asked(
-        cluster=cast("Cluster", desk.authorities),
-        owners=desk.around.owners,
-        clock=desk.sandbox.clock,
-        snapshot=desk.snapshot,
-        unready=lambda: "",
-        is_leading=lambda: is_leading,
-        showing=desk.showing,
-        rules=desk.recommender.model.rules,
-        previewer=PodPreviewer,
-    )
-    others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
-    desk.app = recommendation_api(parse(RecommenderSettings, flags, {}), asked, others)
-    return desk
-
-
 @pytest.mark.parametrize(
-    ("address", "token", "status"),
+    ("host", "token", "status"),
     [
-        ("127.0.0.1:8942", "", 200),
-        (":8942", "", 401),
-        (":8942", "wrong", 401),
-        (":8942", "jane-token", 200),
+        ("127.0.0.1", "", 200),
+        ("", "", 401),
+        ("", "wrong", 401),
+        ("", "jane-token", 200),
     ],
 )
-def test_tokens_are_asked_for(desk: Desk, address: str, token: str, status: int) -> None:
+def test_tokens_are_asked_for(desk: Desk, host: str, token: str, status: int) -> None:
     """Where others can reach the port, only who may see VPAs is answered."""
-    listening(desk, f"--address={address}")
+    cluster = cast("Cluster", desk.authorities)
+    desk.app = desk.application(guard_of(host, cluster, desk.sandbox.clock))
     assert desk.ask(HERE, authorization=f"Bearer {token}").status_code == status
     assert desk.ask("/metrics").status_code == 200
 
 
-def test_flags_arrive(desk: Desk) -> None:
-    """The namespace and the features that the process is told are heeded."""
-    listening(desk, "--address=127.0.0.1:1", "--vpa-object-namespace=other")
-    assert desk.ask(HERE).status_code == 404
-
-
 @pytest.mark.parametrize(
     ("holder", "error", "leader"),
-    [("vpa-1", None, "vpa-1"), ("", None, "nobody"), ("vpa-1", Unavailable("down"), "nobody")],
+    [("vpa-1", None, "vpa-1"), ("", None, ""), ("vpa-1", Unavailable("down"), "")],
 )
 def test_the_leader_is_read_from_the_lease(
     desk: Desk, holder: str, error: Unavailable | None, leader: str
 ) -> None:
-    """Who does not lead says who does, as far as that can be known."""
+    """The holder of the Lease leads, as far as that can be known."""
     name = {"name": "vpa-recommender-lease", "namespace": "kube-system"}
     kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
     desk.apply({**kind, "metadata": name, "spec": {"holderIdentity": holder}})
-    listening(desk, "--address=127.0.0.1:1", is_leading=False)
     if error is not None:
         desk.faults.order(Fault(error, "get", LEASES, times=1))
-    answer = desk.ask(f"{HERE}?explain=true")
-    assert answer.status_code == 503
-    assert f"{leader} leads" in answer.json()["detail"]
-    assert desk.ask(HERE).status_code == 200
+    assert lease_holder(parse(RecommenderSettings, (), {}), desk.around.cluster) == leader

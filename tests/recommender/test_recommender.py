@@ -16,8 +16,9 @@ from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.recommender import Heard, Recommender, RoundRules, Surroundings
-from app.recommender.usage import PodMetrics
+from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.rules import RoundRules
+from app.recommender.usage import PodMetricsUsage
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
@@ -34,16 +35,16 @@ class Scene:
     def __init__(self) -> None:
         self.sandbox = Sandbox(SteppedClock())
         self.faults = Faults()
-        self.heard = Heard()
+        self.heard = RecentChanges()
         self.registry = CollectorRegistry()
         metrics = RecommenderMetrics(self.registry)
         self.watched = Watched(self.faults.before(self.sandbox.cluster))
         cluster = cast("Cluster", self.watched)
-        self.around = Surroundings(
+        self.around = RecommenderContext(
             cluster,
             lambda: snapshot_of(self.sandbox),
             NoOwners(),
-            PodMetrics(cluster, ""),
+            PodMetricsUsage(cluster, ""),
             self.sandbox.clock,
             metrics,
         )

@@ -16,12 +16,11 @@ from app.flags.command_line import parse
 from app.model.errors import BadSetting
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS
 from app.recommender.core.promql import PastRules, Span
-from app.recommender.external_usage import ExternalUsage
 from app.recommender.flags import RecommenderSettings
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.process import Process, round_rules
-from app.recommender.recommender_sources import past_reading, past_rules, usage_source
-from app.recommender.usage import PodMetrics
+from app.recommender.process import PastLoop, Process, usage_source
+from app.recommender.rules import has_past, past_rules, round_rules
+from app.recommender.usage import ExternalUsage, PodMetricsUsage
 from app.runtime.live import LiveRuntime
 from tests.cluster_in_memory import ClusterInMemory
 from tests.flows.test_admission_process import free_port
@@ -87,11 +86,9 @@ def test_too_many_points() -> None:
 
 def test_storage() -> None:
     """Who reads the past from Prometheus keeps no checkpoints; anything else means checkpoints."""
-    metrics = RecommenderMetrics(CollectorRegistry())
     for storage, keeps in (("", True), ("checkpoint", True), ("prometheus", False)):
         told = settings(f"--storage={storage}")
-        found = past_reading(told, LiveRuntime(), metrics)
-        assert round_rules(told).keeps_checkpoints is (found is None) is keeps
+        assert (round_rules(told).keeps_checkpoints, has_past(told)) == (keeps, not keeps)
 
 
 def test_who_asks_no_prometheus_loads_no_client_for_it() -> None:
@@ -111,8 +108,7 @@ def test_reading_in_the_background() -> None:
             "--vpa-object-namespace=shop",
             "--history-length=12h",
         )
-        reading = past_reading(told, place := LiveRuntime(), RecommenderMetrics(registry))
-        assert reading is not None
+        reading = PastLoop(told, place := LiveRuntime(), RecommenderMetrics(registry))
         reading.memory.begin(place.clock.now())
         reading.start()
         assert eventually(reading.memory.is_settled)
@@ -154,7 +150,7 @@ def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
     """They are read on demand; without any name there is a word of warning."""
     clock = SteppedClock()
     cluster = ClusterInMemory(clock.now)
-    assert isinstance(usage_source(settings(), clock, cluster), PodMetrics)
+    assert isinstance(usage_source(settings(), clock, cluster), PodMetricsUsage)
     found = usage_source(settings("--use-external-metrics"), clock, cluster)
     assert isinstance(found, ExternalUsage)
     assert "no external metric is named" in caplog.text

@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry
 from app.ports import Cluster
 from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.metrics import RecommenderMetrics, Source, Step
-from app.recommender.quality_metrics import QualityMetrics
-from app.recommender.recommender import Recommender, RoundRules
-from app.recommender.report import Showing
+from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource, RoundStep
+from app.recommender.recommender import Recommender
+from app.recommender.report import RecommenderReport
+from app.recommender.rules import RoundRules
 from app.runtime.exposition import render
 from tests import make
 from tests.cluster.numbers import total
@@ -33,7 +33,7 @@ class Shown(Scene):
         """Return a new recommender."""
         around = self.around
         quality = QualityMetrics(self.registry)
-        self.showing = Showing(around.metrics, quality, around.snapshot)
+        self.showing = RecommenderReport(around.metrics, quality, around.snapshot)
         return self.again()
 
     def again(self) -> Recommender:
@@ -123,12 +123,16 @@ def test_looks_at_resources_are_counted() -> None:
         make.pod_json(make.container_json("app"), name="b"),
     ]
     known = make.snapshot(*items)
-    showing = Showing(RecommenderMetrics(registry), QualityMetrics(registry), lambda: known)
+    showing = RecommenderReport(
+        RecommenderMetrics(registry), QualityMetrics(registry), lambda: known
+    )
 
     def looks() -> tuple[float, float]:
         showing.show(model)
         page, name = render(registry).decode(), "vpa_resources_get_resources_count"
-        return total(page, name, source=Source.STATUS), total(page, name, source=Source.SPEC)
+        return total(page, name, source=ResourcesSource.STATUS), total(
+            page, name, source=ResourcesSource.SPEC
+        )
 
     assert looks() == (1, 2)
     assert looks() == (1, 2)
@@ -156,8 +160,8 @@ def test_overlaps_are_told_by_namespace(scene: Shown) -> None:
     assert name + "{" not in render(scene.registry).decode()
 
 
-@pytest.mark.parametrize("step", list(Step))
-def test_every_step_is_timed(scene: Shown, step: Step) -> None:
+@pytest.mark.parametrize("step", list(RoundStep))
+def test_every_step_is_timed(scene: Shown, step: RoundStep) -> None:
     """A round has all steps."""
     scene.rounds(1)
 

@@ -14,11 +14,12 @@ from app.kube.access_review import AccessReviews
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
-from app.recommender.api import Derivations, Recommendations, Sources, recommendations_app
+from app.recommender.api import AnswerSources, Derivations, Recommendations, recommendations_app
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.quality_metrics import QualityMetrics
-from app.recommender.recommender import Recommender, RoundRules
-from app.recommender.report import Showing
+from app.recommender.metrics import QualityMetrics
+from app.recommender.recommender import Recommender
+from app.recommender.report import RecommenderReport
+from app.recommender.rules import RoundRules
 from app.runtime.access import Guard
 from app.runtime.probes import probes
 from tests.recommender.test_recommender import Scene
@@ -32,19 +33,21 @@ class Desk(Scene):
     """One Deployment with its VPA, a recommender, and the application that answers."""
 
     def __init__(self, *, is_guarded: bool = False, namespace: str = "") -> None:
-        self.is_guarded = is_guarded
         self.is_leading = True
         self.leader = "recommender-1"
         self.problem = ""
         self.namespace = namespace
         super().__init__()
         self.authorities = Authorities(self.around.cluster)
-        self.app = self._application()
+        reviews = AccessReviews(cast("Cluster", self.authorities), self.sandbox.clock)
+        self.app = self.application(Guard(reviews if is_guarded else None))
 
     def started(self, *_: object) -> Recommender:
         """Return a recommender that shows how its numbers came about."""
         around = self.around
-        self.showing = Showing(around.metrics, QualityMetrics(self.registry), around.snapshot)
+        self.showing = RecommenderReport(
+            around.metrics, QualityMetrics(self.registry), around.snapshot
+        )
         shown = replace(around, show=self.showing.show)
         return Recommender(RoundRules(RecommenderRules()), shown, self.heard)
 
@@ -55,11 +58,12 @@ class Desk(Scene):
         """What the recommender sees of the cluster."""
         return snapshot_of(self.sandbox)
 
-    def _application(self) -> FastAPI:
+    def application(self, guard: Guard) -> FastAPI:
+        """Return what answers whom the guard admits."""
         cluster = cast("Cluster", self.authorities)
         clock = self.sandbox.clock
         gates = parse_gates(["CPUStartupBoost=true"])
-        sources = Sources(
+        sources = AnswerSources(
             snapshot=self.snapshot,
             derivations=self._derivations,
             leader=lambda: self.leader,
@@ -68,7 +72,6 @@ class Desk(Scene):
             rules=RecommenderRules(),
             namespace=self.namespace,
         )
-        guard = Guard(AccessReviews(cluster, clock) if self.is_guarded else None)
         others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
         return recommendations_app(Recommendations(sources, guard), others)
 

@@ -17,8 +17,13 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from app.admission.metrics import AdmissionMetrics, Step
-from app.recommender.metrics import RecommenderMetrics, Source, VpaState, Written
-from app.recommender.quality_metrics import QualityMetrics
+from app.recommender.metrics import (
+    QualityMetrics,
+    RecommenderMetrics,
+    ResourcesSource,
+    VpaState,
+    Written,
+)
 from app.runtime.exposition import CONTENT_TYPE, new_registry, render
 from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.sizes import size_log2
@@ -89,7 +94,7 @@ def exercise_recommender(registry: CollectorRegistry) -> None:
     metrics.aggregates(7)
     metrics.usage_answer("default-metrics-client", is_error=False)
     metrics.prometheus_request("200", "GET", 0.1)
-    metrics.resources_read(Source.SPEC)
+    metrics.resources_read(ResourcesSource.SPEC)
     metrics.overlaps({"default": 1})
     metrics.fates({"cpu": 1})
     metrics.write_failed(Written.STATUS)

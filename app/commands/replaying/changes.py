@@ -26,7 +26,7 @@ from app.recommender.core import checkpoints
 from app.recommender.core.checkpoints import read_checkpoint
 
 
-class Subject(StrEnum):
+class RecordedKind(StrEnum):
     """What changes."""
 
     VPA = "VPA"
@@ -38,19 +38,19 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordedChange:
     """One object that came, changed, or (value None) went."""
 
-    subject: Subject
+    subject: RecordedKind
     namespace: str
     key: Any  # a name, or what identifies the object beside its namespace
     value: Any
 
 
 _SUBJECTS: Final = {
-    Collection.VPAS: Subject.VPA,
-    Collection.PODS: Subject.POD,
-    Collection.WORKLOADS: Subject.WORKLOAD,
+    Collection.VPAS: RecordedKind.VPA,
+    Collection.PODS: RecordedKind.POD,
+    Collection.WORKLOADS: RecordedKind.WORKLOAD,
 }
 _API_VERSIONS: Final = {  # of objects that do not say
     "Pod": "v1",
@@ -68,7 +68,7 @@ _API_VERSIONS: Final = {  # of objects that do not say
 }
 
 
-def read_change(item: Object) -> tuple[Change | None, str]:
+def read_change(item: Object) -> tuple[RecordedChange | None, str]:
     """Read an object, None if it plays no part; and what had to be left out of it.
 
     Raises:
@@ -82,7 +82,7 @@ def read_change(item: Object) -> tuple[Change | None, str]:
         return _read(without_broken_status(item, error)), f"{error}; status left out"
 
 
-def _read(item: Object) -> Change | None:
+def _read(item: Object) -> RecordedChange | None:
     item = _complete(item)
     api_version, kind, namespace, name = object_identity(item)
     if (group_of(api_version), kind) == ("", "Event"):
@@ -90,13 +90,15 @@ def _read(item: Object) -> Change | None:
     if not name:
         raise BadObject("metadata.name", "is missing")
     if (group_of(api_version), kind) == (VPA_GROUP, checkpoints.KIND):
-        return Change(Subject.CHECKPOINT, namespace, name, _checkpoint(item, namespace))
+        return RecordedChange(
+            RecordedKind.CHECKPOINT, namespace, name, _checkpoint(item, namespace)
+        )
     if (found := replacement(item)) is not None:
         return _change(found)
     return _custom(api_version, kind, namespace, name, item)
 
 
-def removal_of(item: Object) -> Change | None:
+def removal_of(item: Object) -> RecordedChange | None:
     """Read which object went: kind, namespace and name, at the top or inside of metadata.
 
     Raises:
@@ -111,9 +113,9 @@ def removal_of(item: Object) -> Change | None:
     if not name:
         raise BadObject("name", "is missing")
     if (group_of(api_version), kind) == ("", "Event"):
-        return Change(Subject.EVENT, namespace, name, None)
+        return RecordedChange(RecordedKind.EVENT, namespace, name, None)
     if (group_of(api_version), kind) == (VPA_GROUP, checkpoints.KIND):
-        return Change(Subject.CHECKPOINT, namespace, name, None)
+        return RecordedChange(RecordedKind.CHECKPOINT, namespace, name, None)
     if (found := removal(api_version, kind, namespace, name)) is not None:
         return _change(found)
     return _custom(api_version, kind, namespace, name, None)
@@ -130,11 +132,11 @@ def _complete(item: Object) -> Object:
     return {**item, "apiVersion": _API_VERSIONS[kind]}
 
 
-def _change(found: Replacement) -> Change | None:
+def _change(found: Replacement) -> RecordedChange | None:
     subject = _SUBJECTS.get(found.collection)
     if subject is None:
         return None
-    return Change(subject, found.namespace, found.key, found.value)
+    return RecordedChange(subject, found.namespace, found.key, found.value)
 
 
 def _checkpoint(item: Object, namespace: str) -> checkpoints.Checkpoint:
@@ -142,17 +144,17 @@ def _checkpoint(item: Object, namespace: str) -> checkpoints.Checkpoint:
     return read_checkpoint({**item, "metadata": {**metadata, "namespace": namespace}})
 
 
-def _eviction(item: Object, namespace: str, name: str) -> Change | None:
+def _eviction(item: Object, namespace: str, name: str) -> RecordedChange | None:
     if text_at(item, "reason", "") != "Evicted":
         return None
     involved = {"namespace": namespace, **object_at(item, "involvedObject", "")}
-    return Change(Subject.EVENT, namespace, name, {**item, "involvedObject": involved})
+    return RecordedChange(RecordedKind.EVENT, namespace, name, {**item, "involvedObject": involved})
 
 
 def _custom(
     api_version: str, kind: str, namespace: str, name: str, value: Object | None
-) -> Change | None:
+) -> RecordedChange | None:
     """Return the change of a custom object; what Kubernetes itself brings is never scaled."""
     if "." not in api_version:
         return None
-    return Change(Subject.CUSTOM, namespace, (kind, name), value)
+    return RecordedChange(RecordedKind.CUSTOM, namespace, (kind, name), value)

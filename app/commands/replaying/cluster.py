@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from app.commands.replaying.changes import Change, Subject
+from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -47,22 +47,22 @@ class Cluster:
         self._owners: Owners | None = None
         self._lives = 0  # of pods that do not tell who they are
 
-    def take(self, change: Change, now: datetime | None) -> bool:
+    def take(self, change: RecordedChange, now: datetime | None) -> bool:
         """Make a change, before all time if it is not said when; tell whether the object is new."""
         key = (change.namespace, change.key)
         match change.subject:
-            case Subject.VPA:
+            case RecordedKind.VPA:
                 return self._take_vpa(key, change.value)
-            case Subject.POD:
+            case RecordedKind.POD:
                 return self._take_pod(key, change.value)
-            case Subject.WORKLOAD:
+            case RecordedKind.WORKLOAD:
                 return _put(self._workloads_of(change.namespace), change.key, change.value)
-            case Subject.CHECKPOINT:
+            case RecordedKind.CHECKPOINT:
                 self.written.discard(key)
                 return _put(self.checkpoints, key, change.value)
-            case Subject.EVENT:
+            case RecordedKind.EVENT:
                 return self._take_event(key, change.value, now)
-            case Subject.CUSTOM:
+            case RecordedKind.CUSTOM:
                 self._owners = None
                 kind, name = change.key
                 return _put(self._customs, (kind, change.namespace, name), change.value)

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 import numpy as np
 import orjson
 
-from app.commands.replaying.changes import Change, read_change, removal_of
+from app.commands.replaying.changes import RecordedChange, read_change, removal_of
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import Object, optional_object, text_at, time_at, wrong_type
@@ -50,11 +50,11 @@ class Happening:
     """Something that happened, other than usage."""
 
     time_ns: int
-    what: Change | OomRecord | Restart
+    what: RecordedChange | OomRecord | Restart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Usage:
+class RecordedUsage:
     """Usage samples in order of the time when they could be seen."""
 
     names: list[Name]
@@ -78,10 +78,10 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class RecordedHistory:
     """All that was recorded."""
 
-    usage: Usage
+    usage: RecordedUsage
     happenings: list[Happening]
     problems: list[str]  # sentences that name file, line and field
     lines: int  # that are not empty
@@ -105,7 +105,9 @@ class History:
         return (min(ends), max(ends)) if ends else None
 
 
-def read_history(lines: Iterable[bytes], shown: str, limits: UsageLimits | None = None) -> History:
+def read_history(
+    lines: Iterable[bytes], shown: str, limits: UsageLimits | None = None
+) -> RecordedHistory:
     """Read events; `shown` names the file in sentences."""
     reader = _Reader(shown, most=(limits or UsageLimits()).most)
     try:
@@ -144,13 +146,15 @@ class _Reader:
         except BadObject as error:
             self._skip(str(error))
 
-    def history(self) -> History:
+    def history(self) -> RecordedHistory:
         """Return all that was read, by time."""
         table = np.frombuffer(self.table, dtype=np.int64).reshape(-1, 6)
         order = np.argsort(table[:, 0], kind="stable")
-        usage = Usage(list(self.names), *(table[order, column] for column in range(6)))
+        usage = RecordedUsage(list(self.names), *(table[order, column] for column in range(6)))
         happenings = sorted(self.happenings, key=lambda one: one.time_ns)
-        return History(usage, happenings, self.problems, self.lines, self.skipped, self.days)
+        return RecordedHistory(
+            usage, happenings, self.problems, self.lines, self.skipped, self.days
+        )
 
     def _event(self, event: Object) -> None:
         time_ns = _moment(event, "time")
@@ -206,13 +210,13 @@ class _Reader:
         self._say(f"{resource}: {str(value)[:_SHOWN]} is {problem}, so it is left out")
         return REFUSED
 
-    def _applied(self, event: Object, time_ns: int) -> Change | None:
+    def _applied(self, event: Object, time_ns: int) -> RecordedChange | None:
         found, left_out = _at("object", read_change, _created(_object(event), time_ns))
         if left_out:
             self._say(f"object.{left_out}")
         return found
 
-    def _change(self, change: Change | None, time_ns: int) -> None:
+    def _change(self, change: RecordedChange | None, time_ns: int) -> None:
         if change is not None:
             self.happenings.append(Happening(time_ns, change))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.commands.replaying.changes import Change, Subject
+from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.cluster import Cluster, Key
 from app.model.errors import BadObject
 from app.model.fields import Object
@@ -77,20 +77,20 @@ class Process:
 
     # --- hearing
 
-    def hear(self, change: Change, now: datetime, *, is_new: bool) -> None:
+    def hear(self, change: RecordedChange, now: datetime, *, is_new: bool) -> None:
         """Hear of a change that the cluster has made already."""
         self._advance(now)
         match change.subject:
-            case Subject.VPA:
+            case RecordedKind.VPA:
                 self._see_vpa((change.namespace, change.key))
-            case Subject.POD:
+            case RecordedKind.POD:
                 self._see_pod((change.namespace, change.key))
-            case Subject.WORKLOAD:
+            case RecordedKind.WORKLOAD:
                 self._unsettled.add(change.namespace)
-            case Subject.CUSTOM:
+            case RecordedKind.CUSTOM:
                 self._looked_up.clear()
                 self._unsettled.update(namespace for namespace, _ in (*self._told, *self._tops))
-            case Subject.EVENT if is_new:
+            case RecordedKind.EVENT if is_new:
                 self.kill(self._blamed(change.value), now)
             case _:
                 pass

@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from app.commands.replaying.changes import Change
+from app.commands.replaying.changes import RecordedChange
 from app.commands.replaying.cluster import Cluster
-from app.commands.replaying.history import History
+from app.commands.replaying.history import RecordedHistory
 from app.commands.replaying.process import Process, Terms
 from app.model.vpa import Vpa
 from app.recommender.core.checkpoints import Checkpoint
@@ -28,7 +28,7 @@ _NEVER: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ReplaySchedule:
     """When things are done; in nanoseconds."""
 
     start: int
@@ -39,7 +39,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReplayLook:
     """The cluster at one moment: all VPAs, and the checkpoints that were written."""
 
     now: datetime
@@ -52,10 +52,10 @@ class Replay:
 
     def __init__(
         self,
-        history: History,
+        history: RecordedHistory,
         cluster: Cluster,
         terms: Terms,
-        schedule: Schedule,
+        schedule: ReplaySchedule,
         told: Callable[[float], None] = lambda _share: None,
     ) -> None:
         self.tally: Counter[str] = Counter()  # what became of samples and kills
@@ -75,7 +75,7 @@ class Replay:
         last_ns = history.bounds[1] if history.bounds is not None else schedule.start
         self._last_ns = max(last_ns, schedule.start)
 
-    def play(self) -> Iterator[Look]:
+    def play(self) -> Iterator[ReplayLook]:
         """Play to the end and yield what was asked for."""
         schedule = self._schedule
         while True:
@@ -89,7 +89,7 @@ class Replay:
             yield self._look(schedule.until if schedule.until is not None else self._ticked_ns)
         self._forget()
 
-    def _steps(self) -> tuple[tuple[int, Callable[[int], Look | None]], ...]:
+    def _steps(self) -> tuple[tuple[int, Callable[[int], ReplayLook | None]], ...]:
         """Return what comes next of each kind; of the same moment the first goes first."""
         happenings, looks = self._history.happenings, self._schedule.looks
         more, looks_more = self._next < len(happenings), self._look_index < len(looks)
@@ -108,10 +108,10 @@ class Replay:
             return self._look_index == len(schedule.looks)
         return self._ticked_ns >= self._last_ns
 
-    def _happen(self, time_ns: int) -> Look | None:
+    def _happen(self, time_ns: int) -> ReplayLook | None:
         what, now = self._history.happenings[self._next].what, moment(time_ns)
         self._next += 1
-        if isinstance(what, Change):
+        if isinstance(what, RecordedChange):
             is_new = self._cluster.take(what, now)
             if self._process is not None:
                 self._process.hear(what, now, is_new=is_new)
@@ -132,7 +132,7 @@ class Replay:
         self._process.kill(early, now)
         self._tick_ns = time_ns + self._schedule.interval
 
-    def _tick(self, time_ns: int) -> Look | None:
+    def _tick(self, time_ns: int) -> ReplayLook | None:
         usage, first = self._history.usage, self._sample
         self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
         if self._process is not None:
@@ -149,15 +149,17 @@ class Replay:
         is_last = time_ns >= self._last_ns or next_ns > (self._schedule.until or _NEVER)
         return is_last or min(happening_ns, look_ns) <= next_ns
 
-    def _look_on(self, time_ns: int) -> Look:
+    def _look_on(self, time_ns: int) -> ReplayLook:
         self._look_index += 1
         return self._look(time_ns)
 
-    def _look(self, time_ns: int) -> Look:
+    def _look(self, time_ns: int) -> ReplayLook:
         cluster = self._cluster
         vpas = [vpa for vpa in cluster.vpas.values() if self._terms.sees(vpa.namespace)]
         written = [cluster.checkpoints[key] for key in sorted(cluster.written)]
-        return Look(moment(time_ns), sorted(vpas, key=lambda v: (v.namespace, v.name)), written)
+        return ReplayLook(
+            moment(time_ns), sorted(vpas, key=lambda v: (v.namespace, v.name)), written
+        )
 
     def _forget(self) -> None:
         """Let the process go; what it counted and complained of is kept."""

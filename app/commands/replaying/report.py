@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from app.commands.replaying.replay import Look
+from app.commands.replaying.replay import ReplayLook
 from app.model.fields import Json
 from app.recommender.core.checkpoints import to_json
 from app.recommender.core.status import status_json, status_of
@@ -33,7 +33,7 @@ class Screen(Protocol):
         ...
 
 
-def json_lines(look: Look, *, checkpoints: bool) -> Iterator[bytes]:
+def json_lines(look: ReplayLook, *, checkpoints: bool) -> Iterator[bytes]:
     """Yield a line for each VPA, and for each checkpoint if wanted."""
     time = _time(look.now)
     for vpa in look.vpas:
@@ -54,7 +54,7 @@ def json_lines(look: Look, *, checkpoints: bool) -> Iterator[bytes]:
         yield _line({"time": time, "checkpoint": shown})
 
 
-def csv_lines(look: Look) -> Iterator[bytes]:
+def csv_lines(look: ReplayLook) -> Iterator[bytes]:
     """Yield a row for each container that has a target; an amount that is not there is empty."""
     time = _time(look.now)
     for vpa in look.vpas:

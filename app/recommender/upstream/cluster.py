@@ -1,10 +1,10 @@
 """Upstream's picture of a cluster: VPAs, pods, and aggregates by label set.
 
-Strategy: a container feeds the aggregate of its pod's exact labels, whoever wants it. A VPA is
-linked to every aggregate its selector matches, and its view is merged from those anew each
-time. When its selector changes the VPA is made anew, and what it had from checkpoints is gone.
-After a label change a container holds on to the aggregate it was given then, even if that is
-collected; before, it asks for the one of the day.
+Strategy: a container feeds the aggregate of its pod's exact labels, whether a VPA selects it or
+not. A VPA is linked to every aggregate its selector matches, and its view is merged from those
+again each time. When its selector changes the VPA is replaced by a new one, and what it had from
+checkpoints is gone. After a label change a container holds on to the aggregate it was given then,
+even if that is collected; before, it asks for the one of the day.
 """
 
 from __future__ import annotations
@@ -20,15 +20,51 @@ from app.recommender.core.moments import HOUR, UNSET
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import PastUsage
-from app.recommender.upstream.aggregates import Aggregate
-from app.recommender.upstream.containers import ContainerState
-from app.recommender.upstream.selections import Selections
+from app.recommender.upstream.containers import Aggregate, RunningContainer
+
+Labels = Mapping[str, str]
 
 PodKey = tuple[str, str]  # namespace and name
 AggregateKey = tuple[str, str, str]  # namespace, labels as text, container
 
 _COLLECT_NS: Final = HOUR
 _OVER: Final = ("Succeeded", "Failed")
+
+
+class Selections:
+    """VPAs by the labels they select, within each namespace."""
+
+    def __init__(self) -> None:
+        self._selectors: defaultdict[str, dict[VpaKey, Selector]] = defaultdict(dict)
+        self._labels: defaultdict[str, dict[str, Labels]] = defaultdict(dict)  # by text
+        self._found: dict[tuple[str, str], dict[VpaKey, None]] = {}  # by namespace and text
+
+    def put(self, vpa: VpaKey, selector: Selector) -> None:
+        """Note what a VPA selects from now on."""
+        namespace = vpa[0]
+        self._selectors[namespace][vpa] = selector
+        for text, labels in self._labels[namespace].items():
+            if selector.matches(labels):
+                self._found[namespace, text][vpa] = None
+            else:
+                self._found[namespace, text].pop(vpa, None)
+
+    def drop(self, vpa: VpaKey) -> None:
+        """Forget a VPA."""
+        namespace = vpa[0]
+        del self._selectors[namespace][vpa]
+        for text in self._labels[namespace]:
+            self._found[namespace, text].pop(vpa, None)
+
+    def of(self, namespace: str, labels: Labels, text: str) -> Collection[VpaKey]:
+        """Return the VPAs that select labels, of which the text is given too."""
+        found = self._found.get((namespace, text))
+        if found is None:
+            self._labels[namespace][text] = labels
+            selectors = self._selectors[namespace].items()
+            found = {vpa: None for vpa, selector in selectors if selector.matches(labels)}
+            self._found[namespace, text] = found
+        return found
 
 
 @dataclass(slots=True)
@@ -52,7 +88,7 @@ class UpstreamPod:
     labels_text: str
     phase: str
     init_containers: frozenset[str] = frozenset()
-    containers: dict[str, ContainerState] = field(default_factory=dict)
+    containers: dict[str, RunningContainer] = field(default_factory=dict)
 
     def key(self, container: str) -> AggregateKey:
         """Return the key of the aggregate of one container."""
@@ -107,7 +143,7 @@ class UpstreamCluster:
         for key in keys:
             del self.pods[key]
 
-    def container(self, namespace: str, pod: str, container: str) -> ContainerState | None:
+    def container(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
         """Return a container that takes part, None for init containers and unknown ones."""
         found = self.pods.get((namespace, pod))
         if found is None or container in found.init_containers:
@@ -145,7 +181,7 @@ class UpstreamCluster:
         return found
 
     def view_to_store(
-        self, vpa: UpstreamVpa, running: Mapping[AggregateKey, list[ContainerState]]
+        self, vpa: UpstreamVpa, running: Mapping[AggregateKey, list[RunningContainer]]
     ) -> dict[str, Aggregate]:
         """Return the view without the peaks of running intervals."""
         found = self.view(vpa)
@@ -154,9 +190,9 @@ class UpstreamCluster:
                 found[key[2]].take_peak(container.peak_bytes, container.end_ns)
         return found
 
-    def running(self) -> dict[AggregateKey, list[ContainerState]]:
+    def running(self) -> dict[AggregateKey, list[RunningContainer]]:
         """Return the containers whose interval has not ended, by aggregate."""
-        found: defaultdict[AggregateKey, list[ContainerState]] = defaultdict(list)
+        found: defaultdict[AggregateKey, list[RunningContainer]] = defaultdict(list)
         for pod in self.pods.values():
             for name, container in pod.containers.items():
                 if self.now_ns < container.end_ns:
@@ -223,7 +259,7 @@ class UpstreamCluster:
         for name in names:
             if name not in pod.containers:
                 self._aggregate(pod.key(name))
-                pod.containers[name] = ContainerState(self._of_the_day(pod, name))
+                pod.containers[name] = RunningContainer(self._of_the_day(pod, name))
 
     def _of_the_day(self, pod: UpstreamPod, container: str) -> Callable[[], Aggregate]:
         return lambda: self._aggregate(pod.key(container))

@@ -1,15 +1,95 @@
-"""A running container: which samples were counted, and the running memory interval."""
+"""Running containers, and the usage of those that carry the same name and the same pod labels.
+
+OOM kills are seen as upstream sees them: in transitions between two states of a pod, and only
+there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.recommender.core.moments import UNSET
-from app.recommender.core.oom import needed_memory
-from app.recommender.upstream.aggregates import Aggregate
+from app.model.pods import Pod
+from app.model.vpa import ContainerPolicy
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.histograms import CPU_GRID, MEMORY_GRID
+from app.recommender.core.moments import UNSET, span
+from app.recommender.core.oom import OomRecord, kill_record, needed_memory, was_killed
+from app.recommender.core.rules import (
+    AggregationRules,
+    ContainerAggregation,
+    RecommenderRules,
+    aggregation_of,
+)
+from app.recommender.core.tables import CPU_WEIGHT, PEAK_WEIGHT
+from app.recommender.upstream.histogram import Histogram, bucket_of
 
 
-class ContainerState:
+class Aggregate:
+    """What was learned of one container name under one set of labels."""
+
+    def __init__(self, rules: AggregationRules, created_ns: int) -> None:
+        self.cpu = Histogram(span(rules.cpu_half_life))
+        self.memory = Histogram(span(rules.memory_half_life))
+        self.first_ns = self.last_ns = UNSET  # of the CPU samples
+        self.count = 0
+        self.created_ns = created_ns
+        self.settings = aggregation_of(None, rules)
+
+    def add_cpu(self, millicores: int, time_ns: int) -> None:
+        """Add a CPU sample."""
+        self.cpu.add(bucket_of(CPU_GRID, millicores), CPU_WEIGHT, time_ns)
+        self.last_ns = max(self.last_ns, time_ns)
+        self.first_ns = time_ns if self.first_ns == UNSET else min(self.first_ns, time_ns)
+        self.count += 1
+
+    def add_peak(self, memory_bytes: int, time_ns: int) -> None:
+        """Add a memory peak."""
+        self.memory.add(bucket_of(MEMORY_GRID, memory_bytes), PEAK_WEIGHT, time_ns)
+
+    def take_peak(self, memory_bytes: int, time_ns: int) -> None:
+        """Take a memory peak away, whether it was added here or not."""
+        self.memory.subtract(bucket_of(MEMORY_GRID, memory_bytes), PEAK_WEIGHT, time_ns)
+
+    def merge(self, other: Aggregate) -> None:
+        """Take everything of another aggregate."""
+        self.cpu.merge(other.cpu)
+        self.memory.merge(other.memory)
+        if other.first_ns != UNSET and not UNSET < self.first_ns <= other.first_ns:
+            self.first_ns = other.first_ns
+        self.last_ns = max(self.last_ns, other.last_ns)
+        self.count += other.count
+
+    def load(self, found: Checkpoint) -> None:
+        """Take in a checkpoint."""
+        self.cpu.load(found.cpu)
+        self.memory.load(found.memory)
+        self.first_ns, self.last_ns, self.count = found.first_ns, found.last_ns, found.count
+
+    def follow(self, policy: ContainerPolicy | None, rules: RecommenderRules) -> None:
+        """Take the settings a policy makes; those it does not make stay as they are."""
+        if not rules.per_vpa_config or policy is None:
+            return
+        had = self.settings
+        made = aggregation_of(policy, rules.aggregation)
+        self.settings = ContainerAggregation(
+            had.interval_ns if policy.memory_interval_seconds is None else made.interval_ns,
+            had.interval_count if policy.memory_interval_count is None else made.interval_count,
+            had.bump_up_ratio if policy.oom_bump_up_ratio is None else made.bump_up_ratio,
+            had.min_bump_up_bytes if policy.oom_min_bump_up is None else made.min_bump_up_bytes,
+        )
+
+    @property
+    def is_unset(self) -> int:
+        """How many of the histograms never had a sample."""
+        return (self.cpu.reference_ns == UNSET) + (self.memory.reference_ns == UNSET)
+
+    def is_expired(self, now_ns: int) -> bool:
+        """Whether nothing was heard for the whole time of expiry; memory does not count."""
+        since_ns = self.last_ns if self.count else self.created_ns
+        return since_ns == UNSET or now_ns - since_ns >= self.settings.expiry_ns
+
+
+class RunningContainer:
     """One container of one pod."""
 
     def __init__(self, aggregate: Callable[[], Aggregate]) -> None:
@@ -72,3 +152,23 @@ class ContainerState:
             ratio=settings.bump_up_ratio,
             bump_bytes=settings.min_bump_up_bytes,
         )
+
+
+def kills_by_transition(before: Pod | None, after: Pod) -> list[OomRecord]:
+    """Return the kills that upstream sees between two states of a pod."""
+    found = []
+    for status in after.statuses:
+        old = before.status(status.name) if before is not None else None
+        if before is None or old is None:
+            continue
+        restarted = status.restart_count > old.restart_count
+        if was_killed(status.terminated) and (old.terminated is None or restarted):
+            found.append(kill_record(after, status.name, status.terminated, after))
+        elif (
+            status.is_running
+            and old.is_running
+            and restarted
+            and was_killed(status.last_terminated)
+        ):
+            found.append(kill_record(after, status.name, status.last_terminated, before))
+    return found

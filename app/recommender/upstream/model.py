@@ -48,10 +48,9 @@ from app.recommender.core.status import (
 from app.recommender.core.tables import RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
-from app.recommender.upstream.aggregates import Aggregate
 from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
-from app.recommender.upstream.quality import Judge
-from app.recommender.upstream.transitions import kills_by_transition
+from app.recommender.upstream.containers import Aggregate, kills_by_transition
+from app.recommender.upstream.quality import QualityRecord
 
 _PENDING = "Pending"
 
@@ -74,7 +73,7 @@ class UpstreamModel:
         self._rows: dict[VpaKey, dict[str, int]] = {}  # of the last loop
         self._estimation: Estimation | None = None  # of these rows
         self._looped_at = moment(0)
-        self._judge = Judge() if rules.gathers_quality else None
+        self._judge = QualityRecord() if rules.gathers_quality else None
 
     # --- telling; moments do not matter before the next loop
 

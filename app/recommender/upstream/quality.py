@@ -31,7 +31,7 @@ class _Standing(NamedTuple):
     targets: Targets
 
 
-class Judge:
+class QualityRecord:
     """Gathers comparisons until they are asked for."""
 
     def __init__(self) -> None:

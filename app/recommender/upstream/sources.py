@@ -1,28 +1,60 @@
-"""Reads usage from external metrics as upstream does: one question that fails spoils the round.
+"""Usage of now and of the past as upstream reads them: one failure spoils the whole.
 
-Strategy: questions are asked one after the other, also of pods that have ended.
+Strategy: external metrics are asked for one after the other, also of pods that have ended; a pod
+is one item, dated as its last answer. The past is asked for once: each query once and whole, and
+one bad series spoils everything. Amounts that cannot be are bent until they can, but for what is
+not a number. What fails is not asked again, and the past of VPAs that come later is never read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 
-from app.model.fields import Object
+import numpy as np
+
+from app.model.fields import Json, Object, objects_at
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster
+from app.recommender.core.histograms import Amounts
+from app.recommender.core.promql import Numbers, PastRules, Series, answer, bent, series_of
+from app.recommender.core.reading import Reading
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
-from app.recommender.core.usage import ExternalRules, external_questions
-from app.recommender.external_usage import asked
-from app.recommender.upstream.pod_items import pod_items
+from app.recommender.core.usage import (
+    ExternalQuestion,
+    ExternalRules,
+    external_questions,
+    named_values,
+    usage_item,
+)
+from app.recommender.usage import asked
+
+
+def pod_items(
+    answers: Sequence[tuple[ExternalQuestion, Object]], rules: ExternalRules
+) -> list[Json]:
+    """Return one item for each pod, at the time of the first value of its last answer."""
+    found: dict[tuple[str, str], Json] = {}
+    for question, told in answers:
+        containers = found.get((question.namespace, question.pod), {}).get("containers", [])
+        usage = {one["name"]: one["usage"] for one in containers}
+        for name, value in named_values(told, rules):
+            usage.setdefault(name, {})[question.resource] = value.get("value")
+        values = objects_at(told, "items", "")
+        if values:
+            by_name = [{"name": name, "usage": used} for name, used in usage.items()]
+            found[question.namespace, question.pod] = usage_item(question, by_name, values[0])
+    return list(found.values())
 
 
 class ExternalUsageWhole:
     """Usage of the pods of VPAs, all of it or none."""
 
     def __init__(
-        self, cluster: Cluster, rules: ExternalRules, clock: Clock, *, threads: int, seconds: float
+        self, cluster: Cluster, rules: ExternalRules, clock: Clock, threads: int, seconds: float
     ) -> None:
         del clock, threads, seconds
         self._cluster = cluster
@@ -48,3 +80,37 @@ class ExternalUsageWhole:
         questions = external_questions(vpas, pods_of, self._rules, skipped)
         answers = [(one, asked(self._cluster, one)) for one in questions]
         yield pod_items(answers, self._rules)
+
+
+class ReadingOnce(Reading):
+    """The past of all containers, or of those in one namespace, up to a moment."""
+
+    is_repeated = False
+    live_age = timedelta(0)
+
+    def __init__(self, rules: PastRules, end: datetime, namespace: str = "") -> None:
+        super().__init__(rules, end, namespace)
+        self._piece = self._most = self._columns
+
+    def was_refused(self, *, is_too_much: bool) -> bool:
+        """Know no other way."""
+        del is_too_much
+        return False
+
+    def _points(self, count: int) -> int:
+        del count
+        return self._columns
+
+    def _labels_query(self) -> str:
+        return self._rules.pod_labels_metric
+
+    def _series(self, body: Object) -> Iterator[Series]:
+        kind, items = answer(body, ("matrix",), self.flaws)
+        return (series_of(item, kind, index) for index, item in enumerate(items))
+
+    def _amounts(self, values: Numbers, scale: float) -> Amounts:
+        return bent(values, scale, ~np.isnan(values))
+
+    @contextmanager
+    def _doubt(self) -> Iterator[None]:
+        yield

@@ -1,20 +1,60 @@
-"""Upstream's way to recommend, weaknesses included."""
+"""Upstream's way to recommend, weaknesses included.
+
+A checkpoint is written by its name alone, whichever container it belongs to, as upstream does.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from math import inf
 from typing import Final
 
+from app.model.errors import NotFound
+from app.ports import CHECKPOINTS, Cluster, Ref
+from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.oom import evicted
+from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
 from app.recommender.core.targets import resolve_target
 from app.recommender.core.usage import UsageLimits
-from app.recommender.upstream.checkpoint_status import put_status
 from app.recommender.upstream.model import UpstreamModel
-from app.recommender.upstream.reading_once import ReadingOnce
-from app.recommender.upstream.sources import ExternalUsageWhole
-from app.recommender.upstream.tuning import as_upstream
+from app.recommender.upstream.sources import ExternalUsageWhole, ReadingOnce
 from app.recommender.variants import CheckpointPolicy, Variant
+
+_EVERY_TICK = PublishRules(
+    bound_tolerance=0.0,
+    refresh=timedelta(0),
+    checkpoint_change=0.0,
+    checkpoint_pause=timedelta(0),
+    checkpoint_age=timedelta(0),
+    open_windows=0,
+)
+
+
+def as_upstream(rules: RecommenderRules) -> RecommenderRules:
+    """Return rules without anything of ours: statuses and checkpoints at every tick."""
+    return replace(
+        rules,
+        estimator=replace(rules.estimator, omit_unsampled=False, stale_after=None),
+        publish=replace(_EVERY_TICK, least_vpas=rules.publish.least_vpas),
+        extras=Extras(),
+    )
+
+
+def put_status(cluster: Cluster, one: Checkpoint) -> None:
+    """Replace the status of a checkpoint, or create it.
+
+    Raises:
+        ClusterError: it was not written.
+    """
+    item = to_json(one)
+    body = [{"op": "replace", "path": "/status", "value": item["status"]}]
+    try:
+        cluster.patch(Ref(CHECKPOINTS, one.namespace, one.name), body)
+    except NotFound:
+        cluster.create(Ref(CHECKPOINTS, one.namespace), item)
+
 
 UPSTREAM: Final = Variant(
     model=UpstreamModel,

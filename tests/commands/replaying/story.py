@@ -16,9 +16,9 @@ import orjson
 
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.cluster import Cluster
-from app.commands.replaying.history import History, read_history
+from app.commands.replaying.history import RecordedHistory, read_history
 from app.commands.replaying.process import Terms
-from app.commands.replaying.replay import Replay, Schedule
+from app.commands.replaying.replay import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.kube.files import Document, RecordedCluster
 from app.recommender.core.moments import nanoseconds
@@ -192,7 +192,7 @@ class Story:
         """Let the recommender begin anew."""
         return self.tell(minute, "restart")
 
-    def history(self) -> History:
+    def history(self) -> RecordedHistory:
         """Return the events as they are read; all of them can be."""
         found = read_history(self.lines, "events")
         assert found.problems == []
@@ -212,7 +212,7 @@ class Story:
     ) -> Shown:
         """Play to the last look and return what is printed."""
         rules, variant = rules or RecommenderRules(), UPSTREAM if upstream else OURS
-        schedule = Schedule(
+        schedule = ReplaySchedule(
             start=_at(start),
             interval=int(interval * MINUTE_NS),
             until=None if until is None else _at(until),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands.replaying.changes import Change, Subject, read_change, removal_of
+from app.commands.replaying.changes import RecordedChange, RecordedKind, read_change, removal_of
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
 from app.recommender.core.checkpoints import Checkpoint, to_json
@@ -18,27 +18,29 @@ CUSTOM = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "
 @pytest.mark.parametrize(
     ("item", "subject", "key"),
     [
-        pytest.param(make.vpa_json("web"), Subject.VPA, "web", id="a VPA"),
-        pytest.param(make.pod_json(), Subject.POD, "web-0", id="a pod"),
+        pytest.param(make.vpa_json("web"), RecordedKind.VPA, "web", id="a VPA"),
+        pytest.param(make.pod_json(), RecordedKind.POD, "web-0", id="a pod"),
         pytest.param(
             {"kind": "Pod", "metadata": {"name": "web-0"}},
-            Subject.POD,
+            RecordedKind.POD,
             "web-0",
             id="a pod without apiVersion",
         ),
         pytest.param(
             make.workload_json("Job/load"),
-            Subject.WORKLOAD,
+            RecordedKind.WORKLOAD,
             ObjectKey("", "Job", "load"),
             id="an owner",
         ),
-        pytest.param(to_json(CHECKPOINT), Subject.CHECKPOINT, "web-app", id="a checkpoint"),
-        pytest.param(EVENT, Subject.EVENT, "e", id="an eviction"),
-        pytest.param(EVENT | {"metadata": {}}, Subject.EVENT, "", id="an eviction without a name"),
-        pytest.param(CUSTOM, Subject.CUSTOM, ("Shop", "web"), id="a custom object"),
+        pytest.param(to_json(CHECKPOINT), RecordedKind.CHECKPOINT, "web-app", id="a checkpoint"),
+        pytest.param(EVENT, RecordedKind.EVENT, "e", id="an eviction"),
+        pytest.param(
+            EVENT | {"metadata": {}}, RecordedKind.EVENT, "", id="an eviction without a name"
+        ),
+        pytest.param(CUSTOM, RecordedKind.CUSTOM, ("Shop", "web"), id="a custom object"),
     ],
 )
-def test_what_plays_a_part(item: make.Json, subject: Subject, key: object) -> None:
+def test_what_plays_a_part(item: make.Json, subject: RecordedKind, key: object) -> None:
     """An object is known by kind, namespace and name; no namespace is `default`."""
     found, left_out = read_change(item)
     assert found is not None
@@ -91,28 +93,32 @@ def test_what_cannot_be_read(item: make.Json, sentence: str) -> None:
     [
         pytest.param(
             {"kind": "Pod", "namespace": "shop", "name": "web-0"},
-            Change(Subject.POD, "shop", "web-0", None),
+            RecordedChange(RecordedKind.POD, "shop", "web-0", None),
             id="a pod",
         ),
         pytest.param(
-            make.vpa_json("web"), Change(Subject.VPA, "default", "web", None), id="a whole object"
+            make.vpa_json("web"),
+            RecordedChange(RecordedKind.VPA, "default", "web", None),
+            id="a whole object",
         ),
         pytest.param(
-            {"kind": "Event", "name": "e"}, Change(Subject.EVENT, "default", "e", None), id="event"
+            {"kind": "Event", "name": "e"},
+            RecordedChange(RecordedKind.EVENT, "default", "e", None),
+            id="event",
         ),
         pytest.param(
             {"kind": "VerticalPodAutoscalerCheckpoint", "name": "web-app"},
-            Change(Subject.CHECKPOINT, "default", "web-app", None),
+            RecordedChange(RecordedKind.CHECKPOINT, "default", "web-app", None),
             id="a checkpoint",
         ),
         pytest.param(
             {"kind": "Shop", "name": "web"},
-            Change(Subject.CUSTOM, "default", ("Shop", "web"), None),
+            RecordedChange(RecordedKind.CUSTOM, "default", ("Shop", "web"), None),
             id="a custom object",
         ),
         pytest.param({"kind": "Node", "apiVersion": "v1", "name": "n"}, None, id="a node"),
     ],
 )
-def test_what_goes(item: make.Json, expected: Change | None) -> None:
+def test_what_goes(item: make.Json, expected: RecordedChange | None) -> None:
     """Kind, namespace and name tell which object goes."""
     assert removal_of(item) == expected

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.commands.replaying.changes import Change, Subject, read_change, removal_of
+from app.commands.replaying.changes import RecordedChange, RecordedKind, read_change, removal_of
 from app.model.kinds import ObjectKey
 from app.model.workloads import Absent, Lookup
 from app.recommender.core.checkpoints import Checkpoint, to_json
@@ -19,7 +19,7 @@ CHECKPOINT = Checkpoint("default", "web-app", "web", "app", count=1)
 OTHERS = replace(CHECKPOINT, vpa="web-app", container="x", count=2)
 
 
-def change(item: Json) -> Change:
+def change(item: Json) -> RecordedChange:
     """Return the change that an object is."""
     found, _ = read_change(item)
     assert found is not None
@@ -76,7 +76,7 @@ def test_events_that_are_deleted() -> None:
     """What is deleted is told to nobody; what was there from the start is."""
     cluster = cluster_of([EVENT])
     assert len(cluster.events(START)) == 1
-    cluster.take(Change(Subject.EVENT, "default", "e", None), START)
+    cluster.take(RecordedChange(RecordedKind.EVENT, "default", "e", None), START)
     assert cluster.events(START) == []
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.commands.replaying.changes import Change, Subject
+from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.history import Restart, read_history
 from app.commands.replaying.process import Terms
-from app.commands.replaying.replay import Replay, Schedule
+from app.commands.replaying.replay import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.model.errors import BadObject
 from app.recommender.core.checkpoints import Checkpoint, to_json
@@ -103,7 +103,7 @@ def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
         pytest.param(line("restart"), Restart(), id="a restart"),
         pytest.param(
             line("delete", object={"kind": "Pod", "namespace": "shop", "name": "web-0"}),
-            Change(Subject.POD, "shop", "web-0", None),
+            RecordedChange(RecordedKind.POD, "shop", "web-0", None),
             id="a pod that goes",
         ),
     ],
@@ -118,7 +118,7 @@ def test_objects_are_created_when_they_come() -> None:
     """An object that does not say since when it is there is new."""
     vpa = make.vpa_json("web", created=None)
     (found,) = read_history([line("apply", object=vpa)], "x").happenings
-    assert isinstance(found.what, Change)
+    assert isinstance(found.what, RecordedChange)
     assert found.what.value.created.isoformat() == "2026-01-05T10:00:00+00:00"
 
 
@@ -310,7 +310,7 @@ def test_whatever_stands_in_a_file_is_played(events: list[Json], upstream: bool)
     lines = [json.dumps(event).encode() for event in (*EVENTS, *events)]
     found = read_history(lines, "x")
     assert len(found.problems) >= found.skipped
-    schedule = Schedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
+    schedule = ReplaySchedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
     variant = UPSTREAM if upstream else OURS
     terms = Terms(variant.tuned(RecommenderRules()), variant)
     replay = Replay(found, cluster_of(()), terms, schedule)

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from app.commands.replaying.replay import Look
+from app.commands.replaying.replay import ReplayLook
 from app.commands.replaying.report import Bar, csv_lines, json_lines
 from tests import make
 
@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 def test_json_of_a_vpa_without_status() -> None:
     """All members are there, though there is nothing to say."""
-    (line,) = json_lines(Look(make.NOW, [make.vpa()], []), checkpoints=True)
+    (line,) = json_lines(ReplayLook(make.NOW, [make.vpa()], []), checkpoints=True)
     assert line == (
         b'{"time":"2026-01-05T10:00:00Z","namespace":"default","name":"web",'
         b'"recommendation":null,"conditions":[]}\n'
@@ -38,7 +38,7 @@ def test_json_of_a_vpa_without_status() -> None:
 )
 def test_csv(target: dict[str, str], row: bytes) -> None:
     """Targets are plain numbers: millicores and bytes."""
-    look = Look(make.NOW, [make.vpa("a"), make.vpa(recommendations=[app(target)])], [])
+    look = ReplayLook(make.NOW, [make.vpa("a"), make.vpa(recommendations=[app(target)])], [])
     assert list(csv_lines(look)) == [b"2026-01-05T10:00:00Z,default,web,app," + row + b"\n"]
 
 

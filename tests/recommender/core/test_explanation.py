@@ -26,7 +26,7 @@ from app.recommender.core.rules import (
     RecommenderRules,
 )
 from app.recommender.upstream.model import UpstreamModel
-from app.recommender.upstream.tuning import as_upstream
+from app.recommender.upstream.variant import as_upstream
 from tests import make
 from tests.recommender.core.scene import GI, MI, Scene
 

@@ -10,7 +10,7 @@ import pytest
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
 from app.recommender.core.moments import DAY, HOUR, UNSET
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.upstream.aggregates import Aggregate
+from app.recommender.upstream.containers import Aggregate
 from tests import make
 
 RULES = RecommenderRules(per_vpa_config=True)

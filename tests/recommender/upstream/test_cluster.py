@@ -10,7 +10,7 @@ from app.recommender.core.moments import DAY
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.upstream.cluster import UpstreamCluster
-from app.recommender.upstream.tuning import as_upstream
+from app.recommender.upstream.variant import as_upstream
 from tests import make
 
 RULES = as_upstream(RecommenderRules(per_vpa_config=True))

@@ -6,8 +6,7 @@ import pytest
 
 from app.recommender.core.moments import DAY, HOUR, MINUTE
 from app.recommender.core.rules import AggregationRules
-from app.recommender.upstream.aggregates import Aggregate
-from app.recommender.upstream.containers import ContainerState
+from app.recommender.upstream.containers import Aggregate, RunningContainer
 
 MI = 2**20
 START = 20_000 * DAY + 10 * HOUR
@@ -31,10 +30,10 @@ class Logged(Aggregate):
         super().take_peak(memory_bytes, time_ns)
 
 
-def container() -> tuple[ContainerState, Logged]:
+def container() -> tuple[RunningContainer, Logged]:
     """Return a container and the aggregate it feeds."""
     aggregate = Logged()
-    return ContainerState(lambda: aggregate), aggregate
+    return RunningContainer(lambda: aggregate), aggregate
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.upstream.model import UpstreamModel
-from app.recommender.upstream.quality import Judge
-from app.recommender.upstream.tuning import as_upstream
+from app.recommender.upstream.quality import QualityRecord
+from app.recommender.upstream.variant import as_upstream
 from tests import make
 from tests.recommender.core.scene import GI, MI, Scene
 
@@ -128,7 +128,7 @@ def test_vpas_that_come_and_go() -> None:
 
 def test_aggregates_that_come_in_mid_loop() -> None:
     """They wait for the next loop."""
-    judge = Judge()
+    judge = QualityRecord()
     judge.recommend(("default", "app=web", "app"), (100, 100))
     judge.note(("default", "app=web", "app"), "cpu", 100)
 

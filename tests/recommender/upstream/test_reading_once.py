@@ -10,7 +10,7 @@ import pytest
 from app.model.errors import BadObject
 from app.recommender.core.promql import Span
 from app.recommender.core.reading import ReadingStage
-from app.recommender.upstream.reading_once import ReadingOnce
+from app.recommender.upstream.sources import ReadingOnce
 from tests.recommender.core.test_reading import CUT, END, RULES, answer, asked, series
 
 _BARE = replace(RULES, pod_labels_metric="kube_pod_labels")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.model.selectors import NOTHING, Selector
-from app.recommender.upstream.selections import Selections
+from app.recommender.upstream.cluster import Selections
 
 WEB, SHOP = {"app": "web"}, {"app": "shop"}
 ONE, TWO, ELSEWHERE = ("default", "one"), ("default", "two"), ("other", "one")

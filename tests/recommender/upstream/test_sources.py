@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.recommender.core.usage import ExternalQuestion, UsageLimits, read_metrics
-from app.recommender.upstream.pod_items import pod_items
+from app.recommender.upstream.sources import pod_items
 from tests.recommender.core.test_usage import CPU, MEMORY, RULES, answer, value
 
 

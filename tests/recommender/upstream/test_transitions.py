@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.recommender.upstream.transitions import kills_by_transition
+from app.recommender.upstream.containers import kills_by_transition
 from tests import make
 from tests.recommender.core.test_oom import TRANSITIONS, pod, status, transition
 

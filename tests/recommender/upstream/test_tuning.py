@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.recommender.core.rules import EstimatorRules, Extras, PublishRules, RecommenderRules
-from app.recommender.upstream.tuning import as_upstream
+from app.recommender.upstream.variant import as_upstream
 
 
 def test_flags_and_gates_are_kept() -> None:
