@@ -1,20 +1,45 @@
-"""Links between VPAs and aggregates."""
+"""Label sets, and which VPAs select them, as upstream keeps them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.model.pods import Pod
-from app.model.selectors import EVERYTHING, Selector
+from app.model.selectors import EVERYTHING, NOTHING, Selector
 from app.recommender.core.moments import DAY
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ObservedVpa
-from app.recommender.upstream.cluster import UpstreamCluster
+from app.recommender.upstream.cluster import Selections, UpstreamCluster
 from app.recommender.upstream.variant import as_upstream
 from tests import make
 
+WEB, SHOP = {"app": "web"}, {"app": "shop"}
+ONE, TWO, ELSEWHERE = ("default", "one"), ("default", "two"), ("other", "one")
+
 RULES = as_upstream(RecommenderRules(per_vpa_config=True))
 OF_WEB = Selector.of_labels({"app": "web"})
+
+
+@pytest.mark.parametrize("labels_first", [True, False])
+def test_selections(labels_first: bool) -> None:
+    """VPAs of the namespace that select the labels are found, before and after they change."""
+    found = Selections()
+    if labels_first:
+        assert not found.of("default", WEB, "app=web")
+        assert not found.of("default", SHOP, "app=shop")
+    found.put(ONE, Selector.of_labels(WEB))
+    found.put(TWO, Selector.of_labels({}))
+    found.put(ELSEWHERE, Selector.of_labels(WEB))
+    assert set(found.of("default", WEB, "app=web")) == {ONE, TWO}
+    assert set(found.of("default", SHOP, "app=shop")) == {TWO}
+    assert set(found.of("other", WEB, "app=web")) == {ELSEWHERE}
+
+    found.put(ONE, NOTHING)
+    assert set(found.of("default", WEB, "app=web")) == {TWO}
+    found.drop(TWO)
+    assert not found.of("default", WEB, "app=web")
 
 
 def observed(
