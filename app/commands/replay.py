@@ -17,9 +17,8 @@ import orjson
 
 from app.commands.replay_flags import ReplaySettings
 from app.commands.replaying.changes import read_change
-from app.commands.replaying.cluster import Cluster
 from app.commands.replaying.history import RecordedHistory, read_history
-from app.commands.replaying.process import Terms
+from app.commands.replaying.objects import RecordedObjects
 from app.commands.replaying.replay import Replay, ReplayLook, ReplaySchedule
 from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
@@ -31,9 +30,8 @@ from app.model.times import rfc3339
 from app.output import Json, Line, Piece, Report, Table
 from app.ports import VPAS, Owners
 from app.recommender.core.moments import nanoseconds, span
-from app.recommender.rules import recommender_rules, variant_of
+from app.recommender.rules import RoundRules, round_rules
 
-_PROMETHEUS: Final = "prometheus"
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
 _MOST_DAYS: Final = 100  # without an event, which are played unless the end is told
 _LEAPS: Final = "correct it, or say with --until or --at when to end"
@@ -92,11 +90,11 @@ def _rows(look: ReplayLook) -> Iterator[Line]:
 def _looks(settings: ReplaySettings) -> Iterator[ReplayLook]:
     """Play, and tell in the end what could not be used."""
     bar = Bar(sys.stderr)
-    cluster = _cluster(settings.offline.objects)
-    terms = _terms(settings)
-    history = _history(settings.playing.events, terms, bar)
+    objects = _objects(settings.offline.objects)
+    rules = round_rules(settings.recommender)
+    history = _history(settings.playing.events, rules, bar)
     schedule = _schedule(settings, history)
-    replay = Replay(history, cluster, terms, schedule, partial(bar.show, "playing"))
+    replay = Replay(history, objects, rules, schedule, partial(bar.show, "playing"))
     for look in replay.play():
         bar.clear()
         yield look
@@ -107,9 +105,9 @@ def _looks(settings: ReplaySettings) -> Iterator[ReplayLook]:
             _say(f"{number} {complaint}")
 
 
-def _cluster(paths: Iterable[Path]) -> Cluster:
-    """Return the cluster that files describe."""
-    cluster, problems = Cluster(_owners), list[str]()
+def _objects(paths: Iterable[Path]) -> RecordedObjects:
+    """Return the objects that files describe."""
+    objects, problems = RecordedObjects(_owners), list[str]()
     for found in chain.from_iterable(documents(str(path)) for path in paths):
         if isinstance(found, Unreadable):
             problems.append(f"{found.place}: {found.message}")
@@ -122,21 +120,21 @@ def _cluster(paths: Iterable[Path]) -> Cluster:
         if left_out:
             problems.append(f"{found.place}: {left_out}")
         if change is not None:
-            cluster.take(change, None)
+            objects.take(change, None)
     _tell(problems)
-    return cluster
+    return objects
 
 
 def _owners(items: Iterable[Object]) -> Owners:
     return RecordedCluster(Document("", dict(item)) for item in items)
 
 
-def _history(path: Path | None, terms: Terms, bar: Bar) -> RecordedHistory:
+def _history(path: Path | None, rules: RoundRules, bar: Bar) -> RecordedHistory:
     if path is None:
         raise BadSetting("no events given: name a file with --events, or - to read them")
     shown = _shown(path)
     read = lines(str(path), partial(bar.show, "reading"))
-    history = read_history(read, shown, terms.variant.usage)
+    history = read_history(read, shown, rules.variant.usage)
     bar.clear()
     _tell(history.problems)
     if history.problems and history.skipped == history.lines:
@@ -174,18 +172,6 @@ def _schedule(settings: ReplaySettings, history: RecordedHistory) -> ReplaySched
         until=until_ns,
         looks=looks,
         every_tick=showing.wants_csv and not looks,
-    )
-
-
-def _terms(settings: ReplaySettings) -> Terms:
-    scope, history = settings.scope, settings.history
-    return Terms(
-        rules=recommender_rules(settings.recommender),
-        variant=variant_of(settings.likeness),
-        namespace=scope.namespace,
-        ignored_namespaces=frozenset(scope.ignored_namespaces),
-        keeps_checkpoints=history.storage != _PROMETHEUS,
-        orphans_interval=history.checkpoints_gc_interval,
     )
 
 

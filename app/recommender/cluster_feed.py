@@ -8,8 +8,8 @@ told of for a while; what was known of its VPA stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -67,56 +67,90 @@ class ClusterFeed:
         """The VPAs that the model knows."""
         return self._vpas
 
-    def tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
-        """Tell of VPAs that came, changed and went."""
+    def tell_vpas(
+        self, snapshot: Snapshot, now: datetime, only: Collection[str] | None = None
+    ) -> None:
+        """Tell of VPAs that came, changed and went, in all namespaces or in some."""
         self._begin()
-        self._tell_vpas(snapshot, now)
+        seen = set[VpaKey]()
+        for _, view in _views(snapshot, only):
+            mine = [vpa for vpa in view.vpas.values() if self._handles(vpa)]
+            seen.update((vpa.namespace, vpa.name) for vpa in mine)
+            for vpa in mine:
+                self._guarded_vpa(vpa, view, now)
+        for key in self._late.keys() - seen:
+            del self._late[key]
+        for key in self._vpas.keys() - seen:
+            if only is None or key[0] in only:
+                self._lose_vpa(key, now)
 
-    def tell_gone_pods(self, snapshot: Snapshot) -> None:
+    def tell_gone_pods(self, snapshot: Snapshot, only: Collection[str] | None = None) -> None:
         """Tell of pods that went."""
-        for namespace, place in list(self._places.items()):
-            for name in place.told.keys() - snapshot.of(namespace).pods.keys():
-                del place.told[name]
-                self._model.pod_gone(namespace, name)
+        for namespace in list(self._places) if only is None else only:
+            place, pods = self._places.get(namespace), snapshot.of(namespace).pods
+            for name in place.told.keys() - pods.keys() if place is not None else ():
+                self._lose_pod(namespace, name)
             if namespace not in snapshot.namespaces:
-                del self._places[namespace]
+                self._places.pop(namespace, None)
 
-    def tell_pods(self, snapshot: Snapshot, now: datetime) -> None:
+    def tell_pods(
+        self, snapshot: Snapshot, now: datetime, only: Collection[str] | None = None
+    ) -> None:
         """Tell of pods that came and changed."""
-        for namespace, view in snapshot.namespaces.items():
-            self._tell_pods(namespace, view, now)
+        for namespace, view in _views(snapshot, only):
+            place = self._place(namespace, view)
+            for pod in view.pods.values():
+                with self._model.skipped.guard("pod", namespace, pod.name):
+                    self._tell_pod(pod, place, view, now)
 
-    def tell_some(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
-        """Tell of some pods that changed."""
+    def tell_some_vpas(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
+        """Tell of some VPAs that changed or went."""
+        self._begin()
+        for key in keys:
+            view = snapshot.of(key[0])
+            vpa = view.vpas.get(key[1])
+            if vpa is not None and self._handles(vpa):
+                self._guarded_vpa(vpa, view, now)
+            elif key in self._vpas:
+                self._lose_vpa(key, now)
+
+    def tell_status(self, vpa: Vpa, now: datetime) -> None:
+        """Tell of a known VPA whose status alone changed."""
+        found = replace(self._vpas[vpa.namespace, vpa.name], vpa=vpa)
+        self._vpas[found.key] = found
+        self._model.vpa_seen(found, now)
+
+    def tell_some_pods(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
+        """Tell of some pods that changed or went."""
         self._begin()
         for namespace, name in keys:
             with self._model.skipped.guard("pod", namespace, name):
-                view, place = snapshot.of(namespace), self._places.get(namespace)
-                pod = view.pods.get(name)
-                if pod is not None and place is not None:
+                view = snapshot.of(namespace)
+                place = self._place(namespace, view)
+                if (pod := view.pods.get(name)) is not None:
                     self._tell_pod(pod, place, view, now)
+                elif name in place.told:
+                    self._lose_pod(namespace, name)
 
     def _begin(self) -> None:
         self._known.clear()
         self._until = self._clock.monotonic() + self._seconds
 
-    def _tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
-        seen, skipped = set[VpaKey](), self._model.skipped
-        for namespace, view in snapshot.namespaces.items():
-            if namespace in self._ignored:
-                continue
-            mine = [vpa for vpa in view.vpas.values() if handles(vpa, self._model.rules.name)]
-            seen.update((vpa.namespace, vpa.name) for vpa in mine)
-            for vpa in mine:
-                with skipped.guard("VPA", vpa.namespace, vpa.name):
-                    self._tell_vpa(vpa, view, now)
-        for key in self._late.keys() - seen:
-            del self._late[key]
-        gone = self._vpas.keys() - seen
-        for key in gone:
-            del self._vpas[key]
-            with skipped.guard("VPA", *key):
-                self._model.vpa_gone(key, now)
+    def _handles(self, vpa: Vpa) -> bool:
+        return vpa.namespace not in self._ignored and handles(vpa, self._model.rules.name)
+
+    def _guarded_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
+        with self._model.skipped.guard("VPA", vpa.namespace, vpa.name):
+            self._tell_vpa(vpa, view, now)
+
+    def _lose_vpa(self, key: VpaKey, now: datetime) -> None:
+        del self._vpas[key]
+        with self._model.skipped.guard("VPA", *key):
+            self._model.vpa_gone(key, now)
+
+    def _lose_pod(self, namespace: str, name: str) -> None:
+        del self._places[namespace].told[name]
+        self._model.pod_gone(namespace, name)
 
     def _tell_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
         found = self._resolved(vpa, view)
@@ -137,15 +171,15 @@ class ClusterFeed:
             return False
         return moment - self._late.setdefault(found.key, moment) < _LATE_SECONDS
 
-    def _tell_pods(self, namespace: str, view: NamespaceView, now: datetime) -> None:
-        place = self._places.setdefault(namespace, _Place(since=self._clock.monotonic()))
-        age = self._clock.monotonic() - place.since
-        if place.view.workloads is not view.workloads or age >= _BELIEVED_SECONDS:
-            place.tops, place.since = {}, self._clock.monotonic()
+    def _place(self, namespace: str, view: NamespaceView) -> _Place:
+        """Return what is known of a namespace, with the tops that still hold."""
+        moment = self._clock.monotonic()
+        place = self._places.setdefault(namespace, _Place(since=moment))
+        is_old = moment - place.since >= _BELIEVED_SECONDS
+        if is_old or place.view.workloads is not view.workloads:
+            place.tops, place.since = {}, moment
         place.view = view
-        for pod in view.pods.values():
-            with self._model.skipped.guard("pod", namespace, pod.name):
-                self._tell_pod(pod, place, view, now)
+        return place
 
     def _tell_pod(self, pod: Pod, place: _Place, view: NamespaceView, now: datetime) -> None:
         top = self._top(place, pod, view)
@@ -194,3 +228,9 @@ def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:
         and found.problem == before.problem
         and found.selector == before.selector
     )
+
+
+def _views(snapshot: Snapshot, only: Collection[str] | None) -> Iterable[tuple[str, NamespaceView]]:
+    if only is None:
+        return snapshot.namespaces.items()
+    return ((namespace, snapshot.of(namespace)) for namespace in only)

@@ -38,7 +38,7 @@ from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
 from app.recommender.report import RecommenderReport
 from app.recommender.rules import RoundRules, has_past, past_rules, round_rules, variant_of
-from app.recommender.usage import PodMetricsUsage, UsageSource
+from app.recommender.usage import ItemUsage, PodMetricsUsage
 from app.runtime.access import Guard
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign, Unopposed
@@ -250,19 +250,20 @@ class PastLoop:
         self._task.stop(1.0)
 
 
-def usage_source(settings: RecommenderSettings, clock: Clock, cluster: Cluster) -> UsageSource:
+def usage_source(settings: RecommenderSettings, clock: Clock, cluster: Cluster) -> ItemUsage:
     """Return where usage is read."""
     flags, loop = settings.external_metrics, settings.loop
+    variant = variant_of(settings.likeness)
     if not flags.is_on:
-        return PodMetricsUsage(cluster, settings.scope.namespace)
+        return ItemUsage(PodMetricsUsage(cluster, settings.scope.namespace), variant.usage)
     rules = ExternalRules(
         flags.cpu_metric, flags.memory_metric, settings.prometheus.container_name_label
     )
     if not rules.metrics:
         usage_log.warning("no external metric is named, so no usage will be read")
     seconds = loop.interval.total_seconds()
-    make = variant_of(settings.likeness).external_usage
-    return make(cluster, rules, clock, loop.update_workers, seconds)
+    source = variant.external_usage(cluster, rules, clock, loop.update_workers, seconds)
+    return ItemUsage(source, variant.usage)
 
 
 def guard_of(host: str, cluster: Cluster, clock: Clock) -> Guard:

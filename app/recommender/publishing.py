@@ -20,10 +20,13 @@ from enum import StrEnum
 from functools import partial
 from math import inf
 from queue import SimpleQueue
+from typing import Protocol
 
 from app.model.errors import ClusterError, Conflict, Invalid, NotFound
 from app.model.fields import object_at
+from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, PatchKind, Ref
+from app.recommender.checkpoint_reader import CheckpointName
 from app.recommender.core.checkpoints import Checkpoint, own_annotations, patch_of, to_json
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.status import Publication, Why, status_patch
@@ -33,8 +36,6 @@ from app.recommender.metrics import RecommenderMetrics, Written
 log = logging.getLogger("recommender.writes")
 
 Target = tuple[str, str, str]  # kind, namespace and name
-
-CheckpointName = tuple[str, str, str]  # namespace, name, and uid if it is known
 
 
 def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
@@ -190,7 +191,38 @@ class PublishingContext:
     may_write: Callable[[], bool]
     urgent: Callable[[], Sequence[Publication]]  # what must not wait
     created: Callable[[VpaKey], datetime | None]  # when a VPA was
+    written: Callable[[Vpa], None]  # what to call with a status that no watch will tell of
     put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
+
+
+class RoundWriter(Protocol):
+    """Where a recommender's statuses and checkpoints go."""
+
+    def publish(self, publications: Sequence[Publication]) -> None:
+        """Write statuses."""
+        ...
+
+    def store(self, asked: Callable[[], Sequence[Checkpoint]]) -> None:
+        """Write the checkpoints that are asked for, unless that can make no difference."""
+        ...
+
+    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
+        """Delete checkpoints; return those that were not deleted."""
+        ...
+
+    def finish(self) -> None:
+        """Write what is urgent, and return when all writes have ended."""
+        ...
+
+    def flush(
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+    ) -> tuple[int, int]:
+        """Write checkpoints and nothing else; return how many were written, and how many of."""
+        ...
+
+    def told(self) -> dict[str, int]:
+        """Return, once, how many statuses and checkpoints were written, and how many were not."""
+        ...
 
 
 class Publisher:
@@ -211,8 +243,9 @@ class Publisher:
         self._pen.add(self._statuses([*late, *new.values()]))
         self._go_on()
 
-    def store(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Begin to write checkpoints."""
+    def store(self, asked: Callable[[], Sequence[Checkpoint]]) -> None:
+        """Begin to write the checkpoints that are asked for."""
+        checkpoints = asked()
         until = self._desk.clock.monotonic() + self._rules.checkpoint_seconds
         count = _length_of_vpas(checkpoints, self._rules.least_vpas)
         self._pen.add(self._checkpoint(one, inf) for one in checkpoints[:count])
@@ -251,7 +284,7 @@ class Publisher:
         """Write checkpoints and nothing else; return how many were written, and how many of."""
         rules = replace(self._rules, checkpoint_seconds=seconds, least_vpas=0)
         last = Publisher(replace(self._desk, may_write=may, urgent=lambda: ()), rules)
-        last.store(checkpoints)
+        last.store(lambda: checkpoints)
         last.finish()
         return last.told()["checkpoints"], len(checkpoints)
 

@@ -11,26 +11,32 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from app.model.errors import BadObject, ClusterError
-from app.model.fields import Object, object_at, text_at
+from app.model.fields import Object
 from app.model.snapshot import Snapshot
-from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, Owners, Resource
+from app.ports import Clock, Cluster, Owners
 from app.recommender.backfill import PastReader
+from app.recommender.checkpoint_reader import (
+    CheckpointReader,
+    ClusterCheckpoints,
+    identities,
+    name_of,
+)
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
+from app.recommender.core.oom import OomRecord
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
+from app.recommender.core.usage import Metrics
 from app.recommender.metrics import RecommenderMetrics, RoundStep, VpaState
-from app.recommender.paging import leavable, listed
-from app.recommender.publishing import Publisher, PublishingContext, PublishingRules
+from app.recommender.publishing import Publisher, PublishingContext, PublishingRules, RoundWriter
 from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
 from app.recommender.rules import RoundRules
 from app.recommender.usage import UsageFeed, UsageSource
@@ -39,7 +45,6 @@ log = logging.getLogger("recommender.rounds")
 
 _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000
-_LEAST_PER_MINUTE: Final = 300  # checkpoints
 _ROW_MINUTES: Final = 60  # in which every row may be written once
 
 
@@ -55,17 +60,23 @@ class RecommenderContext:
     metrics: RecommenderMetrics
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
     past: PastReader | None = None  # instead of checkpoints
+    changed: Callable[[], Collection[str]] | None = None  # namespaces; None: all may have
+    writer: Callable[[PublishingContext, PublishingRules], RoundWriter] = Publisher
+    reader: CheckpointReader | None = None  # of checkpoints; None: reads them from the cluster
+    refuse: Callable[[str], None] | None = None  # a checkpoint that cannot be used
 
 
 class RecentChanges:
-    """Pods and events that came between rounds; they may come from any thread."""
+    """What changed between rounds, as far as it is heard of; from any thread."""
 
     def __init__(self) -> None:
+        self.vpas: deque[VpaKey] = deque(maxlen=_MOST_HEARD)
         self.pods: deque[tuple[str, str]] = deque(maxlen=_MOST_HEARD)
         self.events: deque[Object] = deque(maxlen=_MOST_HEARD)
+        self.kills: deque[OomRecord] = deque(maxlen=_MOST_HEARD)
 
     def __bool__(self) -> bool:
-        return bool(self.pods or self.events)
+        return bool(self.vpas or self.pods or self.events or self.kills)
 
 
 class Recommender:
@@ -88,10 +99,8 @@ class Recommender:
         self._feed = ClusterFeed(
             self.model, around.owners, clock, rules.ignored_namespaces, variant
         )
-        self._usage = UsageFeed(
-            self.model, self._feed.vpas, around.metrics, around.past, variant.usage
-        )
-        self._publisher = Publisher(
+        self._usage = UsageFeed(self.model, self._feed.vpas, around.metrics, around.past)
+        self._publisher = around.writer(
             PublishingContext(
                 self.model,
                 around.cluster,
@@ -100,11 +109,15 @@ class Recommender:
                 may_write,
                 self._urgent,
                 self._born,
+                lambda vpa: self._feed.tell_status(vpa, clock.now()),
                 variant.checkpoints.put,
             ),
             PublishingRules(
                 rules.interval_seconds, rules.checkpoint_seconds, rules.threads, rules.threads
             ),
+        )
+        self._reader = around.reader or ClusterCheckpoints(
+            around.cluster, rules.namespace, may_write
         )
         self._unrecommended = UnrecommendedVpas(clock)
         self._skipped = SkippedReport(around.metrics)
@@ -128,17 +141,15 @@ class Recommender:
             self.round(now)
             self._due = max(began + self._rules.interval_seconds, clock.monotonic())
         elif not self._has_looked:
-            self._look(now)  # so that kills are heard of while the first round waits
+            self.look(now)  # so that kills are heard of while the first round waits
         elif self._heard and self._is_restored:
-            self._publisher.finish()
-            self._around.show(self.model)
-            self._skipped.tell(self.model.skipped)
+            self.hear()
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
         """Go through one round."""
         clock, began = self._around.clock, self._around.clock.monotonic()
-        self._look(now)
+        self.look(now)
         self._usage.recall(now)
         self._samples = self._sample(now)
         with self._timed(RoundStep.UPDATE_VPAS):
@@ -151,7 +162,9 @@ class Recommender:
                 self._drop_abandoned()
                 self._drop_orphans()
         self._publisher.finish()
-        self._count()
+        if self._rules.counts_vpas:
+            self._count()
+        self._skipped.tell(self.model.skipped)
         self.finished = clock.monotonic()
         self._around.metrics.step(RoundStep.TOTAL, self.finished - began)
         extra = {
@@ -175,25 +188,42 @@ class Recommender:
 
     # --- hearing
 
-    def _look(self, now: datetime) -> None:
+    def begin(self, now: datetime) -> None:
+        """Tell of VPAs and restore their history, before the first look."""
+        self._feed.tell_vpas(self._around.snapshot(), now)
+        self._restore(now)
+
+    def hear(self) -> None:
+        """Count and publish what was heard of between rounds."""
+        self._publisher.finish()
+        self._around.show(self.model)
+        self._skipped.tell(self.model.skipped)
+
+    def look(self, now: datetime) -> None:
         """Tell the model all that there is."""
         self._has_looked = True
-        snapshot = self._around.snapshot()
+        snapshot, changed = self._around.snapshot(), self._around.changed
+        only = changed() if changed is not None else None
         with self._timed(RoundStep.LOAD_VPAS):
-            self._feed.tell_vpas(snapshot, now)
+            self._feed.tell_vpas(snapshot, now, only)
         with self._timed(RoundStep.DELETE_REMOVED_PODS):
-            self._feed.tell_gone_pods(snapshot)
+            self._feed.tell_gone_pods(snapshot, only)
         with self._timed(RoundStep.LOAD_PODS):
-            self._feed.tell_pods(snapshot, now)
+            self._feed.tell_pods(snapshot, now, only)
             self._restore(now)
-            self._hear(now)
+            self.catch_up(now)
 
-    def _hear(self, now: datetime) -> None:
-        pods = list(dict.fromkeys(_drained(self._heard.pods)))
-        self._feed.tell_some(self._around.snapshot(), pods, now)
-        for event in list(_drained(self._heard.events)):
+    def catch_up(self, now: datetime) -> None:
+        """Tell the model what was heard of; nothing is published with that."""
+        snapshot, heard = self._around.snapshot(), self._heard
+        if heard.vpas:
+            self._feed.tell_some_vpas(snapshot, dict.fromkeys(_drained(heard.vpas)), now)
+            self._restore(now)
+        self._feed.tell_some_pods(snapshot, dict.fromkeys(_drained(heard.pods)), now)
+        for event in list(_drained(heard.events)):
             with self.model.skipped.guard("event", event, name=_shown):
                 self.model.killed(self._variant.evicted(event), now)
+        self.model.killed(_drained(heard.kills), now)
 
     def _restore(self, now: datetime) -> None:
         """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
@@ -203,7 +233,7 @@ class Recommender:
         found, lost = list[Checkpoint](), set[VpaKey]()
         if self._rules.keeps_checkpoints:
             try:
-                items = list(self._items(CHECKPOINTS))
+                items = list(self._reader.items())
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
@@ -230,7 +260,7 @@ class Recommender:
         try:
             return (read_checkpoint(item),)
         except Exception as error:
-            lost.update((one.namespace, one.vpa) for one, _ in _identities([item]))
+            lost.update((one.namespace, one.vpa) for one, _ in identities([item]))
             if not isinstance(error, BadObject):
                 raise
             problem = f"checkpoint {_shown(item)}: {error}"
@@ -240,6 +270,9 @@ class Recommender:
         return ()
 
     def _refuse(self, problem: str) -> None:
+        if self._around.refuse is not None:
+            self._around.refuse(problem)
+            return
         log.warning("checkpoint not used", extra={"problem": problem})
         self._around.metrics.checkpoint_refused()
 
@@ -249,10 +282,9 @@ class Recommender:
         with self._timed(RoundStep.LOAD_METRICS):
             return self._usage.read_usage(self._usage_pages(), now)
 
-    def _usage_pages(self) -> Iterator[Sequence[Object]]:
+    def _usage_pages(self) -> Iterator[Metrics]:
         vpas, snapshot = self._feed.vpas.values(), self._around.snapshot()
-        found = self._around.usage.pages(vpas, snapshot, self._may_write, self.model.skipped)
-        return leavable(found, self._may_write)
+        return self._around.usage.read(vpas, snapshot, self._may_write, self.model.skipped)
 
     # --- writing
 
@@ -260,12 +292,12 @@ class Recommender:
         """Write the most urgent checkpoints, or all of them as time allows."""
         if not self._is_restored:
             return
-        if not self._variant.checkpoints.is_budgeted:
-            self._publisher.store(self.model.checkpoints(now, None))
-            return
-        per_minute = max(_LEAST_PER_MINUTE, self.model.row_count // _ROW_MINUTES)
-        budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        self._publisher.store(self.model.checkpoints(now, budget))
+        budget = None
+        if self._variant.checkpoints.is_budgeted:
+            least = self._rules.checkpoints_per_minute
+            per_minute = max(least, self.model.row_count // _ROW_MINUTES)
+            budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
+        self._publisher.store(lambda: self.model.checkpoints(now, budget))
 
     def _urgent(self) -> Sequence[Publication]:
         """Read usage that is due; return what kills heard of just now made worth a write."""
@@ -273,7 +305,7 @@ class Recommender:
         if not (self._heard and self._is_restored):
             return ()
         now = self._around.clock.now()
-        self._hear(now)
+        self.catch_up(now)
         return self.model.urgent(now)
 
     def _sample_meanwhile(self) -> None:
@@ -296,26 +328,14 @@ class Recommender:
         if clock.monotonic() - self._tidied < self._rules.orphans_seconds:
             return
         try:
-            # In this order: whose checkpoint is there already is in the second list.
-            owned = list(_identities(self._items(CHECKPOINTS)))
-            vpas = {_name(item) for item in self._items(VPAS)}
+            names = self._reader.orphans(self._rules.ignored_namespaces)
         except (ClusterError, BadObject) as error:
             log.warning("orphaned checkpoints not looked for", extra={"error": str(error)})
             return
-        uids = {(one.namespace, one.name): uid for one, uid in owned}
-        found = orphans(
-            (one for one, _ in owned), vpas, kept_namespaces=self._rules.ignored_namespaces
-        )
-        names = [(one.namespace, one.name, uids[one.namespace, one.name]) for one in found]
         if not self._publisher.drop(names):
             self._tidied = clock.monotonic()
 
     # --- inside
-
-    def _items(self, resource: Resource) -> Iterator[Json]:
-        pages = listed(self._around.cluster, resource, self._rules.namespace, self._may_write)
-        for page in leavable(pages, self._may_write):
-            yield from page
 
     def _born(self, key: VpaKey) -> datetime | None:
         return self._feed.vpas[key].vpa.created
@@ -329,7 +349,6 @@ class Recommender:
                 states.append(state_of(vpa))
         self._around.metrics.vpas(states)
         self._unrecommended.look(vpas)
-        self._skipped.tell(self.model.skipped)
 
     @contextmanager
     def _timed(self, step: RoundStep) -> Iterator[None]:
@@ -344,22 +363,8 @@ def _drained(heard: deque[Any]) -> Iterator[Any]:
         yield heard.popleft()
 
 
-def _identities(items: Iterable[Object]) -> Iterator[tuple[Checkpoint, str]]:
-    """Yield whose each checkpoint is, whatever else is in it, and its uid."""
-    for item in items:
-        with suppress(BadObject):  # nobody can say that it is an orphan's
-            if vpa := text_at(object_at(item, "spec", ""), "vpaObjectName", "spec"):
-                uid = text_at(object_at(item, "metadata", ""), "uid", "metadata")
-                yield Checkpoint(*_name(item), vpa, ""), uid
-
-
 def _shown(item: Object) -> str:
     try:
-        return "/".join(_name(item))
+        return "/".join(name_of(item))
     except BadObject:
         return "?"
-
-
-def _name(item: Object) -> tuple[str, str]:
-    metadata = object_at(item, "metadata", "")
-    return text_at(metadata, "namespace", "metadata"), text_at(metadata, "name", "metadata")

@@ -45,6 +45,8 @@ class RoundRules:
     keeps_checkpoints: bool = True
     checkpoint_seconds: float = 60.0
     orphans_seconds: float = 600.0
+    checkpoints_per_minute: int = 300  # at least so many may be written
+    counts_vpas: bool = True  # numbers about all VPAs, after each round
 
 
 def round_rules(settings: RecommenderSettings) -> RoundRules:

@@ -1,11 +1,10 @@
-"""Usage of now: the port of a source, its two implementations, and what feeds the model with it.
+"""Usage of now: the port of a source, its implementations, and what feeds the model with it.
 
-Strategy: whatever a source reads, it yields items as `metrics.k8s.io` lists them, page by page,
-so from there on all sources are the same; another source is a class with `pages`. What was read
-counts even if the rest cannot be. External metrics are a question for each pod and resource,
-several side by side, none begun after its deadline; what is not answered is told of in one
-sentence. The past comes when it is known, for each VPA once and as soon as its target is known;
-until then everything goes on without it.
+Strategy: another source is a class with `read`, which yields columns; or, if what it reads looks
+like `metrics.k8s.io`, one with `pages`, which yields items. What was read counts even if the rest
+cannot be. External metrics are a question for each pod and resource, several side by side, none
+begun after its deadline; what is not answered is reported in one sentence. The past comes when it
+is known, for each VPA once and as soon as its target is known; nothing waits for it.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
+    Metrics,
     UsageLimits,
     external_items,
     external_questions,
@@ -36,7 +36,7 @@ from app.recommender.core.usage import (
     unfinished,
 )
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.paging import listed
+from app.recommender.paging import leavable, listed
 
 _ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
 
@@ -48,6 +48,24 @@ _MOST_TOLD: Final = 5  # sentences about one list
 class UsageSource(Protocol):
     """Where usage is read."""
 
+    def read(
+        self,
+        vpas: Iterable[ObservedVpa],
+        snapshot: Snapshot,
+        may_ask: Callable[[], bool],
+        skipped: SkippedObjects,
+    ) -> Iterator[Metrics]:
+        """Yield usage, at least that of the pods of these VPAs, page by page.
+
+        Raises:
+            ClusterError: not everything could be read; what could has been yielded.
+        """
+        ...
+
+
+class ItemSource(Protocol):
+    """Where usage is read as items, as `metrics.k8s.io` lists them."""
+
     def pages(
         self,
         vpas: Iterable[ObservedVpa],
@@ -55,12 +73,36 @@ class UsageSource(Protocol):
         may_ask: Callable[[], bool],
         skipped: SkippedObjects,
     ) -> Iterator[Sequence[Object]]:
-        """Yield items as `metrics.k8s.io` lists them, at least for the pods of these VPAs.
+        """Yield the items of each page.
 
         Raises:
             ClusterError: not everything could be read; what could has been yielded.
         """
         ...
+
+
+class ItemUsage:
+    """Usage from a source of items; a page that does not come is given up with leadership."""
+
+    def __init__(self, source: ItemSource, limits: UsageLimits) -> None:
+        self.source = source
+        self._limits = limits
+
+    def read(
+        self,
+        vpas: Iterable[ObservedVpa],
+        snapshot: Snapshot,
+        may_ask: Callable[[], bool],
+        skipped: SkippedObjects,
+    ) -> Iterator[Metrics]:
+        """Yield the usage of each page.
+
+        Raises:
+            ClusterError: not everything could be read; what could has been yielded.
+        """
+        found = self.source.pages(vpas, snapshot, may_ask, skipped)
+        for page in leavable(found, may_ask):
+            yield read_metrics({"items": page}, self._limits, skipped=skipped)
 
 
 class PodMetricsUsage:
@@ -178,14 +220,12 @@ class UsageFeed:
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
         metrics: RecommenderMetrics,
         past: PastReader | None,
-        limits: UsageLimits,
     ) -> None:
         self._model = model
         self._vpas = vpas
         self._metrics = metrics
         self._past = past
         self._missing: set[VpaKey] = set()  # what they used in the past is not known yet
-        self._limits = limits
 
     def miss(self, vpas: Iterable[VpaKey]) -> None:
         """Note that some VPAs have come."""
@@ -205,13 +245,11 @@ class UsageFeed:
             with self._model.skipped.guard("past", "of all pods"):
                 self._model.learn_past(found.usage, now, only=only)
 
-    def read_usage(self, pages: Iterable[Sequence[Object]], now: datetime) -> int:
+    def read_usage(self, pages: Iterable[Metrics], now: datetime) -> int:
         """Take usage page by page; return how many containers were told of."""
         count, problems, error = 0, list[str](), ""
-        skipped = self._model.skipped
         try:
-            for page in pages:
-                found = read_metrics({"items": page}, self._limits, skipped=skipped)
+            for found in pages:
                 self._model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems

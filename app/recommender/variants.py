@@ -24,11 +24,11 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.publishing import put_checkpoint
-from app.recommender.usage import ExternalUsage, UsageSource
+from app.recommender.usage import ExternalUsage, ItemSource
 from app.sizing.matching import LookupNeeded
 
 # How a reader of external metrics is made: with the number of its threads, and the seconds it has.
-MakeExternalUsage = Callable[[Cluster, ExternalRules, Clock, int, float], UsageSource]
+MakeExternalUsage = Callable[[Cluster, ExternalRules, Clock, int, float], ItemSource]
 # How the target of a VPA is resolved: to the target, or to what is to be looked up first.
 Resolve = Callable[[Vpa, NamespaceView, LookedUp], ResolvedTarget | LookupNeeded]
 

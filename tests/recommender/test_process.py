@@ -281,9 +281,9 @@ def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
     """They are read on demand; without any name there is a word of warning."""
     clock = SteppedClock()
     cluster = ClusterInMemory(clock.now)
-    assert isinstance(usage_source(settings(), clock, cluster), PodMetricsUsage)
+    assert isinstance(usage_source(settings(), clock, cluster).source, PodMetricsUsage)
     found = usage_source(settings("--use-external-metrics"), clock, cluster)
-    assert isinstance(found, ExternalUsage)
+    assert isinstance(found.source, ExternalUsage)
     assert "no external metric is named" in caplog.text
 
 

@@ -15,10 +15,11 @@ from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.usage import UsageLimits
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
 from app.recommender.rules import RoundRules
-from app.recommender.usage import PodMetricsUsage
+from app.recommender.usage import ItemUsage, PodMetricsUsage
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
@@ -44,7 +45,7 @@ class Scene:
             cluster,
             lambda: snapshot_of(self.sandbox),
             NoOwners(),
-            PodMetricsUsage(cluster, ""),
+            ItemUsage(PodMetricsUsage(cluster, ""), UsageLimits()),
             self.sandbox.clock,
             metrics,
         )

@@ -16,13 +16,14 @@ from typing import Final
 import numpy as np
 
 from app.commands.replaying.changes import RecordedChange
-from app.commands.replaying.cluster import Cluster
 from app.commands.replaying.history import RecordedHistory
-from app.commands.replaying.process import Process, Terms
+from app.commands.replaying.objects import RecordedObjects
+from app.commands.replaying.recommending import ReplayedRecommender
 from app.model.vpa import Vpa
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.moments import moment
 from app.recommender.core.oom import OomRecord
+from app.recommender.rules import RoundRules
 
 _NEVER: Final = 2**63
 
@@ -53,19 +54,19 @@ class Replay:
     def __init__(
         self,
         history: RecordedHistory,
-        cluster: Cluster,
-        terms: Terms,
+        objects: RecordedObjects,
+        rules: RoundRules,
         schedule: ReplaySchedule,
         told: Callable[[float], None] = lambda _share: None,
     ) -> None:
         self.tally: Counter[str] = Counter()  # what became of samples and kills
         self.problems: list[str] = []  # sentences about what could not be used
         self._history = history
-        self._cluster = cluster
-        self._terms = terms
+        self._objects = objects
+        self._rules = rules
         self._schedule = schedule
         self._told = told
-        self._process: Process | None = None
+        self._recommender: ReplayedRecommender | None = None
         self._early: list[OomRecord] = []  # kills that nobody heard of yet
         self._next = 0  # of the happenings
         self._sample = 0  # the first that was not read yet
@@ -95,7 +96,7 @@ class Replay:
         more, looks_more = self._next < len(happenings), self._look_index < len(looks)
         return (
             (happenings[self._next].time_ns if more else _NEVER, self._happen),
-            (self._schedule.start if self._process is None else _NEVER, self._begin),
+            (self._schedule.start if self._recommender is None else _NEVER, self._begin),
             (self._tick_ns, self._tick),
             (looks[self._look_index] if looks_more else _NEVER, self._look_on),
         )
@@ -112,32 +113,32 @@ class Replay:
         what, now = self._history.happenings[self._next].what, moment(time_ns)
         self._next += 1
         if isinstance(what, RecordedChange):
-            is_new = self._cluster.take(what, now)
-            if self._process is not None:
-                self._process.hear(what, now, is_new=is_new)
-        elif self._process is None:
+            is_new = self._objects.take(what, now)
+            if self._recommender is not None:
+                self._recommender.hear(what, now, is_new=is_new)
+        elif self._recommender is None:
             self._early += [what] if isinstance(what, OomRecord) else []
         elif isinstance(what, OomRecord):
-            self._process.kill([what], now)
+            self._recommender.kill([what], now)
         else:
-            self._process.end(now)
+            self._recommender.end(now)
             self._forget()
             self._begin(time_ns)
         return None
 
     def _begin(self, time_ns: int) -> None:
         now = moment(time_ns)
-        self._process = Process(self._cluster, self._terms, now)
+        self._recommender = ReplayedRecommender(self._objects, self._rules, now)
         early, self._early = self._early, []
-        self._process.kill(early, now)
+        self._recommender.kill(early, now)
         self._tick_ns = time_ns + self._schedule.interval
 
     def _tick(self, time_ns: int) -> ReplayLook | None:
         usage, first = self._history.usage, self._sample
         self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
-        if self._process is not None:
+        if self._recommender is not None:
             batch = usage.between(first, self._sample)
-            self._process.tick(batch, moment(time_ns), is_watched=self._is_watched(time_ns))
+            self._recommender.round(batch, moment(time_ns), is_watched=self._is_watched(time_ns))
         self._ticked_ns, self._tick_ns = time_ns, time_ns + self._schedule.interval
         self._told(self._share(time_ns))
         return self._look(time_ns) if self._schedule.every_tick else None
@@ -154,19 +155,19 @@ class Replay:
         return self._look(time_ns)
 
     def _look(self, time_ns: int) -> ReplayLook:
-        cluster = self._cluster
-        vpas = [vpa for vpa in cluster.vpas.values() if self._terms.sees(vpa.namespace)]
-        written = [cluster.checkpoints[key] for key in sorted(cluster.written)]
+        objects, only = self._objects, self._rules.namespace
+        vpas = [vpa for vpa in objects.vpas() if only in ("", vpa.namespace)]
+        written = [objects.checkpoints[key] for key in sorted(objects.written)]
         return ReplayLook(
             moment(time_ns), sorted(vpas, key=lambda v: (v.namespace, v.name)), written
         )
 
     def _forget(self) -> None:
         """Let the process go; what it counted and complained of is kept."""
-        if self._process is not None:
-            self.tally.update(self._process.model.tally.counts())
-            self.problems += self._process.problems
-        self._process = None
+        if self._recommender is not None:
+            self.tally.update(self._recommender.model.tally.counts())
+            self.problems += self._recommender.problems
+        self._recommender = None
 
     def _share(self, time_ns: int) -> float:
         """Return how much of the time is over."""

@@ -15,14 +15,14 @@ from typing import Any
 import orjson
 
 from app.commands.replaying.changes import read_change
-from app.commands.replaying.cluster import Cluster
 from app.commands.replaying.history import RecordedHistory, read_history
-from app.commands.replaying.process import Terms
+from app.commands.replaying.objects import RecordedObjects
 from app.commands.replaying.replay import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.kube.files import Document, RecordedCluster
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
+from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make
@@ -218,14 +218,15 @@ class Story:
             until=None if until is None else _at(until),
             looks=[_at(look) for look in looks],
         )
-        terms = Terms(
+        round_rules = RoundRules(
             variant.tuned(rules),
             variant,
-            namespace,
-            frozenset(ignored),
-            keeps_checkpoints,
+            namespace=namespace,
+            ignored_namespaces=frozenset(ignored),
+            keeps_checkpoints=keeps_checkpoints,
+            interval_seconds=interval * 60,
         )
-        replay = Replay(self.history(), cluster_of(self.objects), terms, schedule)
+        replay = Replay(self.history(), objects_of(self.objects), round_rules, schedule)
         found = (json_lines(look, checkpoints=True) for look in replay.play())
         return Shown([orjson.loads(line) for line in chain.from_iterable(found)])
 
@@ -234,12 +235,14 @@ def _at(minute: float) -> int:
     return nanoseconds(START + timedelta(minutes=minute))
 
 
-def cluster_of(objects: Sequence[Json]) -> Cluster:
-    """Return a cluster that holds some objects."""
-    cluster = Cluster(lambda items: RecordedCluster(Document("", dict(item)) for item in items))
+def objects_of(objects: Sequence[Json]) -> RecordedObjects:
+    """Return a store that holds some objects."""
+    found = RecordedObjects(
+        lambda items: RecordedCluster(Document("", dict(item)) for item in items)
+    )
     for item in objects:
         change, left_out = read_change(item)
         assert not left_out
         if change is not None:
-            cluster.take(change, None)
-    return cluster
+            found.take(change, None)
+    return found

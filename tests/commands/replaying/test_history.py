@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.history import Restart, read_history
-from app.commands.replaying.process import Terms
 from app.commands.replaying.replay import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.model.errors import BadObject
@@ -22,6 +21,7 @@ from app.recommender.core.moments import nanoseconds
 from app.recommender.core.oom import OomRecord
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, REFUSED
+from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make
@@ -31,8 +31,8 @@ from tests.commands.replaying.story import (
     WORKLOADS,
     Json,
     Story,
-    cluster_of,
     eviction_json,
+    objects_of,
     pod_json,
 )
 from tests.junk import objects_like
@@ -312,7 +312,7 @@ def test_whatever_stands_in_a_file_is_played(events: list[Json], upstream: bool)
     assert len(found.problems) >= found.skipped
     schedule = ReplaySchedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
     variant = UPSTREAM if upstream else OURS
-    terms = Terms(variant.tuned(RecommenderRules()), variant)
-    replay = Replay(found, cluster_of(()), terms, schedule)
+    rules = RoundRules(variant.tuned(RecommenderRules()), variant)
+    replay = Replay(found, objects_of(()), rules, schedule)
     for look in replay.play():
         assert list(json_lines(look, checkpoints=True))

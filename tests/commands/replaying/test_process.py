@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from app.commands.replaying.process import Process, Terms
+from app.commands.replaying.recommending import ReplayedRecommender
 from app.recommender.core import checkpoints
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
+from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make
@@ -23,8 +24,8 @@ from tests.commands.replaying.story import (
     WORKLOADS,
     Json,
     Story,
-    cluster_of,
     eviction_json,
+    objects_of,
     pod_json,
 )
 
@@ -394,8 +395,8 @@ def test_a_checkpoint_that_somebody_else_owns() -> None:
 def test_a_checkpoint_from_the_future() -> None:
     """What cannot be is not used, and said."""
     future = make.with_value(STORED, "status.lastSampleStart", "2036-01-01T00:00:00Z")
-    cluster = cluster_of([*WEB, future])
-    process = Process(cluster, Terms(RecommenderRules()), START)
+    cluster = objects_of([*WEB, future])
+    process = ReplayedRecommender(cluster, RoundRules(RecommenderRules()), START)
     assert process.problems == ["checkpoint default/web-app: it is from the future"]
 
 
@@ -444,12 +445,17 @@ def test_orphans(
         Checkpoint("other", "away", "web", "app"),
     ]
     alien = make.vpa_json("alien", spec={"recommenders": [{"name": "perf"}]})
-    cluster = cluster_of([*WEB, alien, *map(to_json, stored)])
+    cluster = objects_of([*WEB, alien, *map(to_json, stored)])
     variant = UPSTREAM if upstream else OURS
-    rules = variant.tuned(RecommenderRules())
-    process = Process(cluster, Terms(rules, variant, namespace, frozenset(ignored)), START)
+    rules = RoundRules(
+        variant.tuned(RecommenderRules()),
+        variant,
+        namespace=namespace,
+        ignored_namespaces=frozenset(ignored),
+    )
+    process = ReplayedRecommender(cluster, rules, START)
     for minute in range(1, minutes + 1):
-        process.tick(UsageBatch.of([]), START + timedelta(minutes=minute))
+        process.round(UsageBatch.of([]), START + timedelta(minutes=minute))
     assert [name for _, name in cluster.checkpoints] == kept.split()
 
 

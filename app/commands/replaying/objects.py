@@ -1,12 +1,13 @@
 """What an API server would hold: objects as they were applied, and what the recommender wrote.
 
-Strategy: a status belongs to the recommender. Whoever applies a VPA without one leaves the
-status that stands alone, as with a status subresource; one that is told counts.
+Strategy: a status belongs to the recommender. A VPA that is applied without one keeps the status
+that stands, as with a status subresource; one that is told counts. Namespaces are views that
+change in place, but for their workloads: these are replaced, so that a change can be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
@@ -15,12 +16,12 @@ from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.model.snapshot import NamespaceView
+from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Lookup, LookupResult, Workload
+from app.model.workloads import Lookup, LookupResult, Workload
 from app.ports import Owners
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.targets import VpaKey
+from app.recommender.core.status import Publication
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,16 +32,31 @@ _Event = tuple[datetime | None, Object]  # since when it is there, None for befo
 _EVENTS_LIVE: Final = timedelta(hours=1)
 
 
-class Cluster:
-    """Objects by what they are; `owners` makes look-ups out of custom objects."""
+class _Namespace:
+    """The objects of one namespace."""
+
+    def __init__(self) -> None:
+        self.vpas: dict[str, Vpa] = {}
+        self.pods: dict[str, Pod] = {}
+        self.workloads: dict[ObjectKey, Workload] = {}
+
+    def view(self) -> NamespaceView:
+        """Return a view, which changes with VPAs and pods."""
+        return NamespaceView(vpas=self.vpas, pods=self.pods, workloads=self.workloads)
+
+
+class RecordedObjects:
+    """A passive store: nothing in it acts. `owners` makes look-ups out of custom objects.
+
+    It is an `app.ports.Owners`.
+    """
 
     def __init__(self, owners: Callable[[Iterable[Object]], Owners]) -> None:
-        self.vpas: dict[VpaKey, Vpa] = {}
-        self.pods: dict[Key, Pod] = {}
+        self.views: dict[str, NamespaceView] = {}
+        self._namespaces: dict[str, _Namespace] = {}
         self.checkpoints: dict[Key, Checkpoint] = {}
         self.written: set[Key] = set()  # checkpoints that a recommender wrote
-        self._workloads: dict[str, dict[ObjectKey, Workload]] = {}
-        self._views: dict[str, NamespaceView] = {}
+        self.changed: dict[str, None] = {}  # namespaces in which workloads changed
         self._events: dict[tuple[str | int, ...], _Event] = {}
         self._customs: dict[tuple[str, str, str], Object] = {}  # by kind, namespace, name
         self._make_owners = owners
@@ -49,14 +65,14 @@ class Cluster:
 
     def take(self, change: RecordedChange, now: datetime | None) -> bool:
         """Make a change, before all time if it is not said when; tell whether the object is new."""
-        key = (change.namespace, change.key)
+        namespace, key = change.namespace, (change.namespace, change.key)
         match change.subject:
             case RecordedKind.VPA:
-                return self._take_vpa(key, change.value)
+                return self._take_vpa(namespace, change.key, change.value)
             case RecordedKind.POD:
-                return self._take_pod(key, change.value)
+                return self._take_pod(namespace, change.key, change.value)
             case RecordedKind.WORKLOAD:
-                return _put(self._workloads_of(change.namespace), change.key, change.value)
+                return _put(self._replace_workloads(namespace), change.key, change.value)
             case RecordedKind.CHECKPOINT:
                 self.written.discard(key)
                 return _put(self.checkpoints, key, change.value)
@@ -64,32 +80,49 @@ class Cluster:
                 return self._take_event(key, change.value, now)
             case RecordedKind.CUSTOM:
                 self._owners = None
+                for other in list(self.views):
+                    self._replace_workloads(other)
                 kind, name = change.key
-                return _put(self._customs, (kind, change.namespace, name), change.value)
+                return _put(self._customs, (kind, namespace, name), change.value)
 
-    def view(self, namespace: str) -> NamespaceView:
-        """Return the controllers of a namespace; it changes with them."""
-        view = self._views.get(namespace)
-        if view is None:
-            view = NamespaceView(workloads=self._workloads_of(namespace))
-            self._views[namespace] = view
-        return view
+    # --- what a recommender sees
 
-    def find(self, lookup: Lookup) -> LookupResult:
+    def snapshot(self, namespace: str = "") -> Snapshot:
+        """Return all namespaces, or one."""
+        if not namespace:
+            return Snapshot(self.views)
+        self._namespace(namespace)
+        return Snapshot({namespace: self.views[namespace]})
+
+    def vpas(self) -> Iterator[Vpa]:
+        """Yield all VPAs."""
+        for view in self.views.values():
+            yield from view.vpas.values()
+
+    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return a controller that no view holds."""
-        if lookup.key.is_built_in:
-            return Absent()
         if self._owners is None:
             self._owners = self._make_owners(self._customs.values())
-        return self._owners.find(lookup, 0.0)
+        return self._owners.find(lookup, deadline_seconds)
 
-    def events(self, now: datetime) -> list[Object]:
-        """Return the events that an API server would still have."""
-        return [
-            item
-            for came, item in self._events.values()
-            if came is None or now - came < _EVENTS_LIVE
-        ]
+    def events(self, now: datetime) -> Iterator[Object]:
+        """Yield the events that an API server would still have."""
+        for came, item in self._events.values():
+            if came is None or now - came < _EVENTS_LIVE:
+                yield item
+
+    # --- what a recommender writes
+
+    def publish(self, one: Publication) -> Vpa:
+        """Write a status; return its VPA as it is then."""
+        vpas, status = self._namespace(one.namespace).vpas, one.status
+        vpas[one.name] = vpa = replace(
+            vpas[one.name],
+            recommendation=status.recommendation,
+            conditions=status.conditions,
+            observed_generation=status.observed_generation,
+        )
+        return vpa
 
     def store(self, checkpoint: Checkpoint, *, by_name: bool) -> bool:
         """Write a checkpoint; tell whether that was possible.
@@ -114,11 +147,18 @@ class Cluster:
             self.checkpoints.pop(key, None)
             self.written.discard(key)
 
-    def _workloads_of(self, namespace: str) -> dict[ObjectKey, Workload]:
-        return self._workloads.setdefault(namespace, {})
+    # --- inside
 
-    def _take_vpa(self, key: Key, vpa: Vpa | None) -> bool:
-        before = self.vpas.get(key)
+    def _namespace(self, namespace: str) -> _Namespace:
+        found = self._namespaces.get(namespace)
+        if found is None:
+            found = self._namespaces[namespace] = _Namespace()
+            self.views[namespace] = found.view()
+        return found
+
+    def _take_vpa(self, namespace: str, name: str, vpa: Vpa | None) -> bool:
+        vpas = self._namespace(namespace).vpas
+        before = vpas.get(name)
         if vpa is not None and before is not None and not _tells_status(vpa):
             vpa = replace(
                 vpa,
@@ -128,15 +168,23 @@ class Cluster:
             )
         if vpa is not None and before is not None:
             vpa = replace(vpa, created=before.created)
-        return _put(self.vpas, key, vpa)
+        return _put(vpas, name, vpa)
 
-    def _take_pod(self, key: Key, pod: Pod | None) -> bool:
+    def _take_pod(self, namespace: str, name: str, pod: Pod | None) -> bool:
         """Take a pod; one that comes again without a uid is another one all the same."""
+        pods = self._namespace(namespace).pods
         if pod is not None and not pod.uid:
-            before = self.pods.get(key)
+            before = pods.get(name)
             self._lives += before is None
             pod = replace(pod, uid=before.uid if before is not None else f"life-{self._lives}")
-        return _put(self.pods, key, pod)
+        return _put(pods, name, pod)
+
+    def _replace_workloads(self, namespace: str) -> dict[ObjectKey, Workload]:
+        found = self._namespace(namespace)
+        found.workloads = dict(found.workloads)
+        self.views[namespace] = found.view()
+        self.changed[namespace] = None
+        return found.workloads
 
     def _take_event(self, key: Key, item: Object | None, now: datetime | None) -> bool:
         """Take an event; one without a name is always a new one."""
