@@ -120,11 +120,15 @@ class ClusterFeed:
         self._vpas[found.key] = found
         self._model.vpa_seen(found, now)
 
-    def tell_some_pods(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
-        """Tell of some pods that changed or went."""
+    def tell_some_pods(
+        self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime, *, anywhere: bool = False
+    ) -> None:
+        """Tell of some pods that changed or went, in namespaces that are known, or anywhere."""
         self._begin()
         for namespace, name in keys:
             with self._model.skipped.guard("pod", namespace, name):
+                if namespace not in self._places and not anywhere:
+                    continue  # its VPAs come first, with the next look
                 view = snapshot.of(namespace)
                 place = self._place(namespace, view)
                 if (pod := view.pods.get(name)) is not None:

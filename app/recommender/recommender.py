@@ -219,7 +219,8 @@ class Recommender:
         if heard.vpas:
             self._feed.tell_some_vpas(snapshot, dict.fromkeys(_drained(heard.vpas)), now)
             self._restore(now)
-        self._feed.tell_some_pods(snapshot, dict.fromkeys(_drained(heard.pods)), now)
+        pods, anywhere = dict.fromkeys(_drained(heard.pods)), self._around.changed is not None
+        self._feed.tell_some_pods(snapshot, pods, now, anywhere=anywhere)
         for event in list(_drained(heard.events)):
             with self.model.skipped.guard("event", event, name=_shown):
                 self.model.killed(self._variant.evicted(event), now)

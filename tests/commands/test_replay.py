@@ -148,7 +148,7 @@ def test_yaml_says_what_json_says(run: Run) -> None:
         pytest.param(["--recommendation-margin-fraction=0"], {"cpu": "110m"}, id="margin"),
         pytest.param(["--pod-recommendation-min-memory-mb=500"], {"memory": "500Mi"}, id="least"),
         pytest.param(["--round-cpu-millicores=50"], {"cpu": "150m"}, id="rounding"),
-        pytest.param(["--round-cpu-millicores=-5"], {"cpu": "126m"}, id="W75: no rounding"),
+        pytest.param(["--round-cpu-millicores=-5"], {"cpu": "126m"}, id="no rounding"),
         pytest.param(
             ["--container-recommendation-max-allowed-cpu=100m"], {"cpu": "100m"}, id="most"
         ),

@@ -172,7 +172,7 @@ def test_gi_02() -> None:
 
 
 def test_an_orphan_that_cannot_be_deleted() -> None:
-    """W104: it is counted out for itself alone, and tried again."""
+    """It is counted out for itself alone, and tried again."""
     stage = Stage("--checkpoints-gc-interval=1m")
     stage.apply(*(orphan(f"{place}-app", place) for place in ("a", "b", "c")))
     fault = Fault(Unavailable("500"), "delete", CHECKPOINTS, "b-app", times=1)
@@ -187,9 +187,13 @@ def test_an_orphan_that_cannot_be_deleted() -> None:
 @pytest.mark.parametrize(
     ("flags", "item"),
     [
-        pytest.param(("--ignored-vpa-object-namespaces=b",), orphan(namespace="b"), id="W105"),
-        pytest.param(("--vpa-object-namespace=a",), orphan(namespace="b"), id="W105: outside"),
-        pytest.param((), orphan("others-app", owner="others"), id="W106"),
+        pytest.param(
+            ("--ignored-vpa-object-namespaces=b",),
+            orphan(namespace="b"),
+            id="its namespace is ignored",
+        ),
+        pytest.param(("--vpa-object-namespace=a",), orphan(namespace="b"), id="outside"),
+        pytest.param((), orphan("others-app", owner="others"), id="a VPA of another recommender"),
     ],
 )
 def test_checkpoints_that_stay(flags: tuple[str, ...], item: Json) -> None:

@@ -252,7 +252,7 @@ def test_nobody_waits_for_ever() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_some_checkpoints_are_written_in_any_case(variant: Variant) -> None:
-    """W97: however little time there is, as many VPAs as there are workers come a step further."""
+    """However little time there is, as many VPAs as there are workers come a step further."""
     scene = Scene()
     both = (container("app"), container("log"))
     for number in range(5):
@@ -340,7 +340,7 @@ def test_the_checkpoint_of_another_container_stays(
 
 
 def test_orphans_go_although_writing_took_all_its_time() -> None:
-    """W107: deleting them has a time of its own."""
+    """Deleting them has a time of its own."""
     scene = Scene()
     for number in range(5):
         spec = {"vpaObjectName": "gone", "containerName": f"c-{number}"}

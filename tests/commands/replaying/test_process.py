@@ -68,12 +68,12 @@ def steady(minutes: range, pod: str = "web-0", cpu: str = "100m", memory: str = 
 @pytest.mark.parametrize(
     ("recommender", "asked", "is_ours"),
     [
-        pytest.param("default", [], True, id="W86 nobody is asked for"),
-        pytest.param("default", ["default"], True, id="W86 we are asked for"),
-        pytest.param("default", ["perf"], False, id="W86 another is asked for"),
-        pytest.param("perf", [], False, id="W86 the default one is meant"),
-        pytest.param("perf", ["default"], False, id="W86 the default one is asked for"),
-        pytest.param("perf", ["perf"], True, id="W86 by another name"),
+        pytest.param("default", [], True, id="nobody is asked for"),
+        pytest.param("default", ["default"], True, id="we are asked for"),
+        pytest.param("default", ["perf"], False, id="another is asked for"),
+        pytest.param("perf", [], False, id="the default one is meant"),
+        pytest.param("perf", ["default"], False, id="the default one is asked for"),
+        pytest.param("perf", ["perf"], True, id="by another name"),
     ],
 )
 def test_whose_vpa_it_is(recommender: str, asked: Sequence[str], is_ours: bool) -> None:
@@ -227,12 +227,12 @@ def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
         pytest.param(
             [VPA],
             {"RecommendationProvided": ("False", *NO_PODS[1:]), "NoPodsMatched": NO_PODS},
-            id="W90 neither pods nor history",
+            id="neither pods nor history",
         ),
         pytest.param(
             [VPA, STORED],
             {"RecommendationProvided": ("True", "", ""), "NoPodsMatched": NO_PODS},
-            id="W91 history alone",
+            id="history alone",
         ),
         pytest.param(
             [
@@ -244,7 +244,7 @@ def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
                 pod_json(),
             ],
             {"RecommendationProvided": ("False", "", "")},
-            id="W92 pods that are left alone",
+            id="pods that are left alone",
         ),
         pytest.param([VPA, pod_json()], {"RecommendationProvided": ("True", "", "")}, id="pods"),
     ],
@@ -260,7 +260,7 @@ def test_conditions_of_upstream(objects: Sequence[Json], expected: Json) -> None
     [pytest.param(True, "25m 250Mi", id="upstream"), pytest.param(False, "", id="ours")],
 )
 def test_containers_without_samples(upstream: bool, target: str) -> None:
-    """W61: upstream publishes the floor before it knows anything."""
+    """Upstream publishes the floor before it knows anything."""
     assert Story().use(5, "100m").play(1, upstream=upstream).target(1) == target
 
 
@@ -279,7 +279,7 @@ def test_other_peoples_conditions_stay() -> None:
 
 
 def test_history_expires() -> None:
-    """W87: without samples upstream forgets after eight days."""
+    """Without samples upstream forgets after eight days."""
     story = steady(range(1, 30)).drop(61, "Pod", "web-0")
     first, last = 8 * DAY, 8 * DAY + 120
     shown = story.play(first, last, upstream=True, interval=60)
@@ -288,7 +288,7 @@ def test_history_expires() -> None:
 
 
 def test_pods_with_equal_labels_are_one() -> None:
-    """W85: containers of one name learn together, namespaces apart."""
+    """Containers of one name learn together, namespaces apart."""
     story = Story([*WEB, pod_json("web-1")])
     story.use(1, "100m", "300Mi").use(1, "100m", "400Mi", pod="web-1")
     for upstream in (True, False):
@@ -368,7 +368,7 @@ def test_evictions_are_told_again(restart: float, memory: str) -> None:
 
 
 def test_names_that_collide() -> None:
-    """W94: upstream lets two containers write one object, ours keeps them apart."""
+    """Upstream lets two containers write one object, ours keeps them apart."""
     objects = [
         *WORKLOADS,
         VPA,
@@ -428,9 +428,9 @@ def test_storage_in_prometheus() -> None:
     ("minutes", "namespace", "ignored", "kept"),
     [
         pytest.param(10, "", (), "orphan web-app alien away", id="not yet"),
-        pytest.param(11, "", (), "web-app alien", id="W106 orphans go, others' VPAs exist"),
-        pytest.param(11, "", ["other"], "web-app alien away", id="W105 not where it is ignored"),
-        pytest.param(11, "default", (), "web-app alien away", id="W105 not where nobody looks"),
+        pytest.param(11, "", (), "web-app alien", id="orphans go, others' VPAs exist"),
+        pytest.param(11, "", ["other"], "web-app alien away", id="not where it is ignored"),
+        pytest.param(11, "default", (), "web-app alien away", id="not where nobody looks"),
     ],
 )
 @both
@@ -468,7 +468,7 @@ def role(pod: str, name: str) -> Json:
 
 
 def test_pods_that_change_their_role() -> None:
-    """W100: with a selector each VPA knows its own pods, and keeps what it learned of them."""
+    """With a selector each VPA knows its own pods, and keeps what it learned of them."""
     flip, end = DAY + 360, 2 * DAY
     vpas = [
         make.vpa_json(name, target="Deployment/web", selector={"matchLabels": {"role": name}})
@@ -488,7 +488,7 @@ def test_pods_that_change_their_role() -> None:
 
 
 def test_samples_around_a_change_of_role() -> None:
-    """W102: CPU averaged over the change counts for nobody, memory for whose it is by then."""
+    """CPU averaged over the change counts for nobody, memory for whose it is by then."""
     vpas = [
         make.vpa_json(name, target="Deployment/web", selector={"matchLabels": {"role": name}})
         for name in ("leader", "follower")

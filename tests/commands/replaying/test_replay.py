@@ -73,7 +73,7 @@ DAYS = {
     ("expected", "interval"), [(DAY_ONE, 1), (DAYS, 60)], ids=["first day", "later"]
 )
 def test_a_full_trace(expected: Mapping[int, tuple[str, str, str]], interval: int) -> None:
-    """W66: bounds and targets after a sample, hours and days."""
+    """Bounds and targets after a sample, hours and days."""
     shown = hamster(max(expected)).play(
         *expected, upstream=True, start=-interval, interval=interval
     )
@@ -81,7 +81,7 @@ def test_a_full_trace(expected: Mapping[int, tuple[str, str, str]], interval: in
 
 
 def test_targets_do_not_depend_on_likeness() -> None:
-    """W66: ours are the same targets, to the digit."""
+    """Ours are the same targets, to the digit."""
     shown = hamster(DAY).play(*DAY_ONE, start=-3, interval=3)
     assert {minute: shown.target(minute) for minute in DAY_ONE} == {
         minute: target for minute, (_, target, _) in DAY_ONE.items()
@@ -89,7 +89,7 @@ def test_targets_do_not_depend_on_likeness() -> None:
 
 
 def test_a_checkpoint_after_a_day() -> None:
-    """W67: exact totals, the heaviest bucket is 10000, the running peak is left out."""
+    """Exact totals, the heaviest bucket is 10000, the running peak is left out."""
     shown = hamster(DAY).play(DAY, upstream=True, start=-1)
     assert shown.checkpoints(DAY)["web-app"] == {
         "metadata": {"namespace": "default", "name": "web-app"},
@@ -115,14 +115,14 @@ def test_a_checkpoint_after_a_day() -> None:
 
 
 def test_lower_bounds_fall_with_each_interval() -> None:
-    """W68: the fresh small peak of a new interval takes two thirds of the weight."""
+    """The fresh small peak of a new interval takes two thirds of the weight."""
     shown = hamster(DAY).play(DAY - 1, DAY, upstream=True, start=-1)
     lower = [shown.lower(minute).split()[1] for minute in (DAY - 1, DAY)]
     assert lower == ["670287523", "379499094"]
 
 
 def test_statuses_change_in_every_loop() -> None:
-    """W69: bounds move by bytes each minute; ours waits until that matters."""
+    """Bounds move by bytes each minute; ours waits until that matters."""
     minutes = range(DAY + 1, DAY + 61)
     changes = {}
     for upstream in (True, False):
@@ -134,7 +134,7 @@ def test_statuses_change_in_every_loop() -> None:
 
 
 def test_a_restart_within_an_interval() -> None:
-    """W70: upstream loses the peak of the running interval, ours keeps it."""
+    """Upstream loses the peak of the running interval, ours keeps it."""
     story, begin, end = Story(), 6 * 60, 18 * 60
     for minute in range(begin, end + 1):
         story.use(minute, "100m", "1Gi" if 0 <= minute - 12 * 60 < 30 else "200Mi")
@@ -148,7 +148,7 @@ def test_a_restart_within_an_interval() -> None:
 
 
 def test_weekly_peaks_are_forgotten() -> None:
-    """W71: four busy Mondays leave no trace on Sundays."""
+    """Four busy Mondays leave no trace on Sundays."""
     story, week = Story(), 7 * DAY
     for minute in range(0, 28 * DAY, 20):
         story.use(minute, "1000m" if minute % week < DAY else "100m", "300Mi")
@@ -161,7 +161,7 @@ def test_weekly_peaks_are_forgotten() -> None:
 
 @pytest.mark.parametrize("hours", [1, 2, 3])
 def test_short_daily_peaks_are_not_seen(hours: int) -> None:
-    """W72: up to three busy hours after midnight are below the percentile by the end of the day."""
+    """Up to three busy hours after midnight are below the percentile by the end of the day."""
     story = Story()
     for minute in range(0, 8 * DAY, 10):
         story.use(minute, "4" if minute % DAY < hours * 60 else "100m", "300Mi")
@@ -187,25 +187,25 @@ def peaks(*mib: float) -> list[str]:
         pytest.param(
             [(0, "100Mi"), (1, "90Mi"), (2, "150Mi"), (1439, "120Mi")],
             {0: 100, 1: 100, 2: 150, 1439: 150},
-            id="W30 one peak an interval",
+            id="one peak an interval",
         ),
         pytest.param(
             [(0, "150Mi"), (1440, "80Mi"), (1441, "200Mi")],
             {1439: 150, 1440: 150, 1441: 200},
-            id="W31 the next one weighs twice",
+            id="the next one weighs twice",
         ),
         pytest.param(
-            [(0, "100Mi"), (5040, "90Mi")], {0: 100, 5040: 100}, id="W32 after days without samples"
+            [(0, "100Mi"), (5040, "90Mi")], {0: 100, 5040: 100}, id="after days without samples"
         ),
         pytest.param(
             [(day * DAY, "1000Mi" if day == 8 else "200Mi") for day in range(9)],
             {7 * DAY: 200, 8 * DAY: 1000},
-            id="W37 more is seen at once",
+            id="more is seen at once",
         ),
         pytest.param(
             [(day * DAY, "1000Mi" if day < 8 else "200Mi") for day in range(13)],
             {10 * DAY: 1000, 11 * DAY: 200},
-            id="W38 less on the fourth day",
+            id="less on the fourth day",
         ),
     ],
 )
@@ -220,7 +220,7 @@ def test_memory_peaks(steps: Sequence[Step], seen: Mapping[int, float], upstream
 
 
 def test_weights_of_intervals() -> None:
-    """W32: peaks are stamped with the end of their interval."""
+    """Peaks are stamped with the end of their interval."""
     story = Story().use(TEN, "100m", "100Mi").use(TEN + 5040, "100m", "90Mi")
     shown = story.play(TEN + 5040, upstream=True, start=TEN - 10, interval=10)
     stored = shown.checkpoints(TEN + 5040)["web-app"]["status"]["memoryHistogram"]
@@ -236,7 +236,7 @@ def test_weights_of_intervals() -> None:
     [pytest.param(True, 11_500_000, id="upstream"), pytest.param(False, target_of(700), id="ours")],
 )
 def test_a_first_value_of_zero(upstream: bool, first_day: int) -> None:
-    """W33: upstream learns nothing more for that day."""
+    """Upstream learns nothing more for that day."""
     story = Story()
     for minute, memory in ((0, "0"), (1, "500Mi"), (1439, "700Mi"), (1440, "500Mi")):
         story.use(TEN + minute, "100m", memory)
@@ -247,7 +247,7 @@ def test_a_first_value_of_zero(upstream: bool, first_day: int) -> None:
 
 @both
 def test_late_samples(upstream: bool) -> None:
-    """W34: memory older than the last sample does not count, of the same moment it does."""
+    """Memory older than the last sample does not count, of the same moment it does."""
     story = Story().use(TEN, "100m", "100Mi")
     story.use(TEN + 1, "100m", "900Mi", timestamp="2026-01-05T09:59:59Z")
     story.use(TEN + 2, "100m", "200Mi", timestamp="2026-01-05T10:00:00Z")
@@ -258,7 +258,7 @@ def test_late_samples(upstream: bool) -> None:
 
 @both
 def test_a_shorter_interval(upstream: bool) -> None:
-    """W35: with intervals of an hour each begins at the sample that opens it."""
+    """With intervals of an hour each begins at the sample that opens it."""
     hourly = replace(NO_FLOOR, aggregation=AggregationRules(memory_interval=timedelta(hours=1)))
     story = Story()
     for minute, memory in ((0, "100Mi"), (30, "120Mi"), (61, "80Mi"), (200, "90Mi")):
@@ -270,7 +270,7 @@ def test_a_shorter_interval(upstream: bool) -> None:
 
 @both
 def test_one_leaking_pod_in_ten(upstream: bool) -> None:
-    """W36: the target is that of the nine others."""
+    """The target is that of the nine others."""
     pods = [pod_json(f"web-{number}") for number in range(10)]
     story = Story([*WEB[:3], *pods])
     for number in range(10):
@@ -292,13 +292,13 @@ def kill_rules(ratio: float = 1.2, bump: float = 100 * MI) -> RecommenderRules:
 @pytest.mark.parametrize(
     ("used", "request_", "rules", "target"),
     [
-        pytest.param(None, "1000Mi", None, "1470157273", id="W39 a fifth more"),
-        pytest.param(None, "1Mi", None, "250Mi", id="W40 100Mi more"),
-        pytest.param(None, "500Mi", None, "764046746", id="W41 as much by both"),
-        pytest.param("3000Mi", "1000Mi", None, "4506574562", id="W42 it had used more"),
-        pytest.param(None, "1024Mi", kill_rules(ratio=3), "3861631195", id="W43 three times"),
-        pytest.param(None, None, None, "250Mi", id="W44 nothing requested"),
-        pytest.param(None, "512Mi", kill_rules(1, 0), str(target_of(512)), id="W45 no bump"),
+        pytest.param(None, "1000Mi", None, "1470157273", id="a fifth more"),
+        pytest.param(None, "1Mi", None, "250Mi", id="100Mi more"),
+        pytest.param(None, "500Mi", None, "764046746", id="as much by both"),
+        pytest.param("3000Mi", "1000Mi", None, "4506574562", id="it had used more"),
+        pytest.param(None, "1024Mi", kill_rules(ratio=3), "3861631195", id="three times"),
+        pytest.param(None, None, None, "250Mi", id="nothing requested"),
+        pytest.param(None, "512Mi", kill_rules(1, 0), str(target_of(512)), id="no bump"),
     ],
 )
 def test_a_kill(
@@ -317,7 +317,7 @@ def test_a_kill(
 
 
 def test_ratio_of_a_policy() -> None:
-    """W43: with the gate, a policy has a ratio of its own."""
+    """With the gate, a policy has a ratio of its own."""
     policy = make.policy_json("app", oomBumpUpRatio="3")
     vpa = make.vpa_json("web", target="Deployment/web", policies=[policy])
     story = Story([*WORKLOADS, vpa, pod_json()]).kill(1, "1024Mi")
@@ -330,8 +330,8 @@ def test_ratio_of_a_policy() -> None:
 @pytest.mark.parametrize(
     ("finished", "counts"),
     [
-        pytest.param(-30 * 60, False, id="W46 too long ago"),
-        pytest.param(-24 * 60, True, id="W46 just not"),
+        pytest.param(-30 * 60, False, id="too long ago"),
+        pytest.param(-24 * 60, True, id="just not"),
         pytest.param(0, True, id="now"),
     ],
 )
@@ -358,7 +358,7 @@ Told = Callable[[Story], object]
                 lambda story: story.kill(3.5, "2000Mi"),
             ],
             [1200, 1200, 1200, 2400],
-            id="W48 only a larger request makes more of them",
+            id="only a larger request makes more of them",
         ),
         pytest.param(
             [
@@ -368,7 +368,7 @@ Told = Callable[[Story], object]
                 lambda story: story.kill(3.5, "600Mi"),
             ],
             [400, 600, 650, 780],
-            id="W49 usage counts beside them",
+            id="usage counts beside them",
         ),
     ],
 )
@@ -384,7 +384,7 @@ def test_several_kills(told: Sequence[Told], seen: Sequence[float], upstream: bo
 
 @both
 def test_a_kill_in_the_next_interval(upstream: bool) -> None:
-    """W50: what was used last counts, though its interval is over; its peak stays as well."""
+    """What was used last counts, though its interval is over; its peak stays as well."""
     story = Story().use(TEN, "100m", "2000Mi").kill(TEN + 2 * DAY, "1000Mi")
     end = TEN + 2 * DAY
     shown = story.play(end, upstream=upstream, start=TEN - 10, interval=10)
@@ -395,7 +395,7 @@ def test_a_kill_in_the_next_interval(upstream: bool) -> None:
 
 @both
 def test_kills_that_follow_the_target(upstream: bool) -> None:
-    """W51: from 256Mi it takes eight kills to pass 4Gi."""
+    """From 256Mi it takes eight kills to pass 4Gi."""
     story, request_mib, seen = Story(), 256.0, []
     for number in range(9):
         story.kill(number + 0.5, str(int(request_mib * MI)))
@@ -414,10 +414,10 @@ def test_a_kill_is_answered_at_once() -> None:
 @pytest.mark.parametrize(
     ("told", "upstream", "ours"),
     [
-        pytest.param(("a", "1000Mi", "memory"), "a", "a", id="W52a one"),
-        pytest.param(("a,b", "1000Mi,1000Mi", "memory,memory"), "ab", "ab", id="W52b two"),
-        pytest.param(("a,b", "1000Mi,1000Mi", "memory,disk"), "a", "a", id="W52c one of two"),
-        pytest.param(("a,b", "1000Mi,1000Mi", "memory"), "", "ab", id="W52d as kubelets write"),
+        pytest.param(("a", "1000Mi", "memory"), "a", "a", id="one"),
+        pytest.param(("a,b", "1000Mi,1000Mi", "memory,memory"), "ab", "ab", id="two"),
+        pytest.param(("a,b", "1000Mi,1000Mi", "memory,disk"), "a", "a", id="one of two"),
+        pytest.param(("a,b", "1000Mi,1000Mi", "memory"), "", "ab", id="as kubelets write"),
     ],
 )
 def test_evictions(told: tuple[str, str, str], upstream: str, ours: str) -> None:
@@ -463,35 +463,35 @@ def status(
             (status(ended="OOMKilled"), "1000Mi"),
             1200,
             1200,
-            id="W52e killed, not restarted yet",
+            id="killed, not restarted yet",
         ),
         pytest.param(
             (status(), "1000Mi"),
             (status(restarts=1, ended_before="OOMKilled"), "2000Mi"),
             1200,
             1200,
-            id="W52f restarted unseen, with the request it had before",
+            id="restarted unseen, with the request it had before",
         ),
         pytest.param(
             (status(ended="Error"), "1000Mi"),
             (status(ended="OOMKilled", restarts=1), "1000Mi"),
             1200,
             1200,
-            id="W52g killed after another end",
+            id="killed after another end",
         ),
         pytest.param(
             (status(), "1000Mi"),
             (status(restarts=1, ended_before="Error"), "1000Mi"),
             0,
             0,
-            id="W52h another end",
+            id="another end",
         ),
         pytest.param(
             (status(), "1Mi"),
             (status(ended="OOMKilled", memory="250Mi"), "1Mi"),
             350,
             350,
-            id="W98 the kubelet's word about requests",
+            id="the kubelet's word about requests",
         ),
         pytest.param(
             None, (status(ended="OOMKilled"), "1000Mi"), 0, 1200, id="killed before anybody looked"
@@ -501,7 +501,7 @@ def status(
             (status(ended_before="OOMKilled"), "1000Mi"),
             0,
             1200,
-            id="W52h told late",
+            id="told late",
         ),
     ],
 )

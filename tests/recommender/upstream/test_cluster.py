@@ -76,7 +76,7 @@ def test_links_come_whichever_comes_first() -> None:
 
 
 def test_namespaces_are_apart() -> None:
-    """W85: equal labels in two namespaces are two aggregates."""
+    """Equal labels in two namespaces are two aggregates."""
     cluster = loaded(pod(), pod(namespace="other"), vpas=(observed(), observed(namespace="other")))
 
     assert len(cluster.aggregates) == 2

@@ -98,8 +98,8 @@ def test_without_the_gate_policies_set_nothing() -> None:
     [
         pytest.param((), 8 * DAY - HOUR, False, id="nothing yet"),
         pytest.param((), 8 * DAY, True, id="nothing for too long"),
-        pytest.param((7,), 15 * DAY - HOUR, False, id="W87: seven days"),
-        pytest.param((7,), 15 * DAY, True, id="W87: eight days"),
+        pytest.param((7,), 15 * DAY - HOUR, False, id="seven days"),
+        pytest.param((7,), 15 * DAY, True, id="eight days"),
     ],
 )
 def test_expiry(days: tuple[int, ...], now: int, expected: bool) -> None:
@@ -144,13 +144,13 @@ def container() -> tuple[RunningContainer, Logged]:
                 ("-", 80, 48),
                 ("+", 200, 48),
             ],
-            id="W30, W31",
+            id="one peak an interval, the next one weighs twice",
         ),
-        pytest.param([(0, 100), (5040, 90)], [("+", 100, 24), ("+", 90, 96)], id="W32: a gap"),
+        pytest.param([(0, 100), (5040, 90)], [("+", 100, 24), ("+", 90, 96)], id="a gap"),
         pytest.param(
             [(0, 0), (1, 500), (1439, 700), (1440, 500)],
             [("+", 0, 24), ("+", 500, 48)],
-            id="W33: a zero freezes the interval",
+            id="a zero freezes the interval",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_peaks(samples: list[tuple[int, int]], expected: list[tuple[str, int, fl
 
 
 def test_order_of_samples() -> None:
-    """W34: memory may repeat a time but not go back; cpu may not even repeat."""
+    """Memory may repeat a time but not go back; cpu may not even repeat."""
     one, aggregate = container()
     times = (START, START - 10**9, START)
 
@@ -179,10 +179,11 @@ def test_order_of_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours_ago", "expected"), [pytest.param(30, False, id="W46"), pytest.param(24, True, id="W46")]
+    ("hours_ago", "expected"),
+    [pytest.param(30, False, id="too long ago"), pytest.param(24, True, id="just not")],
 )
 def test_late_kills(hours_ago: int, expected: bool) -> None:
-    """W46: a kill may be as old as an interval."""
+    """A kill may be as old as an interval."""
     one, _ = container()
     one.use_memory(100 * MI, START)
 
@@ -190,7 +191,7 @@ def test_late_kills(hours_ago: int, expected: bool) -> None:
 
 
 def test_usage_and_kills() -> None:
-    """W49: only usage counts when the next kill is judged."""
+    """Only usage counts when the next kill is judged."""
     one, aggregate = container()
     one.use_memory(400 * MI, START)
     one.kill(500 * MI, START + MINUTE)
@@ -210,7 +211,7 @@ def test_usage_and_kills() -> None:
 
 
 def test_kill_after_the_interval() -> None:
-    """W50: a kill begins the next interval from the old peak."""
+    """A kill begins the next interval from the old peak."""
     one, aggregate = container()
     one.use_memory(2000 * MI, START)
     one.kill(1000 * MI, START + 48 * HOUR)

@@ -46,7 +46,7 @@ def test_samples_weigh_as_in_a_bank(samples: list[tuple[int, int]]) -> None:
 
 
 def test_odd_references_shift_by_whole_half_lives() -> None:
-    """W29: a stored reference that is no multiple of the half-life loses a fraction."""
+    """A stored reference that is no multiple of the half-life loses a fraction."""
     live = filled((8, 1.0, START + 36 * HOUR), half_life_ns=36 * HOUR)
     stored = Histogram(36 * HOUR)
     stored.load(StoredHistogram(START + 24 * HOUR, {8: 1}, 100.0))
@@ -101,8 +101,10 @@ def test_what_leaves_the_filled_range_does_not_age() -> None:
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
-        pytest.param({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}, id="W65b"),
-        pytest.param({0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}, id="W64"),
+        pytest.param({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}, id="edges that are light"),
+        pytest.param(
+            {0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}, id="the heaviest bucket is 10000"
+        ),
         pytest.param({}, {}, id="empty"),
     ],
 )
@@ -114,7 +116,7 @@ def test_store(weights: dict[int, float], expected: dict[int, int]) -> None:
 
 
 def test_load() -> None:
-    """W65, W65b: loaded weights are parts of the total; light edges do not count as filled."""
+    """Loaded weights are parts of the total; light edges do not count as filled."""
     one, light, nothing = Histogram(DAY), Histogram(DAY), Histogram(DAY)
     one.load(StoredHistogram(START, {0: 1, 1: 2}, 6.0))
     light.load(StoredHistogram(START, {1: 1, 2: 10000}, 1.0))

@@ -39,7 +39,7 @@ def sawtooth(scene: Scene, first: int, last: int) -> None:
 
 
 def test_day_of_usage() -> None:
-    """W66, W67: what is recommended and stored after a day."""
+    """What is recommended and stored after a day."""
     scene = scene_of()
     scene.vpa()
     scene.pod()
@@ -61,7 +61,7 @@ def test_day_of_usage() -> None:
 
 
 def test_every_loop_differs() -> None:
-    """W69: a day of minutes, and hardly a minute without a write."""
+    """A day of minutes, and hardly a minute without a write."""
     scene = scene_of()
     scene.vpa()
     scene.pod()
@@ -77,7 +77,7 @@ def test_every_loop_differs() -> None:
 
 
 def test_nothing_known_is_the_floor() -> None:
-    """W61: a container without samples gets the floor three times."""
+    """A container without samples gets the floor three times."""
     scene = scene_of()
     scene.vpa()
     scene.pod("web-0", "app", "log", "proxy")
@@ -90,7 +90,7 @@ def test_nothing_known_is_the_floor() -> None:
 
 
 def test_restart_forgets_the_running_peak() -> None:
-    """W70: the first loop after a restart falls back to the floor."""
+    """The first loop after a restart falls back to the floor."""
     scene = scene_of(start_hours=6)
     scene.vpa()
     scene.pod()
@@ -112,9 +112,13 @@ def test_restart_forgets_the_running_peak() -> None:
 @pytest.mark.parametrize(
     ("kills", "expected"),
     [
-        pytest.param([(0, 1000)], 1_470_157_273, id="W39"),
-        pytest.param([(0, 500)], 764_046_746, id="W41"),
-        pytest.param([(0, 1000), (1, 999), (2, 999), (3, 2000)], 2_975_900_105, id="W48"),
+        pytest.param([(0, 1000)], 1_470_157_273, id="a fifth more"),
+        pytest.param([(0, 500)], 764_046_746, id="100Mi more"),
+        pytest.param(
+            [(0, 1000), (1, 999), (2, 999), (3, 2000)],
+            2_975_900_105,
+            id="only a larger request makes more of them",
+        ),
     ],
 )
 def test_kills(kills: list[tuple[int, int]], expected: int) -> None:
@@ -152,7 +156,7 @@ def test_kills_without_cpu_samples() -> None:
 
 
 def test_late_kills() -> None:
-    """W46: kills older than an interval before the last sample do not count."""
+    """Kills older than an interval before the last sample do not count."""
     scene = scene_of()
     scene.vpa()
     scene.pod()
@@ -295,7 +299,7 @@ def test_checkpoints_are_read_once() -> None:
 
 
 def test_history_without_pods() -> None:
-    """W90, W91: what a VPA says that no pod matches, with and without history."""
+    """What a VPA says that no pod matches, with and without history."""
     scene = scene_of()
     scene.vpa("empty", of={"app": "none"})
     scene.vpa("web")
@@ -321,7 +325,7 @@ def test_history_without_pods() -> None:
 
 
 def test_every_container_off() -> None:
-    """W92: pods match, but no container takes part."""
+    """Pods match, but no container takes part."""
     scene = scene_of()
     scene.vpa(policies=[make.policy_json("*", mode="Off")])
     scene.pod()
@@ -332,7 +336,7 @@ def test_every_container_off() -> None:
 
 
 def test_equal_status_is_not_written() -> None:
-    """W93: nothing is written when nothing differs."""
+    """Nothing is written when nothing differs."""
     scene = scene_of()
     scene.vpa()
     scene.pod()
@@ -343,7 +347,7 @@ def test_equal_status_is_not_written() -> None:
 
 
 def test_labels_part_aggregates() -> None:
-    """W85: equal labels share an aggregate, others do not, and a VPA sees them all."""
+    """Equal labels share an aggregate, others do not, and a VPA sees them all."""
     scene = scene_of()
     scene.vpa()
     scene.pod("web-0", labels={"b": "2", "a": "1"})
@@ -362,11 +366,11 @@ def test_labels_part_aggregates() -> None:
 @pytest.mark.parametrize(
     ("phase", "controlled", "days", "left"),
     [
-        pytest.param("Running", True, 7.9, 1, id="W87: seven days"),
-        pytest.param("Running", True, 8, 0, id="W87: eight days"),
-        pytest.param("Succeeded", False, 0.1, 0, id="W88: over and nobody's"),
-        pytest.param("Succeeded", True, 7.9, 1, id="W88: over and somebody's"),
-        pytest.param("Succeeded", True, 8, 0, id="W88: over and too old"),
+        pytest.param("Running", True, 7.9, 1, id="seven days"),
+        pytest.param("Running", True, 8, 0, id="eight days"),
+        pytest.param("Succeeded", False, 0.1, 0, id="over and nobody's"),
+        pytest.param("Succeeded", True, 7.9, 1, id="over and somebody's"),
+        pytest.param("Succeeded", True, 8, 0, id="over and too old"),
     ],
 )
 def test_collection(phase: str, controlled: bool, days: float, left: int) -> None:
@@ -384,7 +388,7 @@ def test_collection(phase: str, controlled: bool, days: float, left: int) -> Non
 
 
 def test_own_interval_count() -> None:
-    """W89: a policy's count sets when history expires, and stays set."""
+    """A policy's count sets when history expires, and stays set."""
     scene = scene_of(replace(RULES, per_vpa_config=True))
     policy = make.policy_json("app", memoryAggregationIntervalCount=4, oomBumpUpRatio="3")
     scene.vpa(policies=[policy])
@@ -532,7 +536,7 @@ def test_vpa_that_goes() -> None:
 @pytest.mark.parametrize(
     ("budget", "least", "stored"),
     [
-        pytest.param(0, 2, 4, id="W97: the budget is over, two VPAs advance"),
+        pytest.param(0, 2, 4, id="the budget is over, two VPAs advance"),
         pytest.param(5, 1, 6, id="a VPA is finished once it is begun"),
         pytest.param(None, 1, 10, id="no budget"),
     ],
