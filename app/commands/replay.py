@@ -29,8 +29,8 @@ from app.model.text import amount
 from app.model.times import rfc3339
 from app.output import Json, Line, Piece, Report, Table
 from app.ports import VPAS, Owners
+from app.recommender.configuration import RoundRules, round_rules
 from app.recommender.core.moments import nanoseconds, span
-from app.recommender.rules import RoundRules, round_rules
 
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
 _MOST_DAYS: Final = 100  # without an event, which are played unless the end is told

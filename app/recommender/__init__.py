@@ -13,7 +13,7 @@ There are these threads; each kind of state belongs to one of them:
 2. The watches own the mirror. They swap whole snapshots, and append to `RecentChanges` which pods
    and evictions changed; the rounds drain it.
 3. The election owns leadership. The rounds ask for it, before each write and after each page.
-4. `backfill` reads the past from Prometheus and lays it ready; the rounds take it once.
+4. `past_reader` reads the past from Prometheus and lays it ready; the rounds take it once.
 5. Threads of the write queue make calls, and put their outcome into a queue of the rounds' own.
    Threads of `paging` read one page each. A thread that hangs is abandoned, never waited for.
 6. The API answers from the newest snapshot and from what `RecommenderReport` shows, both of which

@@ -30,15 +30,15 @@ from app.recommender.api import (
     add_recommendation_metrics,
     recommendations_app,
 )
-from app.recommender.backfill import PastReader
+from app.recommender.configuration import RoundRules, has_past, past_rules, round_rules, variant_of
 from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
+from app.recommender.past_reader import PastReader
 from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
 from app.recommender.report import RecommenderReport
-from app.recommender.rules import RoundRules, has_past, past_rules, round_rules, variant_of
-from app.recommender.usage import ItemUsage, PodMetricsUsage
+from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
 from app.runtime.access import Guard
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign, Unopposed

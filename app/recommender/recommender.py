@@ -21,7 +21,6 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Owners
-from app.recommender.backfill import PastReader
 from app.recommender.checkpoint_reader import (
     CheckpointReader,
     ClusterCheckpoints,
@@ -29,6 +28,7 @@ from app.recommender.checkpoint_reader import (
     name_of,
 )
 from app.recommender.cluster_feed import ClusterFeed
+from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.oom import OomRecord
@@ -36,10 +36,10 @@ from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.usage import Metrics
 from app.recommender.metrics import RecommenderMetrics, RoundStep, VpaState
+from app.recommender.past_reader import PastReader
 from app.recommender.publishing import Publisher, PublishingContext, PublishingRules, RoundWriter
 from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
-from app.recommender.rules import RoundRules
-from app.recommender.usage import UsageFeed, UsageSource
+from app.recommender.usage_feed import UsageFeed, UsageSource
 
 log = logging.getLogger("recommender.rounds")
 

@@ -24,7 +24,7 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.publishing import put_checkpoint
-from app.recommender.usage import ExternalUsage, ItemSource
+from app.recommender.usage_feed import ExternalUsage, ItemSource
 from app.sizing.matching import LookupNeeded
 
 # How a reader of external metrics is made: with the number of its threads, and the seconds it has.

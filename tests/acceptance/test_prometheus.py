@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from app.model.errors import Invalid, Unavailable
-from app.recommender.backfill import PastReader
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, PastUsage
+from app.recommender.past_reader import PastReader
 from app.recommender.prometheus import PrometheusConnection, PrometheusServer
 from app.recommender.upstream.sources import ReadingOnce
 from app.runtime.clock import SystemClock

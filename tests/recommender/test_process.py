@@ -19,6 +19,7 @@ from app.kube.client import connect
 from app.kube.manifests import documents
 from app.model.errors import BadSetting, Unavailable
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
+from app.recommender.configuration import has_past, past_rules, round_rules
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import Extras
 from app.recommender.flags import RecommenderSettings
@@ -31,9 +32,8 @@ from app.recommender.process import (
     lease_holder,
     usage_source,
 )
-from app.recommender.rules import has_past, past_rules, round_rules
 from app.recommender.upstream.variant import UPSTREAM, as_upstream
-from app.recommender.usage import ExternalUsage, PodMetricsUsage
+from app.recommender.usage_feed import ExternalUsage, PodMetricsUsage
 from app.recommender.variants import OURS
 from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime

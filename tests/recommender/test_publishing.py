@@ -10,10 +10,10 @@ import pytest
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS, Json, Ref
+from app.recommender.configuration import RoundRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.publishing import Fate, QueuedWrite, WriteQueue
 from app.recommender.recommender import Recommender
-from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS, Variant
 from app.sandbox.clock import SteppedClock

@@ -13,13 +13,13 @@ from app.model.kinds import Condition
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa, read_vpa
 from app.ports import VPAS, Cluster, Json
+from app.recommender.configuration import RoundRules
 from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource, RoundStep
 from app.recommender.recommender import Recommender
 from app.recommender.report import RecommenderReport, SkippedReport, UnrecommendedVpas
-from app.recommender.rules import RoundRules
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from tests import make

@@ -15,11 +15,11 @@ from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
 from app.recommender.api import AnswerSources, Derivations, Recommendations, recommendations_app
+from app.recommender.configuration import RoundRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.metrics import QualityMetrics
 from app.recommender.recommender import Recommender
 from app.recommender.report import RecommenderReport
-from app.recommender.rules import RoundRules
 from app.runtime.access import Guard
 from app.runtime.probes import probes
 from tests.recommender.test_recommender import Scene

@@ -22,6 +22,7 @@ from app.model.pods import ContainerStatus
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
 from app.recommender.checkpoint_reader import CheckpointName
+from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
@@ -33,7 +34,6 @@ from app.recommender.core.usage import Metrics, UsageBatch
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.publishing import PublishingContext, PublishingRules
 from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
-from app.recommender.rules import RoundRules
 
 _NO_LIMIT = 10**12  # of checkpoints in a minute; nothing here takes time
 _ABOVE_SECONDS = 1e-6  # orphans are looked for after more than the interval

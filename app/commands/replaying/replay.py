@@ -20,10 +20,10 @@ from app.commands.replaying.history import RecordedHistory
 from app.commands.replaying.objects import RecordedObjects
 from app.commands.replaying.recommending import ReplayedRecommender
 from app.model.vpa import Vpa
+from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.moments import moment
 from app.recommender.core.oom import OomRecord
-from app.recommender.rules import RoundRules
 
 _NEVER: Final = 2**63
 

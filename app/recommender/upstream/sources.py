@@ -30,7 +30,7 @@ from app.recommender.core.usage import (
     named_values,
     usage_item,
 )
-from app.recommender.usage import asked
+from app.recommender.usage_feed import asked
 
 
 def pod_items(

@@ -18,7 +18,7 @@ from app.recommender.core.oom import evicted
 from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
 from app.recommender.core.targets import resolve_target
 from app.recommender.core.usage import UsageLimits
-from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.sources import ExternalUsageWhole, ReadingOnce
 from app.recommender.variants import CheckpointPolicy, Variant
 

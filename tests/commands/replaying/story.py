@@ -20,9 +20,9 @@ from app.commands.replaying.objects import RecordedObjects
 from app.commands.replaying.replay import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.kube.files import Document, RecordedCluster
+from app.recommender.configuration import RoundRules
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make

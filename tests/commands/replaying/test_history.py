@@ -16,12 +16,12 @@ from app.commands.replaying.history import Restart, read_history
 from app.commands.replaying.replay import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.model.errors import BadObject
+from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.oom import OomRecord
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, REFUSED
-from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make

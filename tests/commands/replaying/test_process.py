@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from app.commands.replaying.recommending import ReplayedRecommender
+from app.recommender.configuration import RoundRules
 from app.recommender.core import checkpoints
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
-from app.recommender.rules import RoundRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make

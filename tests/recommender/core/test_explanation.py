@@ -25,7 +25,7 @@ from app.recommender.core.rules import (
     PublishRules,
     RecommenderRules,
 )
-from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
 from tests import make
 from tests.recommender.core.scene import GI, MI, Scene

@@ -14,7 +14,7 @@ from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import PublishRules, RecommenderRules
 from app.recommender.core.status import Why
-from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.aggregate_model import UpstreamModel
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import GI, MI, START, Scene
 from tests.recommender.core.stories import Story, living

@@ -9,7 +9,7 @@ import pytest
 
 from app.model.selectors import Selector
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
 from tests.recommender.core.scene import START, Scene
 from tests.recommender.upstream.plain import MI, YEAR_ONE, Labels, Plain

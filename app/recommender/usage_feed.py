@@ -21,7 +21,6 @@ from app.model.fields import Object
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.ports import POD_METRICS, Clock, Cluster, Json
-from app.recommender.backfill import PastReader
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa, VpaKey
@@ -37,6 +36,7 @@ from app.recommender.core.usage import (
 )
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.paging import leavable, listed
+from app.recommender.past_reader import PastReader
 
 _ROOT: Final = "/apis/external.metrics.k8s.io/v1beta1/namespaces"
 

@@ -50,7 +50,7 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
 from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
 from app.recommender.upstream.containers import Aggregate, kills_by_transition
-from app.recommender.upstream.quality import QualityRecord
+from app.recommender.upstream.quality_record import QualityRecord
 
 _PENDING = "Pending"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.upstream.model import UpstreamModel
-from app.recommender.upstream.quality import QualityRecord
+from app.recommender.upstream.aggregate_model import UpstreamModel
+from app.recommender.upstream.quality_record import QualityRecord
 from app.recommender.upstream.variant import as_upstream
 from tests import make
 from tests.recommender.core.scene import GI, MI, Scene

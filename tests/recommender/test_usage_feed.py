@@ -16,7 +16,7 @@ from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ExternalRules
 from app.recommender.upstream.sources import ExternalUsageWhole
-from app.recommender.usage import ExternalUsage
+from app.recommender.usage_feed import ExternalUsage
 from app.recommender.variants import MakeExternalUsage
 from tests import make
 from tests.cluster_in_memory import ClusterInMemory

@@ -14,7 +14,7 @@ from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import ConditionType
 from app.recommender.core.usage import ABSENT
-from app.recommender.upstream.model import UpstreamModel
+from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
 from tests import make
 from tests.recommender.core.past_usage import past

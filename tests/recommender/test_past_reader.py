@@ -11,9 +11,9 @@ import pytest
 
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.ports import Json
-from app.recommender.backfill import PastReader
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.reading import Reading
+from app.recommender.past_reader import PastReader
 from app.recommender.upstream.sources import ReadingOnce
 from tests.stepped_clock import START, SteppedClock
 
