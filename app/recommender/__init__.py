@@ -10,8 +10,8 @@ There are these threads; each kind of state belongs to one of them:
 
 1. The rounds (`leader_loop`, `recommender`) own the model, the cluster feed, and the write queue.
    The loop calls `LeaderLoop.tick`, which calls `Recommender.tick` while the process leads.
-2. The watches own the mirror. They swap whole snapshots, and append to `RecentChanges` which pods
-   and evictions changed; the rounds drain it.
+2. The watches own the watch cache. They swap whole snapshots, and append to `RecentChanges` which
+   pods and evictions changed; the rounds drain it.
 3. The election owns leadership. The rounds ask for it, before each write and after each page.
 4. `past_reader` reads the past from Prometheus and lays it ready; the rounds take it once.
 5. Threads of the write queue make calls, and put their outcome into a queue of the rounds' own.

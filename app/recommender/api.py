@@ -27,7 +27,7 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import PODS, VPAS, Json
 from app.recommender.api_shapes import Page, PodAnswer, Recommendation
-from app.recommender.core.estimation import Derivation
+from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.explanation import explained
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
@@ -47,7 +47,7 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _NAMESPACE: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
-Derivations = Mapping[VpaKey, Derivation]
+Derivations = Mapping[VpaKey, VpaDerivation]
 Place = Annotated[str, Path(pattern=_NAMESPACE, max_length=63)]
 Name = Annotated[str, Path(pattern=_NAME, max_length=253)]
 Explain = Annotated[bool, Query(description="tell every step from usage to the amount")]

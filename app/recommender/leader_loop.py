@@ -1,9 +1,9 @@
-"""Lets a recommender work while its process leads, and begin anew with every term.
+"""Lets a recommender work while its process leads, and begin again with every term.
 
-Strategy: history that stood still while somebody else led is out of date, so it is stored when a
-term ends and read again when the next one begins. It is stored only while nobody else can have
-stepped in; after that the next leader's word stands. Whoever must end soon says so, and a round
-under way writes nothing more.
+Strategy: history that stood still while another process led is out of date, so it is stored when
+a term ends and read again when the next one begins. It is stored only while no other process can
+have stepped in; after that what the next leader stores stands. A process that must end soon says
+so, and a round under way writes nothing more.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LeaderLoop:
             self._end(now)
             return _LOOK_SECONDS
         if self._recommender is not None and self._term != self._terms.leadership.term:
-            self._recommender = None  # somebody else led, and knows better
+            self._recommender = None  # another process led, and knows better
         if not self._terms.is_ready():
             return _LOOK_SECONDS
         if self._recommender is None:

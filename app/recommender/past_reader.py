@@ -1,6 +1,6 @@
 """Reads usage of the past from Prometheus, in the background, until it is known.
 
-Strategy: what is known of the past is laid ready for whoever owns the model; nobody waits for it.
+Strategy: what is known of the past is laid ready for the owner of the model; nothing waits for it.
 A question that fails is asked again, later and later; what was read before it stays read. As the
 model counts live usage from the start of its term, the past ends there, whenever it is read.
 """
@@ -39,7 +39,7 @@ class Recalled:
 
 @dataclass(slots=True, eq=False)
 class _Wish:
-    """Somebody wants to know of the past."""
+    """A request for the past, until it is answered."""
 
     reading: Reading
     namespace: str

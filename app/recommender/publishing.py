@@ -126,7 +126,7 @@ class WriteQueue:
                 self._waiting.move_to_end(write.target, last=False)
 
     def step(self) -> None:
-        """Begin or put off one write; or wait until one has ended, if nobody is free."""
+        """Begin or put off one write; or wait until one has ended, if no thread is free."""
         target = next((one for one in self._waiting if one not in self._under_way), None)
         if target is None or len(self._under_way) >= self._threads:
             self._end_one()

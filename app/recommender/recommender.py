@@ -310,7 +310,7 @@ class Recommender:
         return self.model.urgent(now)
 
     def _sample_meanwhile(self) -> None:
-        """Read usage that is due, for whoever writes to a slow server shall not miss it."""
+        """Read usage that is due, so that writes to a slow server do not delay it."""
         clock = self._around.clock
         if not self._variant.samples_meanwhile:
             return

@@ -15,7 +15,7 @@ from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.ports import Clock
-from app.recommender.core.estimation import Derivation
+from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.rules import CPU
 from app.recommender.core.skipped import SkippedObjects
@@ -32,7 +32,7 @@ log = logging.getLogger("recommender.metrics")
 vpas_log = logging.getLogger("recommender.vpas")
 skipped_log = logging.getLogger("recommender.skipped")
 
-_NOTHING: Final[Mapping[VpaKey, Derivation]] = {}
+_NOTHING: Final[Mapping[VpaKey, VpaDerivation]] = {}
 _LONG_SECONDS: Final = 1800.0  # without a recommendation
 _MOST_NAMED: Final = 10
 _MOST_AT_ONCE: Final = 5  # skipped objects, with all that is known of the error

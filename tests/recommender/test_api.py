@@ -325,7 +325,7 @@ def test_a_list_of_two_thousand_is_cheap() -> None:
         item["status"] = {"recommendation": recommendation}
         desk.apply(item)
     known = snapshot_of(desk.sandbox)
-    desk.snapshot = lambda: known  # type: ignore[method-assign]  # as a mirror holds it
+    desk.snapshot = lambda: known  # type: ignore[method-assign]  # as a watch cache holds it
     desk.app = desk.application(Guard(None))
     began = time.process_time()
     answer = desk.ask(ALL)

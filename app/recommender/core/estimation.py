@@ -235,7 +235,7 @@ def _shown(table: RowTable, rows: Rows, taking_part: Flags, *, omits: bool) -> N
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Derivation:
+class VpaDerivation:
     """How the recommendation of one VPA came about; all columns have one line per container."""
 
     at: datetime
@@ -262,14 +262,14 @@ class Derivations:
         bounds = pairwise([*starts.tolist(), len(vpas)])
         self._places = dict(zip(found.tolist(), bounds, strict=True))
 
-    def of(self, vpa: int) -> Derivation:
+    def of(self, vpa: int) -> VpaDerivation:
         """Return the derivation of the VPA on a line; one without rows has no containers."""
         start, end = self._places.get(vpa, (0, 0))
         rows = self._rows[start:end].tolist()
         basis = self._basis[start:end].copy()  # a view would keep those of all others alive
         basis.setflags(write=False)
         names, rules = self._table.names, self._table.rules
-        return Derivation(
+        return VpaDerivation(
             self.at, tuple(names[row] for row in rows), tuple(rules[row] for row in rows), basis
         )
 

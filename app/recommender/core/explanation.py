@@ -31,7 +31,7 @@ from app.recommender.core.estimation import (
     SHOWS_ENTRY,
     SHOWS_MEMORY,
     Basis,
-    Derivation,
+    VpaDerivation,
     estimate,
 )
 from app.recommender.core.histograms import CPU_GRID, EMPTY, MEMORY_GRID, Amounts, Grid
@@ -69,7 +69,7 @@ class Absence(StrEnum):
 
 
 def explained(
-    found: Sequence[tuple[Vpa, Derivation | None]],
+    found: Sequence[tuple[Vpa, VpaDerivation | None]],
     rules: RecommenderRules,
     *,
     with_steps: bool = False,
@@ -94,7 +94,7 @@ class _Explainer:
     """Explains containers, a line each, in the order of the derivations."""
 
     def __init__(
-        self, derivations: Sequence[Derivation], rules: RecommenderRules, with_steps: bool
+        self, derivations: Sequence[VpaDerivation], rules: RecommenderRules, with_steps: bool
     ) -> None:
         joined = b"".join(one.basis.tobytes() for one in derivations)
         basis = np.frombuffer(joined, dtype=BASIS)

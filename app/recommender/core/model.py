@@ -28,7 +28,7 @@ from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.estimation import Derivation
+from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.history import Expiry, StoredHistory
 from app.recommender.core.intake import Intake, SampleTally
 from app.recommender.core.membership import Membership
@@ -109,7 +109,7 @@ class RecommenderModel(Protocol):
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, namespace and name of checkpoints to delete."""
 
-    def derivations(self) -> Mapping[VpaKey, Derivation]:
+    def derivations(self) -> Mapping[VpaKey, VpaDerivation]:
         """Return how what stands published came about; later ticks change nothing in it."""
 
     def overlapping_pods(self) -> dict[str, int]:
@@ -255,7 +255,7 @@ class Model:
         """Return, once, namespace and name of checkpoints to delete."""
         return self._history.abandoned()
 
-    def derivations(self) -> Mapping[VpaKey, Derivation]:
+    def derivations(self) -> Mapping[VpaKey, VpaDerivation]:
         """Return how what stands published came about; later ticks change nothing in it."""
         return dict(self._publisher.derivations)
 

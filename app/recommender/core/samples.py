@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from app.recommender.core.checkpoints import OpenWindow
 from app.recommender.core.histograms import Amounts, Times
 from app.recommender.core.moments import UNSET
-from app.recommender.core.tables import Fill, Lines, Peaks, Table
+from app.recommender.core.tables import ColumnTable, Fill, Lines, Peaks
 
 NO_STREAM: Final = -1
 MANY: Final = -2  # streams
 
 
-class InstanceTable(Table):
+class InstanceTable(ColumnTable):
     """Containers of pods."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {
@@ -50,7 +50,7 @@ class InstanceTable(Table):
     stream: NDArray[np.int64]  # the one it feeds, NO_STREAM, or MANY
 
 
-class StreamTable(Table):
+class StreamTable(ColumnTable):
     """From instances to rows."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {

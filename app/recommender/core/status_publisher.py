@@ -30,10 +30,10 @@ from app.recommender.core.estimation import (
     LOWER,
     TARGET,
     UPPER,
-    Derivation,
     Derivations,
     Estimation,
     Flags,
+    VpaDerivation,
     estimate_rows,
     rows_in_use,
 )
@@ -73,7 +73,7 @@ class StatusPublisher:
 
     def __init__(self, members: Membership, quality: Quality, rules: RecommenderRules) -> None:
         self.overlaps = Overlaps(members)
-        self.derivations: dict[VpaKey, Derivation] = {}  # of what stands published
+        self.derivations: dict[VpaKey, VpaDerivation] = {}  # of what stands published
         self._quality = quality
         self._members = members
         self._rules = rules

@@ -48,7 +48,7 @@ PEAK_WEIGHT: Final = 1.0
 _AMOUNTS: Final = 6  # target, lower, upper of cpu, then of memory
 
 
-class Table:
+class ColumnTable:
     """A table; `FILLS` names its columns, their types and what an unused line holds."""
 
     FILLS: ClassVar[Mapping[str, Fill]]
@@ -114,7 +114,7 @@ def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> Weight
     return moved
 
 
-class RowTable(Table):
+class RowTable(ColumnTable):
     """All rows."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {
@@ -265,7 +265,7 @@ class RowTable(Table):
         self.is_dirty[rows[weights > 0.0]] = True
 
 
-class VpaTable(Table):
+class VpaTable(ColumnTable):
     """One line per VPA."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {

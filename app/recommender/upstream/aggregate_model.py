@@ -20,9 +20,9 @@ from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import (
     TARGET,
-    Derivation,
     Derivations,
     Estimation,
+    VpaDerivation,
     estimate_rows,
     rows_in_use,
 )
@@ -222,7 +222,7 @@ class UpstreamModel:
         """Return nothing: checkpoints live as long as their VPA."""
         return []
 
-    def derivations(self) -> Mapping[VpaKey, Derivation]:
+    def derivations(self) -> Mapping[VpaKey, VpaDerivation]:
         """Return how the recommendations of the last loop came about."""
         if self._estimation is None:
             return {}

@@ -129,7 +129,7 @@ class UpstreamCluster:
         return [key for key in self.pods if key not in pods]
 
     def recall_pods(self, past: PastUsage) -> None:
-        """Take the pods of the past, whoever wants them, until the next loop."""
+        """Take the pods of the past, whichever VPAs asked, until the next loop."""
         names: defaultdict[PodKey, list[str]] = defaultdict(list)
         for namespace, pod, container in past.containers:
             names[namespace, pod].append(container)
@@ -200,7 +200,7 @@ class UpstreamCluster:
         return found
 
     def collect(self) -> None:
-        """Drop expired aggregates and empty ones that nobody feeds, at most once an hour."""
+        """Drop expired aggregates and empty ones that no pod feeds, at most once an hour."""
         now_ns = self.now_ns
         if self._collected_ns != UNSET and now_ns - self._collected_ns < _COLLECT_NS:
             return

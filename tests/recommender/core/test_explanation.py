@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.quantity import Quantity
-from app.recommender.core.estimation import Derivation
+from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.explanation import Absence, explained
 from app.recommender.core.rules import (
     CapRules,
@@ -49,7 +49,7 @@ def derived(scene: Scene, container: str = "app") -> dict[str, str]:
     return {word: f"{cpu[word]['quantity']} {memory[word]['quantity']}" for word in words}
 
 
-def steps(scene: Scene, derivation: Derivation) -> make.Json:
+def steps(scene: Scene, derivation: VpaDerivation) -> make.Json:
     """Return all that a derivation explains."""
     vpa = scene.vpas["web"].vpa
     return explained([(vpa, derivation)], scene.rules, with_steps=True)[0]

@@ -9,13 +9,13 @@ import numpy as np
 
 from app.recommender.core.moments import DAY, UNSET
 from app.recommender.core.rules import AggregationRules, RecommenderRules, container_rules
-from app.recommender.core.tables import NOWHERE, Fill, RowTable, Table, VpaTable
+from app.recommender.core.tables import NOWHERE, ColumnTable, Fill, RowTable, VpaTable
 from tests import make
 
 RULES = RecommenderRules()
 
 
-class Places(Table):
+class Places(ColumnTable):
     """Two columns."""
 
     FILLS: ClassVar[Mapping[str, Fill]] = {"count": (np.int64, 0), "place": (np.int32, -1)}
