@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Final
 
@@ -36,21 +36,25 @@ def run_until_signal(process: Callable[[], Running], verbosity: int, log: loggin
 def stop_events() -> tuple[Event, Event]:
     """Return the event that the first signal to stop sets, and the one that the next one sets.
 
-    A thread sets them: a handler interrupts the main thread anywhere, also while it holds the
-    lock of an event, and would wait for that lock for ever. To put something on a queue of this
-    kind is safe there.
+    A thread reads from a pipe what the interpreter writes as soon as a signal arrives. A handler
+    would not do: of two signals at almost the same moment one may reach a thread that is not the
+    main thread, which then goes on waiting; and where a handler interrupts the main thread, it
+    may hold the very lock that setting an event needs.
     """
     stopping, hurrying = Event(), Event()
-    signals: SimpleQueue[int] = SimpleQueue()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
 
     def relay() -> None:
-        for event in (stopping, hurrying):
-            signals.get()
-            event.set()
+        os.read(reading, 1)
+        stopping.set()
+        while os.read(reading, 1):
+            hurrying.set()
 
     Thread(target=relay, name="signals", daemon=True).start()
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in _STOP_SIGNALS:
-        signal.signal(number, lambda caught, _frame: signals.put(caught))
+        signal.signal(number, lambda _number, _frame: None)
     return stopping, hurrying
 
 

@@ -36,6 +36,7 @@ def handlers() -> Iterator[None]:
     """Bring back what signals did before."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
+    signal.set_wakeup_fd(-1)
     for number, handler in before.items():
         signal.signal(number, handler)
 
