@@ -65,7 +65,7 @@ def serving_names(service: str, namespace: str, url: str = "") -> tuple[str, ...
 
 
 def issue(names: Sequence[str], now: datetime, days: int) -> CertificateSet:
-    """Make a CA and a serving pair for these names; nobody keeps the CA's key."""
+    """Make a CA and a serving pair for these names; the CA's key is not kept."""
     ca_key = ec.generate_private_key(ec.SECP256R1())
     key = ec.generate_private_key(ec.SECP256R1())
     life = (now - _BACKDATED, now + timedelta(days=days))

@@ -1,6 +1,6 @@
 """Where certificates come from, and who is told of them.
 
-Strategy: three sources. Files that somebody gives; without a cluster files that we make; in a
+Strategy: three sources. Files that flags name; without a cluster files that we make; in a
 cluster a Secret that the replicas share and one of them, the elected, renews. The same elected
 replica keeps the webhook configurations.
 """

@@ -127,14 +127,14 @@ class Certificates:
 
     @property
     def are_given(self) -> bool:
-        """Whether somebody said where the files are, so that they must be there."""
+        """Whether flags name the files, so that they must exist."""
         return self.cert_dir is not None or any(
             path.parent != Path(_MOUNTED) for path in (self.cert_file, self.key_file)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class RegistrationFlags:
     """Registration of the webhook with the API server."""
 
     is_on: Annotated[
@@ -175,7 +175,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatFlags:
     """The Lease that tells the updater that pods are admitted."""
 
     lease_name: Annotated[
@@ -222,8 +222,8 @@ class AdmissionSettings:
 
     serving: Serving
     certificates: Certificates
-    registration: Registration
-    heartbeat: Heartbeat
+    registration: RegistrationFlags
+    heartbeat: HeartbeatFlags
     decisions: Decisions
     scope: Scope
     cluster: ClusterAccess

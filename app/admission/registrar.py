@@ -22,7 +22,7 @@ log = logging.getLogger("admission.registration")
 
 Documents = Callable[[str], Sequence[tuple[Resource, Json]]]  # by the CA bundle
 
-_ATTEMPTS = 5  # when somebody else writes at the same time
+_ATTEMPTS = 5  # when another client writes at the same time
 _REPORTER = "vpa-admission-controller"
 _GONE = ("the whole object",)
 
@@ -52,12 +52,12 @@ class Registrar:
         return bool(self._reason)
 
     def forget(self) -> None:
-        """Begin anew: somebody else may have been at work."""
+        """Start again: another replica may have written meanwhile."""
         self.bundle = ""
         self._confirmed.clear()
 
     def bundles(self) -> tuple[str | None, ...]:
-        """Return the CAs that each configuration trusts; None where nobody is sent to us."""
+        """Return the CAs that each configuration trusts; None where no reviews are sent to us."""
         return tuple(
             _bundle(self._live(resource, document), document)
             for resource, document in self._documents("")

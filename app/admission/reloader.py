@@ -1,8 +1,8 @@
 """Serve a new certificate as soon as everybody who calls us trusts it.
 
 Strategy: a source tells of a new set; it is served when the webhook configurations carry its
-CA. If that does not come about, it is served all the same after a while: whoever changed the
-files may have told the API server in another way, and an old certificate runs out.
+CA. If that does not come about, it is served all the same after a while: the API server may
+have been told in another way, and an old certificate expires.
 """
 
 from __future__ import annotations

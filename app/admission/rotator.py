@@ -1,6 +1,6 @@
 """Carry out the rotation plan on the shared ring and the webhook configurations.
 
-Strategy: every tick reads everything anew, asks for one step and does it, under the version
+Strategy: every tick reads everything again, asks for one step and does it, under the version
 that was read. Only the elected replica acts; whatever it remembers is forgotten when it loses
 the election.
 """
@@ -38,7 +38,7 @@ from app.model.certificates import (
 log = logging.getLogger("admission.rotation")
 
 _NEXT_STEP_SECONDS = 1.0
-_LOOK_SECONDS = 15.0  # how long a change by somebody else may stay
+_LOOK_SECONDS = 15.0  # how long a change by another client may stay
 
 
 class RingStore(Protocol):
@@ -53,7 +53,7 @@ class RingStore(Protocol):
         ...
 
 
-class Authority(Protocol):
+class Issuer(Protocol):
     """Who makes and judges certificates."""
 
     def issue(self, now: datetime) -> CertificateSet:
@@ -66,12 +66,12 @@ class Authority(Protocol):
 
 
 class Rotator:
-    """Plans and carries out; the registrar is None when registration is somebody else's."""
+    """Plans and carries out; the registrar is None when others register the webhook."""
 
     def __init__(
         self,
         store: RingStore,
-        authority: Authority,
+        authority: Issuer,
         registrar: Registrar | None,
         rules: RotationRules,
         leads: Callable[[], bool],
@@ -164,7 +164,7 @@ class Rotator:
 
     def _publish(self, bundle: str, now: datetime) -> None:
         if self._registrar and bundle == self._registrar.bundle:
-            self._register(bundle, now)  # somebody took it out; the registrar tells of that
+            self._register(bundle, now)  # another client took it out; the registrar reports that
             return
         log.info("New client CA found, reloading and patching webhook")
         if self._register(bundle, now):

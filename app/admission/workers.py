@@ -48,7 +48,7 @@ class Order(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """What a worker says of itself, every second."""
 
     problem: str  # why it cannot answer with knowledge of the cluster; empty if it can
@@ -128,7 +128,7 @@ class _Seat:
         self._pipe: Connection | None = None
         self._heard_at = 0.0
         self._started_at = float("-inf")
-        self.report = Report("not started")
+        self.report = WorkerReport("not started")
 
     @property
     def problem(self) -> str:
@@ -164,7 +164,7 @@ class _Seat:
             self._process.start()
         theirs.close()
         self._pipe, self._started_at, self._heard_at = ours, monotonic(), monotonic()
-        self.report = Report("starting")
+        self.report = WorkerReport("starting")
 
     def hear(self) -> None:
         try:
@@ -239,7 +239,7 @@ def _report(supervisor: Connection, server: ReviewServer) -> None:
     while True:
         seconds = server.tend()
         try:
-            supervisor.send(Report(server.problem(), server.watch_ages()))
+            supervisor.send(WorkerReport(server.problem(), server.watch_ages()))
         except (OSError, ValueError):
             return
         pause.wait(seconds)

@@ -19,7 +19,7 @@ from app.admission.answers import INTERNAL_ERROR
 from app.admission.core.explain import explain
 from app.admission.knowledge import recorded_sources, review_rules
 from app.admission.reviews import Pending, Reviewer
-from app.commands.flags import AdmitSettings, Answering
+from app.commands.flags import AdmitSettings, AnswerFlags
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
 from app.model.quantity import Quantity
@@ -133,7 +133,7 @@ def _is_review(found: ReviewDocument) -> bool:
     return found.item.get("kind") == _REVIEW or "request" in found.item
 
 
-def _line(reviewer: Reviewer, review: ReviewDocument, shown: Answering) -> bytes:
+def _line(reviewer: Reviewer, review: ReviewDocument, shown: AnswerFlags) -> bytes:
     body = _answer(reviewer, review)
     if not shown.decode and not shown.explain:
         return body + b"\n"

@@ -186,7 +186,7 @@ class VersionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class AnswerFlags:
     """How answers are shown."""
 
     explain: Annotated[
@@ -200,7 +200,7 @@ class Answering:
 class AdmitSettings:
     """All that answering reviews without a server can be told."""
 
-    answering: Answering
+    answering: AnswerFlags
     decisions: Decisions
     offline: Offline
     logging: Logging

@@ -39,7 +39,7 @@ from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
 from app.kube.leases import lease
 from app.kube.manifests import documents as manifests
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right, needed
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope, needed
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
@@ -342,7 +342,7 @@ def _attributes(right: Right, home: str) -> Iterator[Json]:
                     "group": right.group,
                     "resource": plural,
                     "subresource": subresource,
-                    "namespace": home if right.reach is Reach.AT_HOME else "",
+                    "namespace": home if right.reach is RightScope.AT_HOME else "",
                     "name": name,
                 }
 

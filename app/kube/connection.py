@@ -1,6 +1,6 @@
 """The way to the API server that is in use.
 
-Strategy: whoever we say we are is asked for at most every few seconds. What is not read again by
+Strategy: credentials are asked for at most every few seconds. What is not read again by
 itself (client certificates) is read again with everything else once the server says 401.
 """
 
@@ -27,7 +27,7 @@ def load(origin: Origin) -> Reach:
 
     Raises:
         BadSetting: it cannot be used; the sentence names the file.
-        Refused: nobody can tell the cluster who we are.
+        Refused: there are no credentials to send.
     """
     plain = plain_reach(origin)
     if plain is not None:
@@ -47,7 +47,7 @@ class Session(NamedTuple):
 
 
 class ApiAccess:
-    """The configuration in use, read anew when the server no longer knows us."""
+    """The configuration in use, read again when the server no longer knows us."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin

@@ -27,7 +27,7 @@ def packaged_reach(origin: Origin) -> Reach:
 
     Raises:
         BadSetting: it cannot be used; the sentence names the file.
-        Refused: nobody can tell the cluster who we are.
+        Refused: there are no credentials to send.
     """
     configuration = Configuration(host="")
     path = origin.kubeconfig_path()
@@ -74,7 +74,7 @@ def _load_kubeconfig(path: str, context: str, configuration: Configuration) -> N
     loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # as above
     name = loader.current_context["context"].get("user", "")
     user = merged.config["users"].get_with_name(name, safe=True) if name else None
-    # The package only logs when a plugin fails, and would go on as nobody.
+    # The package only logs when a plugin fails, and would go on without credentials.
     if user and "exec" in user["user"] and not (configuration.api_key or configuration.cert_file):
         raise Refused(f'the exec plugin of user "{name}" gave no credentials')
 

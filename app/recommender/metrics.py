@@ -47,7 +47,7 @@ RECOMMENDATION_LABELS: Final = ("namespace", "vpa", "container", "resource", "bo
 RECOMMENDATION_MEANING: Final = "What a VPA recommends for a container: cores, or bytes."
 
 
-class RoundStep(StrEnum):
+class RoundPhase(StrEnum):
     """The steps of one round."""
 
     LOAD_VPAS = "LoadVPAs"

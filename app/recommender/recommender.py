@@ -35,7 +35,7 @@ from app.recommender.core.oom import OomRecord
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.usage import Metrics
-from app.recommender.metrics import RecommenderMetrics, RoundStep, VpaState
+from app.recommender.metrics import RecommenderMetrics, RoundPhase, VpaState
 from app.recommender.past_reader import PastReader
 from app.recommender.publishing import Publisher, PublishingContext, PublishingRules, RoundWriter
 from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
@@ -123,7 +123,7 @@ class Recommender:
         self._skipped = SkippedReport(around.metrics)
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
-        self._took: dict[RoundStep, float] = {}  # seconds, in the last round
+        self._took: dict[RoundPhase, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
         self._due = self._sampled = self._tidied = clock.monotonic()
         if not variant.begins_at_once:
@@ -152,13 +152,13 @@ class Recommender:
         self.look(now)
         self._usage.recall(now)
         self._samples = self._sample(now)
-        with self._timed(RoundStep.UPDATE_VPAS):
+        with self._timed(RoundPhase.UPDATE_VPAS):
             self._publisher.publish(self.model.tick(now))
         self._around.show(self.model)
         if self._rules.keeps_checkpoints:
-            with self._timed(RoundStep.MAINTAIN_CHECKPOINTS):
+            with self._timed(RoundPhase.MAINTAIN_CHECKPOINTS):
                 self._store(now)
-            with self._timed(RoundStep.GARBAGE_COLLECT):
+            with self._timed(RoundPhase.GARBAGE_COLLECT):
                 self._drop_abandoned()
                 self._drop_orphans()
         self._publisher.finish()
@@ -166,7 +166,7 @@ class Recommender:
             self._count()
         self._skipped.tell(self.model.skipped)
         self.finished = clock.monotonic()
-        self._around.metrics.step(RoundStep.TOTAL, self.finished - began)
+        self._around.metrics.step(RoundPhase.TOTAL, self.finished - began)
         extra = {
             "vpas": len(self._feed.vpas),
             "histories": self.model.row_count,
@@ -204,11 +204,11 @@ class Recommender:
         self._has_looked = True
         snapshot, changed = self._around.snapshot(), self._around.changed
         only = changed() if changed is not None else None
-        with self._timed(RoundStep.LOAD_VPAS):
+        with self._timed(RoundPhase.LOAD_VPAS):
             self._feed.tell_vpas(snapshot, now, only)
-        with self._timed(RoundStep.DELETE_REMOVED_PODS):
+        with self._timed(RoundPhase.DELETE_REMOVED_PODS):
             self._feed.tell_gone_pods(snapshot, only)
-        with self._timed(RoundStep.LOAD_PODS):
+        with self._timed(RoundPhase.LOAD_PODS):
             self._feed.tell_pods(snapshot, now, only)
             self._restore(now)
             self.catch_up(now)
@@ -280,7 +280,7 @@ class Recommender:
     def _sample(self, now: datetime) -> int:
         """Read usage; return how many containers were told of."""
         self._sampled = self._around.clock.monotonic()
-        with self._timed(RoundStep.LOAD_METRICS):
+        with self._timed(RoundPhase.LOAD_METRICS):
             return self._usage.read_usage(self._usage_pages(), now)
 
     def _usage_pages(self) -> Iterator[Metrics]:
@@ -352,7 +352,7 @@ class Recommender:
         self._unrecommended.look(vpas)
 
     @contextmanager
-    def _timed(self, step: RoundStep) -> Iterator[None]:
+    def _timed(self, step: RoundPhase) -> Iterator[None]:
         began = self._around.clock.monotonic()
         yield
         self._took[step] = self._around.clock.monotonic() - began

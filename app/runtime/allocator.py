@@ -2,7 +2,7 @@
 
 Strategy: glibc keeps what was freed, in an area for each thread, and keeps more the larger the
 blocks were that came and went. Lists of a whole cluster are read by one thread and freed by
-another, so much would stay that nobody uses: a fifth of a recommender of 8,000 pods. Under the
+another, so much unused memory would stay: a fifth of a recommender of 8,000 pods. Under the
 interpreter's lock threads hardly compete for an area, so one is enough for all.
 """
 

@@ -1,10 +1,10 @@
 """One leader among replicas, by a Lease that client-go's election understands.
 
 Strategy: times in the Lease are for people. Whether it is still held is judged by our own
-clock alone: it is, while it keeps changing within its duration. A leader counts itself out
-before anybody else may step in, also when its own renewal hangs; what it then ends it ends
-before the first candidate may come. Candidates look often and come a little early, so that
-somebody leads again within the duration of the Lease.
+clock alone: it is held while it keeps changing within its duration. A leader stops before
+another candidate may take the Lease, also when its own renewal hangs, and its last calls end
+before that. Candidates look often and a little early, so that there is a leader again within
+the duration of the Lease.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from app.ports import LEASES, Clock, Cluster, Json, Ref
 log = logging.getLogger("runtime.election")
 
 _SPREAD = 1.2  # of the retry period, at most, added so that candidates do not come at once
-_OFTEN = 0.5  # of the retry period, at least, between two looks at somebody else's Lease
+_OFTEN = 0.5  # of the retry period, at least, between two looks at the Lease of another leader
 _OFTEN_SPREAD = 0.25
 _LEAST_SECONDS = 0.05  # between two looks
 _LAST_SHARE = 0.5  # of the retry period, for requests that are under way when time is over
@@ -60,15 +60,15 @@ class Leadership(Protocol):
 
     @property
     def term(self) -> int:
-        """A number that changes when somebody else may have led in between."""
+        """A number that changes when another candidate may have led in between."""
         ...
 
     def is_leading(self) -> bool:
-        """Say whether nobody else can lead now."""
+        """Say whether no other candidate can lead now."""
         ...
 
     def may_finish(self) -> bool:
-        """Say whether nobody else can have stepped in since we led."""
+        """Say whether no other candidate can have led since we did."""
         ...
 
 
@@ -91,7 +91,7 @@ class Standing:
     """How an election stands after a step."""
 
     leading: bool
-    leader: str  # empty while nobody leads
+    leader: str  # empty while there is none
     wait_seconds: float
     reason: str = ""  # why we could not acquire or renew
 
@@ -111,17 +111,17 @@ class Election:
         self.term = 0
 
     def is_leading(self) -> bool:
-        """Say whether nobody else can lead now; may be asked from any thread."""
+        """Say whether no other candidate can lead now; may be asked from any thread."""
         return self._clock.monotonic() < self._renewed_at + self._rules.renew_seconds
 
     def may_finish(self) -> bool:
-        """Say whether nobody else can have stepped in since we led; from any thread."""
+        """Say whether no other candidate can have led since we did; from any thread."""
         return self._last_seconds() > 0
 
     def call_seconds(self) -> float:
         """Return how long a call that begins now may wait to connect, and again for its answer.
 
-        Then it ends before anybody else steps in; less than nothing once somebody may have.
+        It then ends before another candidate may lead; negative once one may have led.
         """
         return self._last_seconds() / 2
 

@@ -2,7 +2,7 @@
 
 Strategy: one process keeps its numbers in a registry. Several processes behind one port keep
 them in files of a folder, which any of them adds up when it is scraped: prometheus_client does so
-when PROMETHEUS_MULTIPROC_DIR is set before it is first imported, so whoever starts the processes
+when PROMETHEUS_MULTIPROC_DIR is set before it is first imported, so what starts the processes
 decides. Series are written as upstream writes them: some counters are not called `_total`, and
 whole bounds of buckets have no `.0`.
 """

@@ -3,7 +3,7 @@
 Strategy: a record carries only what the line shows; where a call stands in the source, or in
 which thread, it does not. What is told thousands of times a second goes past the logging of the
 standard library, which would cost more than the line. Nothing that is logged may fail the work
-that logs it, nor flood whoever reads it: what JSON cannot tell, or what is too long, is told in
+that logs it, nor flood its readers: what JSON cannot tell, or what is too long, is told in
 words and shortened.
 """
 

@@ -57,7 +57,7 @@ class Handling:
     is_draining: bool = False  # may be set from any thread
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection."""
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from app.model.errors import BadSetting
-from app.runtime.protocol import REQUEST_SECONDS, AtOnce, Connection, Handling
+from app.runtime.protocol import REQUEST_SECONDS, AtOnce, Handling, HttpConnection
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,7 +41,7 @@ class Server:
         config = uvicorn.Config(
             app,
             # uvicorn calls it as it would call the class.
-            http=cast("type[asyncio.Protocol]", partial(Connection, self._handling)),
+            http=cast("type[asyncio.Protocol]", partial(HttpConnection, self._handling)),
             loop="uvloop",
             ws="none",
             lifespan="off",

@@ -1,6 +1,6 @@
 """Counters and histograms that are fed thousands of times a second.
 
-Strategy: an observation is put aside; once a second somebody settles what has gathered. A
+Strategy: an observation is put aside; once a second what has gathered is settled. A
 number of several processes is written to a shared file each time, which would cost a review
 more than its decision.
 """

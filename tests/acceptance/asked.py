@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from app.kube.manifests.rights import Reach, Right
+from app.kube.manifests.rights import Right, RightScope
 from tests.acceptance.rights import NAMESPACE
 
 
@@ -72,7 +72,7 @@ def _needs(each: Question, right: Right, verb: str, resource: str, name: str) ->
         and right.group in ("*", each.group)
         and _is_of(each.resource, resource)
         and (not name or each.name == name)
-        and (right.reach is Reach.EVERYWHERE or each.namespace == NAMESPACE)
+        and (right.reach is RightScope.EVERYWHERE or each.namespace == NAMESPACE)
     )
 
 

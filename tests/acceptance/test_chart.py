@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.manifests.rights import Reach, needed, rules
+from app.kube.manifests.rights import RightScope, needed, rules
 from tests.acceptance.templates import (
     AS_THE_BASE,
     CHARTS,
@@ -102,7 +102,7 @@ def wrongly_granted(documents: list[Json]) -> Iterator[str]:
         pod = deployment["spec"]["template"]["spec"]
         component = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
         wanted = needed(component, pod["containers"][0]["args"])
-        for kind, reach in (("ClusterRole", Reach.EVERYWHERE), ("Role", Reach.AT_HOME)):
+        for kind, reach in (("ClusterRole", RightScope.EVERYWHERE), ("Role", RightScope.AT_HOME)):
             granted = [
                 rule
                 for item in documents

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.admission.workers import Order, Report, WorkerPool
+from app.admission.workers import Order, WorkerPool, WorkerReport
 from app.model.certificates import CertificateSet
 from tests.waiting import eventually
 
@@ -20,7 +20,9 @@ def tell_blocked(
 ) -> None:
     """Report which signals are kept from a worker when it begins; end when told to."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    supervisor.send(Report(",".join(sorted(signal.Signals(number).name for number in blocked))))
+    supervisor.send(
+        WorkerReport(",".join(sorted(signal.Signals(number).name for number in blocked)))
+    )
     while supervisor.recv() is not Order.STOP:
         pass
 

@@ -17,7 +17,7 @@ from app.recommender.configuration import RoundRules
 from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
-from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource, RoundStep
+from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource, RoundPhase
 from app.recommender.recommender import Recommender
 from app.recommender.report import RecommenderReport, SkippedReport, UnrecommendedVpas
 from app.runtime.exposition import render
@@ -171,8 +171,8 @@ def test_overlaps_are_told_by_namespace(scene: Shown) -> None:
     assert name + "{" not in render(scene.registry).decode()
 
 
-@pytest.mark.parametrize("step", list(RoundStep))
-def test_every_step_is_timed(scene: Shown, step: RoundStep) -> None:
+@pytest.mark.parametrize("step", list(RoundPhase))
+def test_every_step_is_timed(scene: Shown, step: RoundPhase) -> None:
     """A round has all steps."""
     scene.rounds(1)
 

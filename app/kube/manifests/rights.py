@@ -24,7 +24,7 @@ _VPA_GROUP: Final = "autoscaling.k8s.io"
 _VPAS: Final = "verticalpodautoscalers"
 
 
-class Reach(StrEnum):
+class RightScope(StrEnum):
     """Where a right holds."""
 
     EVERYWHERE = "in the cluster"
@@ -40,7 +40,7 @@ class Right:
     verbs: tuple[str, ...]
     why: str
     names: tuple[str, ...] = ()
-    reach: Reach = Reach.EVERYWHERE
+    reach: RightScope = RightScope.EVERYWHERE
     named_by: str = ""  # the flag that gives the object another name
     only_with: str = ""  # the flag without which it is not used
     not_with: str = ""  # the flag, or its value, with which it is not used
@@ -74,7 +74,9 @@ def _owners(verbs: Sequence[str]) -> tuple[Right, ...]:
 
 
 def _lease(name: str, why: str, named_by: str, only_with: str = "") -> tuple[Right, ...]:
-    make = Right(_LEASES, ("leases",), ("create",), why, reach=Reach.AT_HOME, only_with=only_with)
+    make = Right(
+        _LEASES, ("leases",), ("create",), why, reach=RightScope.AT_HOME, only_with=only_with
+    )
     return make, replace(make, verbs=_RENEW, names=(name,), named_by=named_by)
 
 
@@ -85,7 +87,7 @@ def _election(name: str) -> tuple[Right, ...]:
 
 def _own_certificates() -> tuple[Right, ...]:
     why, flag = "share certificates", "--tls-cert-dir"
-    make = Right("", ("secrets",), ("create",), why, reach=Reach.AT_HOME, not_with=flag)
+    make = Right("", ("secrets",), ("create",), why, reach=RightScope.AT_HOME, not_with=flag)
     return make, replace(make, verbs=_RENEW, names=("vpa-tls-certs",))
 
 
@@ -129,7 +131,7 @@ _ADMISSION: Final = (
         _RENEW,
         "let one replica register the webhook and rotate certificates",
         ("vpa-admission-controller-rotation",),
-        Reach.AT_HOME,
+        RightScope.AT_HOME,
     ),
     *_own_certificates(),
 )
@@ -179,7 +181,7 @@ _UPDATER: Final = (
         ("get",),
         "evict only while pods are admitted",
         ("vpa-admission-controller",),
-        Reach.AT_HOME,
+        RightScope.AT_HOME,
         named_by="--admission-controller-status-lease-name",
     ),
     *_election("vpa-updater"),
@@ -217,7 +219,7 @@ OPTIONS: Final = {
 }
 
 
-def rules(rights: Sequence[Right], reach: Reach) -> list[Json]:
+def rules(rights: Sequence[Right], reach: RightScope) -> list[Json]:
     """Return the rules of a role."""
     return [right.rule() for right in rights if right.reach is reach]
 

@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from app.kube.manifests.documents import objects
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope
 from app.ports import Json
 
 TEMPLATES = Path(__file__).parents[3] / "deploy/chart/templates"
-KINDS: Final = {"ClusterRole": Reach.EVERYWHERE, "Role": Reach.AT_HOME}
+KINDS: Final = {"ClusterRole": RightScope.EVERYWHERE, "Role": RightScope.AT_HOME}
 # When rules are granted that depend on a flag, by what the chart sets the flag for.
 CONDITIONS: Final[Mapping[str, str]] = {
     "--leader-elect": 'include "plumbline.elects" .Values.{0}',

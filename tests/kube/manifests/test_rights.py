@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from app.kube.manifests.documents import objects
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Reach, Right, rules
+from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope, rules
 
 PAGE = Path(__file__).parents[3] / "docs/rights.md"
-ROLES = {"ClusterRole": Reach.EVERYWHERE, "Role": Reach.AT_HOME}
+ROLES = {"ClusterRole": RightScope.EVERYWHERE, "Role": RightScope.AT_HOME}
 DOCUMENTS = {
     **{component.partition("-")[0]: rights for component, rights in RIGHTS.items()},
     **{name: (option.right,) for name, option in OPTIONS.items()},
