@@ -19,7 +19,7 @@ from app.commands.replay_flags import ReplaySettings
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.history import RecordedHistory, read_history
 from app.commands.replaying.objects import RecordedObjects
-from app.commands.replaying.replay import Replay, ReplayLook, ReplaySchedule
+from app.commands.replaying.playback import Replay, ReplayLook, ReplaySchedule
 from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.splitting import STDIN, lines

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from app.commands.replaying.replay import ReplayLook
+from app.commands.replaying.playback import ReplayLook
 from app.model.fields import Json
 from app.recommender.core.checkpoints import to_json
 from app.recommender.core.status import status_json, status_of

@@ -17,7 +17,7 @@ import orjson
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.history import RecordedHistory, read_history
 from app.commands.replaying.objects import RecordedObjects
-from app.commands.replaying.replay import Replay, ReplaySchedule
+from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.kube.files import Document, RecordedCluster
 from app.recommender.configuration import RoundRules

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.history import Restart, read_history
-from app.commands.replaying.replay import Replay, ReplaySchedule
+from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.report import json_lines
 from app.model.errors import BadObject
 from app.recommender.configuration import RoundRules

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from app.commands.replaying.replay import ReplayLook
+from app.commands.replaying.playback import ReplayLook
 from app.commands.replaying.report import Bar, csv_lines, json_lines
 from tests import make
 
