@@ -210,10 +210,11 @@ def webhook(
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> Iterator[Webhook]:
-    """The webhook, registered and called, with the flags that the module names."""
+    """The webhook, registered and called, with the flags and workers that the module names."""
     folder = tmp_path_factory.mktemp("admission")
     flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
-    found = Webhook(cluster.access, cluster.admin, folder, flags, workers=2)
+    workers: int = getattr(request.module, "WORKERS", 1)
+    found = Webhook(cluster.access, cluster.admin, folder, flags, workers=workers)
     try:
         found.start(logs)
         found.wait_until_called()
