@@ -213,7 +213,7 @@ def webhook(
     """The webhook, registered and called, with the flags and workers that the module names."""
     folder = tmp_path_factory.mktemp("admission")
     flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
-    workers: int = getattr(request.module, "WORKERS", 1)
+    workers: int = getattr(request.module, "WEBHOOK_WORKERS", 1)
     found = Webhook(cluster.access, cluster.admin, folder, flags, workers=workers)
     try:
         found.start(logs)

@@ -24,7 +24,7 @@ from tests.acceptance.webhook import (
 from tests.cluster.api import Api, Json
 from tests.cluster.programs import during, eventually
 
-WORKERS = 2  # some of which are halted and killed here
+WEBHOOK_WORKERS = 2  # some of which are halted and killed here
 PODS = "vpa_admission_controller_admission_pods_total"
 
 
