@@ -13,7 +13,7 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from app.runtime.memory import collect_seldom
+from app.runtime.garbage import collect_seldom
 from app.updater.core.memory import Memory
 from app.updater.core.plan import PlanOptions, plan
 from app.updater.core.rules import UpdateRules

@@ -31,7 +31,7 @@ from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import read_metrics
-from app.runtime.memory import collect_seldom
+from app.runtime.garbage import collect_seldom
 from bench.seeds import history
 from tests.recommender.core.reference import Reference
 

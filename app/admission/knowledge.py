@@ -26,8 +26,8 @@ from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
 from app.runtime.clock import SystemClock
+from app.runtime.garbage import without_collection
 from app.runtime.live import Connection, Runtime
-from app.runtime.memory import without_collection
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 
 log = logging.getLogger("admission.objects")

@@ -30,9 +30,9 @@ from app.admission.reloader import Reloader, ReloadRules
 from app.admission.review_server import lone_review_server
 from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting
-from app.runtime.allocator import give_back
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import new_registry
+from app.runtime.garbage import give_back
 from app.runtime.lifecycle import stop_events
 from app.runtime.live import LiveRuntime, Runtime
 from app.runtime.logs import start_logging

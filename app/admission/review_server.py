@@ -25,9 +25,9 @@ from app.admission.reviews import Reviewer, Tell
 from app.model.certificates import CertificateSet
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
+from app.runtime.garbage import Loading
 from app.runtime.live import Runtime
 from app.runtime.logs import teller
-from app.runtime.memory import Loading
 from app.runtime.server import Server
 from app.runtime.tls import ServerTls
 

@@ -26,8 +26,8 @@ from prometheus_client import CollectorRegistry
 from app.admission.flags import AdmissionSettings
 from app.admission.review_server import ReviewServer, lone_review_server
 from app.model.certificates import CertificateSet
-from app.runtime.allocator import give_back
 from app.runtime.exposition import render
+from app.runtime.garbage import give_back
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
 from app.runtime.live import LiveRuntime
 from app.runtime.logs import start_logging

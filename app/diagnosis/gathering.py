@@ -41,7 +41,7 @@ from app.ports import (
     Ref,
     Resource,
 )
-from app.runtime.memory import without_collection
+from app.runtime.garbage import without_collection
 from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
 from app.updater.webhook_lease import HEALTHY, LeaseRules, WebhookHealth, webhook_health

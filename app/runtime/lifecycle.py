@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Final
 
-from app.runtime.allocator import give_back
+from app.runtime.garbage import collect_seldom, give_back
 from app.runtime.live import Running
 from app.runtime.logs import start_logging
-from app.runtime.memory import collect_seldom
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _TERMINAL_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)  # the last when its window is closed

@@ -9,12 +9,12 @@ from threading import Event
 
 import pytest
 
+from app.runtime.garbage import collect_seldom
 from app.runtime.lifecycle import (
     ignore_stop_signals,
     stop_events,
     stopped_from_terminal,
 )
-from app.runtime.memory import collect_seldom
 
 
 def test_what_is_kept_is_not_looked_through_again_and_again() -> None:
