@@ -8,9 +8,7 @@ from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.runtime.buckets import ANSWER, EXECUTION, Buckets
-from app.runtime.families import Families
-from app.runtime.tally import Count, Tally
+from app.runtime.metric_families import ANSWER, EXECUTION, Buckets, Count, Families, Tally
 
 
 class Step(StrEnum):

@@ -16,8 +16,7 @@ from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
 )
-from app.runtime.exposition import exposed_name
-from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.exposition import ProcessMetrics, exposed_name
 from app.updater.metrics import UpdaterMetrics
 
 _HEADER: Final = """\

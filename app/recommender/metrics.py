@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.model.vpa import ContainerRecommendation, Vpa
-from app.runtime.buckets import (
+from app.runtime.metric_families import (
     ANSWER,
     BYTES,
     CORES,
@@ -28,9 +28,9 @@ from app.runtime.buckets import (
     FIRST_RECOMMENDATION,
     RELATIVE,
     Buckets,
+    Families,
+    size_log2,
 )
-from app.runtime.families import Families
-from app.runtime.sizes import size_log2
 
 _STATE: Final = ("update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 _TRUTH: Final = {True: "true", False: "false"}

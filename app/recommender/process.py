@@ -42,11 +42,10 @@ from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
 from app.runtime.access import Guard
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign, Unopposed
-from app.runtime.exposition import new_registry, render
+from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime
 from app.runtime.probes import probes
-from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server, bound
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 

@@ -11,9 +11,7 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 
-from app.runtime.buckets import EXECUTION
-from app.runtime.families import Families
-from app.runtime.sizes import size_log2
+from app.runtime.metric_families import EXECUTION, Families, size_log2
 
 _VPA: Final = ("vpa_name", "vpa_namespace")
 _PUBLISHED_SIZES: Final = range(20)  # also at zero, where no mode is told

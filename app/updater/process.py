@@ -24,12 +24,11 @@ from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign
-from app.runtime.exposition import new_registry, render
+from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
-from app.runtime.process_metrics import ProcessMetrics
 from app.runtime.server import Server, bound
 from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 from app.updater.api import add_decisions

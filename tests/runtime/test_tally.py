@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.runtime.exposition import render
-from app.runtime.tally import Count, Tally
+from app.runtime.metric_families import Count, Tally
 
 BOUNDS = (0.01, 0.1, 1.0)
 

@@ -24,9 +24,8 @@ from app.recommender.metrics import (
     VpaState,
     Written,
 )
-from app.runtime.exposition import CONTENT_TYPE, new_registry, render
-from app.runtime.process_metrics import ProcessMetrics
-from app.runtime.sizes import size_log2
+from app.runtime.exposition import CONTENT_TYPE, ProcessMetrics, new_registry, render
+from app.runtime.metric_families import size_log2
 from app.updater import metrics as updater
 from app.updater.metrics import (
     EvictionFailure,
@@ -464,7 +463,7 @@ WORKER: Final = """
 import sys
 from prometheus_client import CollectorRegistry
 from app.admission.metrics import AdmissionMetrics
-from app.runtime.process_metrics import ProcessMetrics
+from app.runtime.exposition import ProcessMetrics
 from app.recommender.metrics import RecommenderMetrics
 registry = CollectorRegistry()
 admission = AdmissionMetrics(registry)
