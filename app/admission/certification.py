@@ -26,8 +26,7 @@ from app.admission.rotator import RingStore, Rotator
 from app.kube.manifests import webhooks
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster
-from app.runtime.candidacy import candidate
-from app.runtime.election import Campaign, Election, ElectionRules
+from app.runtime.election import Campaign, Election, ElectionRules, candidate
 from app.runtime.loop import Loop
 
 log = logging.getLogger("admission.certificates")
@@ -82,7 +81,7 @@ def in_cluster(
         registration.service, registration.namespace, registration.url, CERTIFICATE_DAYS
     )
     rotator = Rotator(store, authority, registrar, RotationRules(issuing), election.is_leading)
-    campaign = Campaign(election, lambda: None, lambda: None)
+    campaign = Campaign(election)
     return Certification(
         poll=poll,
         trusts=registrar.trusts if registrar else lambda _: True,

@@ -40,8 +40,7 @@ from app.recommender.recommender import RecentChanges, Recommender, RecommenderC
 from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
 from app.runtime.access import Guard
-from app.runtime.candidacy import election
-from app.runtime.election import Campaign, Unopposed
+from app.runtime.election import Campaign, Unopposed, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime
@@ -113,7 +112,7 @@ class Process:
         self._tenure = LeaderLoop(terms, self._begin, clock)
         self._rounds = place.loop("rounds", self._tenure.tick, at_end=self._tenure.close)
         # The rounds see for themselves who leads.
-        campaign = Campaign(self._election, lambda: None, lambda: None)
+        campaign = Campaign(self._election)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         host, port = settings.loop.address
         app = self._application(settings, asked, previewer, registry)

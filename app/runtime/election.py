@@ -10,15 +10,19 @@ the duration of the Lease.
 from __future__ import annotations
 
 import logging
+import socket
+import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from app.flags.shared import LeaderElection
 from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import ClusterError, NotFound
 from app.ports import LEASES, Clock, Cluster, Json, Ref
+from app.runtime.live import Connection
 
 log = logging.getLogger("runtime.election")
 
@@ -226,8 +230,8 @@ class Campaign:
     def __init__(
         self,
         election: Election,
-        on_started: Callable[[], None],
-        on_stopped: Callable[[], None],
+        on_started: Callable[[], None] = lambda: None,
+        on_stopped: Callable[[], None] = lambda: None,
     ) -> None:
         self._election = election
         self._on_started = on_started
@@ -257,3 +261,21 @@ class Campaign:
             self._leading = False
             self._on_stopped()
         self._election.release(now)
+
+
+def election(told: LeaderElection, cluster: Connection, clock: Clock) -> Election:
+    """Return how this process stands for the Lease that the flags name."""
+    rules = ElectionRules(
+        told.resource_namespace,
+        told.resource_name,
+        told.lease_duration.total_seconds(),
+        told.renew_deadline.total_seconds(),
+        told.retry_period.total_seconds(),
+    )
+    # A call that hangs must not outlive the leadership that it is to renew.
+    return Election(cluster.within(rules.renew_seconds), rules, candidate(), clock)
+
+
+def candidate() -> str:
+    """Return the name under which this process, and no other one, stands for election."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"

@@ -18,7 +18,7 @@ from tests.stepped_clock import SteppedClock
 RULES = ElectionRules("kube-system", "vpa-recommender-lease")
 
 
-class Scene:
+class Contest:
     """Candidates around one Lease."""
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Scene:
 
 def test_first_leader() -> None:
     """The first to come creates the Lease, with client-go's fields."""
-    scene = Scene()
-    one = scene.candidate("one")
+    contest = Contest()
+    one = contest.candidate("one")
     assert not one.is_leading()
-    assert scene.step(one) == Standing(True, "one", 2.0)
+    assert contest.step(one) == Standing(True, "one", 2.0)
     assert one.is_leading()
-    assert scene.spec() == {
+    assert contest.spec() == {
         "holderIdentity": "one",
         "leaseDurationSeconds": 15,
         "acquireTime": "2026-03-01T12:00:00.000000Z",
@@ -63,111 +63,111 @@ def test_first_leader() -> None:
 
 def test_renewal() -> None:
     """A renewal changes the time alone."""
-    scene = Scene()
-    one = scene.candidate("one")
-    scene.step(one)
-    before = scene.spec()
-    scene.step(one, 2)
-    assert scene.spec() == {**before, "renewTime": "2026-03-01T12:00:02.000000Z"}
+    contest = Contest()
+    one = contest.candidate("one")
+    contest.step(one)
+    before = contest.spec()
+    contest.step(one, 2)
+    assert contest.spec() == {**before, "renewTime": "2026-03-01T12:00:02.000000Z"}
 
 
 def test_follower() -> None:
-    """While the leader renews, nobody else leads, and candidates do not come at once."""
-    scene = Scene()
-    one, two, three = (scene.candidate(name) for name in ("one", "two", "three"))
-    scene.step(one)
-    standing = scene.step(two)
+    """While the leader renews, no candidate leads, and candidates do not come at once."""
+    contest = Contest()
+    one, two, three = (contest.candidate(name) for name in ("one", "two", "three"))
+    contest.step(one)
+    standing = contest.step(two)
     assert (standing.leading, standing.leader, standing.reason) == (
         False,
         "one",
         "one holds the lease",
     )
     assert 1 <= standing.wait_seconds <= 1.5
-    assert standing.wait_seconds != scene.step(three).wait_seconds
-    scene.cluster.failures = outage(1)
-    assert 2 <= scene.step(two).wait_seconds <= 4.4
+    assert standing.wait_seconds != contest.step(three).wait_seconds
+    contest.cluster.failures = outage(1)
+    assert 2 <= contest.step(two).wait_seconds <= 4.4
 
 
 def test_takeover() -> None:
     """A silent leader is followed soon after it has given up, by our clock."""
-    scene = Scene()
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.step(one)
-    assert not scene.step(two).leading
-    assert scene.step(two, 12.9).wait_seconds == pytest.approx(0.1)
+    contest = Contest()
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.step(one)
+    assert not contest.step(two).leading
+    assert contest.step(two, 12.9).wait_seconds == pytest.approx(0.1)
     assert not two.is_leading()
-    assert scene.step(two, 0.1) == Standing(True, "two", 2.0)
+    assert contest.step(two, 0.1) == Standing(True, "two", 2.0)
     assert not one.is_leading()
-    assert scene.spec()["leaseTransitions"] == 1
-    assert scene.spec()["acquireTime"] == "2026-03-01T12:00:13.000000Z"
-    assert not scene.step(one).leading
+    assert contest.spec()["leaseTransitions"] == 1
+    assert contest.spec()["acquireTime"] == "2026-03-01T12:00:13.000000Z"
+    assert not contest.step(one).leading
 
 
 def test_old_times_in_the_lease() -> None:
-    """A newcomer waits as long as anybody, whatever times the Lease tells: clocks differ."""
-    scene = Scene()
-    scene.put({"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": "1999-01-01"})
-    two = scene.candidate("two")
-    assert not scene.step(two).leading
-    assert not scene.step(two, 4.3).leading
-    assert scene.step(two, 0.1).leading
+    """A new candidate waits the whole time, whatever times the Lease tells: clocks differ."""
+    contest = Contest()
+    contest.put({"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": "1999-01-01"})
+    two = contest.candidate("two")
+    assert not contest.step(two).leading
+    assert not contest.step(two, 4.3).leading
+    assert contest.step(two, 0.1).leading
 
 
-def test_last_deeds() -> None:
+def test_last_calls() -> None:
     """What a leader ends after its time it ends before a candidate may come."""
-    scene = Scene()
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.step(one)
-    scene.step(two)
-    scene.clock.wait(10)
+    contest = Contest()
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.step(one)
+    contest.step(two)
+    contest.clock.wait(10)
     assert (one.is_leading(), one.may_finish()) == (False, True)
-    scene.clock.wait(2)
+    contest.clock.wait(2)
     assert not one.may_finish()
-    assert not scene.step(two).leading
+    assert not contest.step(two).leading
 
 
 @pytest.mark.parametrize("age_seconds", [0, 2, 5, 9.9, 11.9])
 def test_calls_end_before_the_next_leader(age_seconds: float) -> None:
-    """Late calls have little time; and there is none once somebody else may have stepped in."""
-    scene = Scene()
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.step(one)
-    scene.step(two)
-    scene.clock.wait(age_seconds)
+    """Late calls have little time, and none once another candidate may lead."""
+    contest = Contest()
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.step(one)
+    contest.step(two)
+    contest.clock.wait(age_seconds)
     seconds = one.call_seconds()
     assert 0 < seconds <= 6
-    scene.clock.wait(2 * seconds)
+    contest.clock.wait(2 * seconds)
     assert one.call_seconds() <= 0
-    assert not scene.step(two).leading
+    assert not contest.step(two).leading
 
 
-def test_last_deeds_of_one_who_was_followed() -> None:
-    """Whoever sees another leader, or let go, ends nothing any more."""
-    scene = Scene()
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.step(one)
-    one.release(scene.clock.now())
+def test_last_calls_of_a_leader_that_was_followed() -> None:
+    """A leader that sees another one, or let go, ends nothing any more."""
+    contest = Contest()
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.step(one)
+    one.release(contest.clock.now())
     assert not one.may_finish()
-    scene.step(one)
+    contest.step(one)
     assert one.may_finish()
     lease = Ref(LEASES, RULES.namespace, RULES.name)
-    scene.cluster.replace(lease, {**scene.cluster.get(lease), "spec": {"holderIdentity": ""}})
-    scene.step(two)
-    scene.step(one)
+    contest.cluster.replace(lease, {**contest.cluster.get(lease), "spec": {"holderIdentity": ""}})
+    contest.step(two)
+    contest.step(one)
     assert not one.may_finish()
 
 
 def test_terms() -> None:
-    """A term lasts until somebody else leads; an outage does not end it."""
-    scene = Scene()
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.step(one)
-    scene.step(one, 11)
+    """A term lasts until another candidate leads; an outage does not end it."""
+    contest = Contest()
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.step(one)
+    contest.step(one, 11)
     assert one.term == 1
-    scene.step(two)
-    scene.step(two, 13)
-    two.release(scene.clock.now())
-    scene.step(one)
+    contest.step(two)
+    contest.step(two, 13)
+    two.release(contest.clock.now())
+    contest.step(one)
     assert (one.term, two.term) == (2, 1)
 
 
@@ -177,20 +177,20 @@ def test_unopposed() -> None:
 
 
 def test_takeover_of_a_killed_leader() -> None:
-    """Whenever a leader is killed, somebody leads again within fourteen and a half seconds."""
+    """Whenever a leader is killed, another one leads within fourteen and a half seconds."""
     for killed in range(21):
-        scene = Scene()
-        one, two = scene.candidate("one"), scene.candidate("two")
+        contest = Contest()
+        one, two = contest.candidate("one"), contest.candidate("two")
         due_one, due_two = 0.0, 0.3
         death = 20 + killed / 10
         while not two.is_leading():
             if due_one <= min(due_two, death):
-                scene.clock.wait(due_one - scene.clock.monotonic())
-                due_one += one.step(scene.clock.now()).wait_seconds
+                contest.clock.wait(due_one - contest.clock.monotonic())
+                due_one += one.step(contest.clock.now()).wait_seconds
             else:
-                scene.clock.wait(due_two - scene.clock.monotonic())
-                due_two += two.step(scene.clock.now()).wait_seconds
-        assert 10 < scene.clock.monotonic() - death <= 14.5
+                contest.clock.wait(due_two - contest.clock.monotonic())
+                due_two += two.step(contest.clock.now()).wait_seconds
+        assert 10 < contest.clock.monotonic() - death <= 14.5
 
 
 @pytest.mark.parametrize(
@@ -206,48 +206,48 @@ def test_takeover_of_a_killed_leader() -> None:
 )
 def test_found_lease(spec: Json, leading: bool, transitions: int | None) -> None:
     """A Lease of whatever program is understood."""
-    scene = Scene()
-    scene.put(spec)
-    assert scene.step(scene.candidate("one")).leading is leading
-    assert scene.spec().get("leaseTransitions") == transitions
+    contest = Contest()
+    contest.put(spec)
+    assert contest.step(contest.candidate("one")).leading is leading
+    assert contest.spec().get("leaseTransitions") == transitions
 
 
 def test_outage() -> None:
     """A leader that cannot renew steps down before others may step in, and comes back."""
-    scene = Scene()
-    one = scene.candidate("one")
-    scene.step(one)
-    scene.cluster.failures = outage(2)
-    assert scene.step(one, 2) == Standing(True, "one", 2.0, "connection refused")
-    assert scene.step(one, 7.9).leading
-    scene.clock.wait(0.1)
-    assert scene.step(one).leading
-    scene.clock.wait(10)
+    contest = Contest()
+    one = contest.candidate("one")
+    contest.step(one)
+    contest.cluster.failures = outage(2)
+    assert contest.step(one, 2) == Standing(True, "one", 2.0, "connection refused")
+    assert contest.step(one, 7.9).leading
+    contest.clock.wait(0.1)
+    assert contest.step(one).leading
+    contest.clock.wait(10)
     assert not one.is_leading()
 
 
 def test_release() -> None:
     """A leader that ends lets the next one in at once."""
-    scene = Scene()
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.step(one)
-    assert not scene.step(two, 1).leading
-    one.release(scene.clock.now())
-    assert scene.spec()["holderIdentity"] == ""
-    assert scene.spec()["leaseDurationSeconds"] == 1
+    contest = Contest()
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.step(one)
+    assert not contest.step(two, 1).leading
+    one.release(contest.clock.now())
+    assert contest.spec()["holderIdentity"] == ""
+    assert contest.spec()["leaseDurationSeconds"] == 1
     assert not one.is_leading()
-    assert scene.step(two).leading
-    one.release(scene.clock.now())
-    assert scene.spec()["holderIdentity"] == "two"
+    assert contest.step(two).leading
+    one.release(contest.clock.now())
+    assert contest.spec()["holderIdentity"] == "two"
 
 
 def test_release_during_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     """A release that cannot be told is no reason not to end."""
-    scene = Scene()
-    one = scene.candidate("one")
-    scene.step(one)
-    scene.cluster.failures = outage(1)
-    one.release(scene.clock.now())
+    contest = Contest()
+    one = contest.candidate("one")
+    contest.step(one)
+    contest.cluster.failures = outage(1)
+    one.release(contest.clock.now())
     assert not one.is_leading()
     assert [record.message for record in caplog.records] == ["lease was not released"]
 
@@ -255,12 +255,12 @@ def test_release_during_an_outage(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("existing", [False, True], ids=["both create", "both take over"])
 def test_race(existing: bool) -> None:
     """Of two who write at the same time one leads."""
-    scene = Scene()
+    contest = Contest()
     if existing:
-        scene.put({"holderIdentity": ""})
-    one, two = scene.candidate("one"), scene.candidate("two")
-    scene.cluster.before_write = partial(scene.step, two)
-    assert not scene.step(one).leading
+        contest.put({"holderIdentity": ""})
+    one, two = contest.candidate("one"), contest.candidate("two")
+    contest.cluster.before_write = partial(contest.step, two)
+    assert not contest.step(one).leading
     assert two.is_leading()
 
 
@@ -276,31 +276,31 @@ MOVES = st.tuples(
 @given(st.lists(MOVES, max_size=60))
 def test_at_most_one_leader(moves: list[tuple[int, float, str]]) -> None:
     """Whatever happens, two never lead at a time, and calm ends in one leader."""
-    scene = Scene()
-    replicas = [scene.candidate(f"replica-{at}") for at in range(CANDIDATES)]
+    contest = Contest()
+    replicas = [contest.candidate(f"replica-{at}") for at in range(CANDIDATES)]
 
     def check() -> None:
         assert sum(replica.is_leading() for replica in replicas) <= 1
 
     for at, seconds, move in moves:
-        scene.clock.wait(seconds)
+        contest.clock.wait(seconds)
         check()
         if move == "release":
-            replicas[at].release(scene.clock.now())
+            replicas[at].release(contest.clock.now())
         elif move == "restart":
-            replicas[at] = scene.candidate(f"replica-{at}")
+            replicas[at] = contest.candidate(f"replica-{at}")
         else:
-            scene.cluster.failures = outage(1) if move == "outage" else []
+            contest.cluster.failures = outage(1) if move == "outage" else []
             if move == "race":
                 rival = replicas[(at + 1) % CANDIDATES]
-                scene.cluster.before_write = partial(scene.step, rival)
-            scene.step(replicas[at])
+                contest.cluster.before_write = partial(contest.step, rival)
+            contest.step(replicas[at])
         check()
-    scene.cluster.failures = []
+    contest.cluster.failures = []
     for _ in range(20):
-        scene.clock.wait(1)
+        contest.clock.wait(1)
         for replica in replicas:
-            scene.step(replica)
+            contest.step(replica)
             check()
     assert sum(replica.is_leading() for replica in replicas) == 1
 
@@ -308,29 +308,29 @@ def test_at_most_one_leader(moves: list[tuple[int, float, str]]) -> None:
 def test_campaign(caplog: pytest.LogCaptureFixture) -> None:
     """Coming and going of leadership calls back once each, and the end lets go."""
     caplog.set_level("INFO")
-    scene = Scene()
+    contest = Contest()
     heard: list[str] = []
-    election = scene.candidate("one")
+    election = contest.candidate("one")
     campaign = Campaign(election, lambda: heard.append("start"), lambda: heard.append("stop"))
-    now = scene.clock.now
+    now = contest.clock.now
     assert campaign.tick(now()) == 2.0
     campaign.tick(now())
-    scene.cluster.failures = outage(1)
-    scene.clock.wait(10)
+    contest.cluster.failures = outage(1)
+    contest.clock.wait(10)
     campaign.tick(now())
     campaign.tick(now())
     assert heard == ["start", "stop", "start"]
     assert [record.message for record in caplog.records] == ["leadership changed"] * 3
     campaign.close(now())
     assert heard[-1] == "stop"
-    assert scene.spec()["holderIdentity"] == ""
+    assert contest.spec()["holderIdentity"] == ""
     campaign.close(now() + timedelta(seconds=1))
     assert len(heard) == 4
 
 
 def test_failing_callback() -> None:
     """What leadership could not start is started with the next step."""
-    scene = Scene()
+    contest = Contest()
     heard: list[str] = []
 
     def start() -> None:
@@ -338,9 +338,9 @@ def test_failing_callback() -> None:
         if len(heard) == 1:
             raise ValueError("not yet")
 
-    campaign = Campaign(scene.candidate("one"), start, lambda: None)
+    campaign = Campaign(contest.candidate("one"), start)
     with pytest.raises(ValueError, match="not yet"):
-        campaign.tick(scene.clock.now())
-    campaign.tick(scene.clock.now())
-    campaign.tick(scene.clock.now())
+        campaign.tick(contest.clock.now())
+    campaign.tick(contest.clock.now())
+    campaign.tick(contest.clock.now())
     assert heard == ["start", "start"]
