@@ -18,7 +18,7 @@ from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
-from app.kube.watch_cache import WatchedResource
+from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range
@@ -27,8 +27,7 @@ from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
 from app.runtime.clock import SystemClock
 from app.runtime.garbage import without_collection
-from app.runtime.live import Connection, Runtime
-from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
+from app.runtime.live import Connection, Runtime, watch_ages
 
 log = logging.getLogger("admission.objects")
 

@@ -14,16 +14,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from threading import Condition, Thread
 from typing import Any, NamedTuple
 
 from app.kube.reflector import Key, Reflector, metadata_of
 from app.model.errors import BadObject
-from app.model.snapshot import Collection, Replacement, Snapshot
-from app.ports import Clock, Cluster, Delta, Json, Resource
+from app.model.fields import Object
+from app.model.kinds import owner_key
+from app.model.snapshot import Collection, Replacement, Snapshot, without_broken_status
+from app.model.vpa import Vpa, read_vpa
+from app.model.workloads import read_workload
+from app.ports import VPAS, WORKLOADS, Clock, Cluster, Delta, Json, Resource
 
 log = logging.getLogger("kube.watch_cache")
 
@@ -40,6 +45,47 @@ class WatchedResource:
     key: Callable[[str], Hashable] = str  # of the snapshot, made from the name
     namespace: str = ""
     field_selector: str = ""
+
+
+def watched_vpas(
+    namespace: str,
+    logger: logging.Logger | None = None,
+    read: Callable[[Object], Vpa] = read_vpa,
+) -> WatchedResource:
+    """Return how VPAs are watched, in one namespace or in all.
+
+    One with a broken status counts without it; a logger given tells of that.
+    """
+    source = partial(_read_vpa, logger, read)
+    return WatchedResource(VPAS, Collection.VPAS, source, namespace=namespace)
+
+
+def watched_workloads(namespace: str, *, with_template: bool = True) -> Iterator[WatchedResource]:
+    """Yield how the built-in controllers are watched, in one namespace or in all."""
+    for one in WORKLOADS:
+        yield WatchedResource(
+            one,
+            Collection.WORKLOADS,
+            partial(
+                read_workload,
+                kind=one.kind,
+                api_version=one.api_version,
+                with_template=with_template,
+            ),
+            key=partial(owner_key, one.api_version, one.kind),
+            namespace=namespace,
+        )
+
+
+def _read_vpa(logger: logging.Logger | None, read: Callable[[Object], Vpa], item: Object) -> Vpa:
+    try:
+        return read(item)
+    except BadObject as error:
+        found = read_vpa(without_broken_status(item, error))
+        if logger is not None:
+            extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
+            logger.warning("status left out", extra=extra)
+        return found
 
 
 class Transition(NamedTuple):

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from app.kube.access_review import AccessReviews
-from app.kube.watch_cache import Transition, WatchedResource
+from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
 from app.model.pods import read_pod
@@ -43,10 +43,9 @@ from app.runtime.access import Guard
 from app.runtime.election import Campaign, Unopposed, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.lifecycle import run_until_signal
-from app.runtime.live import Connection, LiveRuntime, Runtime
+from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.probes import probes
 from app.runtime.server import Server, bound
-from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 
 log = logging.getLogger("recommender.process")
 usage_log = logging.getLogger("recommender.usage")

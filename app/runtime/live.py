@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -69,6 +69,11 @@ class Mirrored(Protocol):
     def standings(self, now: datetime, /) -> Sequence[WatchState]:
         """Tell of each resource how well it is known."""
         ...
+
+
+def watch_ages(mirror: Mirrored, clock: Clock) -> Mapping[str, float]:
+    """Return for each watched resource how long nothing was heard, in seconds."""
+    return {found.resource.plural: found.stale_seconds for found in mirror.standings(clock.now())}
 
 
 class Running(Protocol):

@@ -16,7 +16,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
-from app.kube.watch_cache import WatchedResource
+from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
@@ -25,11 +25,10 @@ from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster
 from app.runtime.election import Campaign, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.lifecycle import run_until_signal
-from app.runtime.live import Connection, LiveRuntime, Runtime
+from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
 from app.runtime.server import Server, bound
-from app.runtime.watched import watch_ages, watched_vpas, watched_workloads
 from app.updater.api import add_decisions
 from app.updater.boosts import BoostQueue
 from app.updater.core.rules import UpdateRules
