@@ -1,7 +1,7 @@
 """Keeps one resource in step with the API server.
 
 Strategy: `ListWatch` decides, without thread, clock or connection: answers go in, changes come
-out, and `next_step` says how to go on. `Reflector` asks, waits and hands on; one thread calls
+out, and its attributes say how to go on. `Reflector` asks, waits and hands on; one thread calls
 `run`, the others read how it stands. Whatever goes wrong is only ever a reason to ask again.
 
 A watch resumes where the last one broke; a list is only read again when the server no longer
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from sys import intern
 from threading import Event
@@ -45,22 +44,6 @@ WATCH_SECONDS = (240, 360)  # spread, so that not all watches are opened again a
 PAUSE_SLICE_SECONDS = 0.5  # a stop is noticed after no more than this
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """Read a page of the list, the first one if there is no token."""
-
-    pause_seconds: float
-    continue_token: str
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Watch from a version on."""
-
-    pause_seconds: float
-    resource_version: str
-
-
 class ListWatch:
     """The versions of all objects of a resource; `jitter` returns numbers from 0 to 1."""
 
@@ -68,27 +51,18 @@ class ListWatch:
         self._jitter = jitter
         self._known: dict[Key, str] = {}
         self._seen: set[Key] = set()
-        self._token = ""
-        self._pause_seconds = 0.0
         self._failures = 0
         self._misses = 0
-        self.listing = True
+        self.listing = True  # to read a page of the list, not to watch
+        self.continue_token = ""  # of the page to read, empty for the first one
+        self.pause_seconds = 0.0  # before that
         self.synced = False  # a whole list was taken in, and since then nothing was missed
         self.missing = False  # the server does not serve the resource
         self.problem = ""  # why the last step failed, empty if it did not
         # When there was an event, a bookmark, a whole list, a new watch, or no such resource.
         self.last_event_at: datetime | None = None
-        self.resource_version = ""
-        self.lists = 0  # begun
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def next_step(self) -> ListPage | Watch:
-        """Return what to ask next."""
-        if self.listing:
-            return ListPage(self._pause_seconds, self._token)
-        return Watch(self._pause_seconds, self.resource_version)
+        self.resource_version = ""  # up to which everything is known
+        self.lists = 0  # begun; more than one tells of trouble
 
     def listed(self, page: Page, now: datetime) -> list[Delta]:
         """Take in a page; return what it changes, with the last one also what went."""
@@ -101,12 +75,12 @@ class ListWatch:
             if not version or self._known.get(key) != version:
                 self._known[key] = version
                 changes.append(Delta(*key, item))
-        self._pause_seconds = 0.0
+        self.pause_seconds = 0.0
         self._misses = 0
         self.problem = ""
-        self.lists += not self._token
-        self._token = page.continue_token
-        if self._token:
+        self.lists += not self.continue_token
+        self.continue_token = page.continue_token
+        if self.continue_token:
             return changes
         gone = [key for key in self._known if key not in self._seen]
         for key in gone:
@@ -148,13 +122,13 @@ class ListWatch:
         return [Delta(*key, event.object)]
 
     def ended(self, lived_seconds: float) -> None:
-        """The watch ended in good manners after so many seconds."""
+        """The watch ended by itself after so many seconds."""
         if lived_seconds < SHORT_WATCH_SECONDS and self._failures:
             self._stumbled()
         else:
             # One short watch proves nothing; a second one without an event between does.
             self._failures = int(lived_seconds < SHORT_WATCH_SECONDS)
-            self._pause_seconds = 0.0
+            self.pause_seconds = 0.0
             self.problem = ""
 
     def failed(self, error: ClusterError, now: datetime, lived_seconds: float = 0.0) -> list[Delta]:
@@ -164,7 +138,7 @@ class ListWatch:
         self._stumbled()
         self.problem = str(error)
         asked = min(error.retry_after_seconds or 0.0, LONGEST_ASKED_PAUSE_SECONDS)
-        self._pause_seconds = max(self._pause_seconds, asked * (1 + 0.1 * self._jitter()))
+        self.pause_seconds = max(self.pause_seconds, asked * (1 + 0.1 * self._jitter()))
         if isinstance(error, NotFound):
             return self._not_served(now)
         if isinstance(error, Gone | Invalid):
@@ -180,7 +154,7 @@ class ListWatch:
 
     def _stumbled(self) -> None:
         self._failures += 1
-        self._pause_seconds = self._back_off()
+        self.pause_seconds = self._back_off()
         if not self.listing and self._failures >= FAILURES_TO_LIST:
             self._list_again()
 
@@ -193,7 +167,7 @@ class ListWatch:
 
     def _list_again(self) -> None:
         self.listing = True
-        self._token = ""
+        self.continue_token = ""
         self._seen = set()
 
     def _not_served(self, now: datetime) -> list[Delta]:
@@ -207,7 +181,7 @@ class ListWatch:
         self.missing = True
         self.last_event_at = now  # it is an answer, and leaves nothing to be stale
         pause = MISSING_PAUSE_SECONDS * (0.75 + 0.5 * self._jitter())
-        self._pause_seconds = max(self._pause_seconds, pause)
+        self.pause_seconds = max(self.pause_seconds, pause)
         return gone
 
 
@@ -254,43 +228,13 @@ class Reflector:
         self._clock = clock
         self._sink = sink
         self._jitter = jitter
-        self._state = ListWatch(jitter)
+        self.state = ListWatch(jitter)
         self._stopping = Event()
         self._started_at = clock.now()
 
-    @property
-    def synced(self) -> bool:
-        """Whether a whole list was taken in and nothing was lost since."""
-        return self._state.synced
-
-    @property
-    def missing(self) -> bool:
-        """Whether the server does not serve this resource."""
-        return self._state.missing
-
-    @property
-    def problem(self) -> str:
-        """Why the last step failed, empty if it did not."""
-        return self._state.problem
-
-    @property
-    def last_event_at(self) -> datetime | None:
-        """When the server last told something, if only that it takes a watch."""
-        return self._state.last_event_at
-
-    @property
-    def resource_version(self) -> str:
-        """The version up to which everything is known."""
-        return self._state.resource_version
-
-    @property
-    def lists(self) -> int:
-        """How many lists were read; more than one tells of trouble."""
-        return self._state.lists
-
     def stale_seconds(self, now: datetime) -> float:
         """How long ago the server last told something, or since when it was asked in vain."""
-        return max((now - (self.last_event_at or self._started_at)).total_seconds(), 0.0)
+        return max((now - (self.state.last_event_at or self._started_at)).total_seconds(), 0.0)
 
     def run(self) -> None:
         """Keep in step until stopped."""
@@ -303,46 +247,45 @@ class Reflector:
 
     def step(self) -> None:
         """Read one page, or watch until the watch ends."""
-        step = self._state.next_step()
-        self._wait(step.pause_seconds)
+        self._wait(self.state.pause_seconds)
         if self._stopping.is_set():
             return
         opened_at = self._clock.monotonic()
         try:
-            if isinstance(step, ListPage):
-                self._list(step.continue_token)
+            if self.state.listing:
+                self._list()
             else:
-                self._watch(step.resource_version)
-                self._state.ended(self._clock.monotonic() - opened_at)
+                self._watch()
+                self.state.ended(self._clock.monotonic() - opened_at)
         except ClusterError as error:
             self._failed(error, self._clock.monotonic() - opened_at)
         except Exception as error:
             log.exception("unexpected error", extra={"resource": self.resource.plural})
-            self._state.failed(Unavailable(f"unexpected: {error!r}"), self._clock.now())
+            self.state.failed(Unavailable(f"unexpected: {error!r}"), self._clock.now())
 
-    def _list(self, token: str) -> None:
+    def _list(self) -> None:
         page = self._cluster.list(
             self.resource,
             self._namespace,
             field_selector=self._field_selector,
             limit=PAGE_SIZE,
-            continue_token=token,
+            continue_token=self.state.continue_token,
         )
-        changes = self._state.listed(page, self._clock.now())
-        self._hand_on(changes, whole=not self._state.listing)
+        changes = self.state.listed(page, self._clock.now())
+        self._hand_on(changes, whole=not self.state.listing)
 
-    def _watch(self, resource_version: str) -> None:
+    def _watch(self) -> None:
         least, most = WATCH_SECONDS
         events = self._cluster.watch(
             self.resource,
             self._namespace,
-            resource_version=resource_version,
+            resource_version=self.state.resource_version,
             field_selector=self._field_selector,
             timeout_seconds=int(least + (most - least) * self._jitter()),
         )
-        self._state.opened(self._clock.now())
+        self.state.opened(self._clock.now())
         for event in events:
-            changes = self._state.saw(event, self._clock.now())
+            changes = self.state.saw(event, self._clock.now())
             if changes and not self._hand_on(changes, whole=True):
                 return
             if self._stopping.is_set():
@@ -353,16 +296,16 @@ class Reflector:
             self._sink(changes, whole)
         except Exception:
             log.exception("changes not taken in", extra={"resource": self.resource.plural})
-            self._state.lost(changes)
+            self.state.lost(changes)
             return False
         return True
 
     def _failed(self, error: ClusterError, lived_seconds: float) -> None:
         if self._stopping.is_set():
             return
-        was_missing = self.missing
-        changes = self._state.failed(error, self._clock.now(), lived_seconds)
-        if self.missing:
+        was_missing = self.state.missing
+        changes = self.state.failed(error, self._clock.now(), lived_seconds)
+        if self.state.missing:
             self._hand_on(changes, whole=True)
         if not was_missing:  # else it is known, and asked for every few seconds
             extra = {"resource": self.resource.plural, "error": str(error)}

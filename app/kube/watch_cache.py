@@ -234,7 +234,7 @@ class WatchCache:
     @property
     def synced(self) -> bool:
         """Whether every resource that is served is in the snapshot as a whole."""
-        return all(store.is_synced or store.reflector.missing for store in self._stores)
+        return all(store.is_synced or store.reflector.state.missing for store in self._stores)
 
     def listen(self, listener: Listener) -> None:
         """Call a function after each swap with what it changed, in order; it must be quick."""
@@ -323,16 +323,15 @@ class _WatchedStore:
 
     @property
     def is_synced(self) -> bool:
-        return self.is_in_snapshot and self.reflector.synced
+        return self.is_in_snapshot and self.reflector.state.synced
 
     def standing(self, now: datetime) -> WatchState:
-        reflector = self.reflector
         return WatchState(
             resource=self.source.resource,
             synced=self.is_synced,
-            missing=reflector.missing,
-            stale_seconds=reflector.stale_seconds(now),
-            problem=reflector.problem,
+            missing=self.reflector.state.missing,
+            stale_seconds=self.reflector.stale_seconds(now),
+            problem=self.reflector.state.problem,
         )
 
     def _take(self, changes: Sequence[Delta], whole: bool) -> None:

@@ -13,9 +13,7 @@ from app.kube.reflector import (
     FAILURES_TO_LIST,
     LONGEST_PAUSE_SECONDS,
     MISSES_TO_BELIEVE,
-    ListPage,
     ListWatch,
-    Watch,
 )
 from app.model.errors import (
     ClusterError,
@@ -46,6 +44,13 @@ def told(changes: Sequence[Delta]) -> list[str]:
     return [f"{'+' if change.object else '-'}{change.name}" for change in changes]
 
 
+def step(known: ListWatch) -> tuple[str, float, str]:
+    """What is asked next, after how many seconds, and for which page or from which version."""
+    if known.listing:
+        return "list", known.pause_seconds, known.continue_token
+    return "watch", known.pause_seconds, known.resource_version
+
+
 def list_watch() -> ListWatch:
     """A list and watch that knows nothing, with pauses as long as they get."""
     return ListWatch(lambda: 1.0)
@@ -61,16 +66,16 @@ def watching(*names: str, version: int = 10) -> ListWatch:
 def test_begins_with_a_list() -> None:
     """Nothing is known before a whole list was read."""
     begun = list_watch()
-    first = begun.next_step()
+    first = step(begun)
     one = begun.listed(Page([item("a", 3), item("b", 4)], "9", "more"), START)
-    half = (begun.synced, begun.last_event_at, begun.next_step())
+    half = (begun.synced, begun.last_event_at, step(begun))
     two = begun.listed(Page([item("c", 5)], "9"), START)
 
-    assert first == ListPage(0, "")
-    assert half == (False, None, ListPage(0, "more"))
+    assert first == ("list", 0, "")
+    assert half == (False, None, ("list", 0, "more"))
     assert (told(one), told(two)) == (["+a", "+b"], ["+c"])
-    assert (begun.synced, begun.last_event_at, len(begun)) == (True, START, 3)
-    assert begun.next_step() == Watch(0, "9")
+    assert (begun.synced, begun.last_event_at) == (True, START)
+    assert step(begun) == ("watch", 0, "9")
 
 
 def test_events() -> None:
@@ -85,7 +90,7 @@ def test_events() -> None:
     changes = [told(known.saw(line, START + timedelta(seconds=5))) for line in lines]
 
     assert changes == [["+c"], ["+a"], ["-b"], []]
-    assert (known.resource_version, len(known)) == ("20", 2)
+    assert known.resource_version == "20"
     assert known.last_event_at == START + timedelta(seconds=5)
 
 
@@ -114,11 +119,11 @@ def test_a_list_again_tells_the_difference() -> None:
     known = watching("same", "changed", "gone")
     known.saw(event("ADDED", "late", 15), START)
     known.failed(Gone("too old"), START)
-    assert known.next_step() == ListPage(0.2, "")
+    assert step(known) == ("list", 0.2, "")
     page = Page([item("same", 10), item("changed", 21), item("new", 22)], "30")
 
     assert told(known.listed(page, START)) == ["+changed", "+new", "-gone", "-late"]
-    assert known.next_step() == Watch(0, "30")
+    assert step(known) == ("watch", 0, "30")
     assert known.lists == 2
 
 
@@ -136,7 +141,7 @@ def test_a_list_that_breaks_goes_on_where_it_was() -> None:
     begun.listed(Page([item("a", 1)], "5", "more"), START)
     begun.failed(Unavailable("broken"), START)
 
-    assert begun.next_step() == ListPage(0.2, "more")
+    assert step(begun) == ("list", 0.2, "more")
 
 
 @pytest.mark.parametrize("error", [Gone("too old"), Invalid("bad token")])
@@ -146,7 +151,7 @@ def test_a_token_that_expires_starts_over(error: ClusterError) -> None:
     begun.failed(Gone("too old"), START)
     begun.listed(Page([item("a", 10)], "12", "more"), START)
     begun.failed(error, START)
-    assert isinstance(begun.next_step(), ListPage)
+    assert begun.listing
 
     assert told(begun.listed(Page([item("b", 10)], "15"), START)) == ["-a"]
 
@@ -161,7 +166,7 @@ def test_a_watch_that_breaks_is_resumed(error: ClusterError) -> None:
     changes = known.failed(error, START)
 
     assert (changes, known.synced, known.problem) == ([], True, str(error))
-    assert known.next_step() == Watch(0.2, "17")
+    assert step(known) == ("watch", 0.2, "17")
 
 
 def test_pauses_grow_and_end() -> None:
@@ -170,11 +175,11 @@ def test_pauses_grow_and_end() -> None:
     pauses = []
     for _ in range(9):
         begun.failed(Unavailable("down"), START)
-        pauses.append(begun.next_step().pause_seconds)
+        pauses.append(begun.pause_seconds)
     begun.listed(Page([], "5"), START)
 
     assert pauses == [0.2, 0.5, 1, 2, 4, 8, 10, 10, 10]
-    assert begun.next_step() == Watch(0, "5")
+    assert step(begun) == ("watch", 0, "5")
     assert begun.problem == ""
 
 
@@ -184,22 +189,22 @@ def test_retry_after(asked: float | None, pause: float) -> None:
     known = watching("a")
     known.failed(TooMany("slow", retry_after_seconds=asked), START)
 
-    assert known.next_step().pause_seconds == pytest.approx(pause)
+    assert known.pause_seconds == pytest.approx(pause)
 
 
 def test_a_watch_refused_for_ever_ends_in_a_list() -> None:
-    """Who cannot watch still sees what is there, now and then."""
+    """Without a watch what is there is still seen, now and then."""
     known = watching("a")
     steps = []
     for _ in range(FAILURES_TO_LIST):
         known.failed(Unavailable("too large resource version"), START)
-        steps.append(isinstance(known.next_step(), ListPage))
+        steps.append(known.listing)
     again = told(known.listed(Page([item("b", 11)], "11"), START))
     known.failed(Unavailable("too large resource version"), START)
 
     assert steps == [False] * (FAILURES_TO_LIST - 1) + [True]
     assert again == ["+b", "-a"]
-    assert known.next_step() == ListPage(8, "")
+    assert step(known) == ("list", 8, "")
 
 
 def test_a_watch_refused_as_invalid_ends_in_a_list() -> None:
@@ -207,7 +212,7 @@ def test_a_watch_refused_as_invalid_ends_in_a_list() -> None:
     known = watching("a")
     known.failed(Invalid("resourceVersion: Invalid value"), START)
 
-    assert isinstance(known.next_step(), ListPage)
+    assert known.listing
 
 
 def test_a_long_watch_forgives() -> None:
@@ -217,32 +222,32 @@ def test_a_long_watch_forgives() -> None:
         known.failed(Unavailable("down"), START)
     known.failed(Unavailable("silence"), START, lived_seconds=90)
 
-    assert known.next_step() == Watch(0.2, "10")
+    assert step(known) == ("watch", 0.2, "10")
 
 
 def test_watches_that_end() -> None:
-    """A watch that ran its time is opened anew at once; those that end at once are spaced out."""
+    """A watch that ran its time is opened again at once; those that end at once are spaced out."""
     known = watching("a")
     known.ended(300)
-    steps = [known.next_step()]
+    steps = [step(known)]
     for _ in range(6):
         known.ended(0)
-        steps.append(known.next_step())
+        steps.append(step(known))
     known.ended(300)
 
-    assert steps[:5] == [Watch(pause, "10") for pause in (0, 0, 0.5, 1, 2)]
-    assert steps[5:] == [ListPage(4, ""), ListPage(8, "")]
-    assert known.next_step().pause_seconds == 0
+    assert steps[:5] == [("watch", pause, "10") for pause in (0, 0, 0.5, 1, 2)]
+    assert steps[5:] == [("list", 4, ""), ("list", 8, "")]
+    assert known.pause_seconds == 0
 
 
 def test_not_served() -> None:
     """A resource that is not there is told so, and looked for now and then."""
     begun = list_watch()
     begun.failed(NotFound("no such path"), START)
-    first = (begun.missing, begun.synced, begun.last_event_at, begun.next_step())
+    first = (begun.missing, begun.synced, begun.last_event_at, step(begun))
     begun.listed(Page([], "5"), START)
 
-    assert first == (True, False, START, ListPage(25, ""))
+    assert first == (True, False, START, ("list", 25, ""))
     assert (begun.missing, begun.synced) == (False, True)
 
 
@@ -252,17 +257,17 @@ def test_no_longer_served() -> None:
     changes = []
     for _ in range(MISSES_TO_BELIEVE):
         changes.append(told(known.failed(NotFound("no such path"), START)))
-        assert isinstance(known.next_step(), ListPage)
+        assert known.listing
 
     assert changes == [[]] * (MISSES_TO_BELIEVE - 1) + [["-a", "-b"]]
-    assert (known.missing, known.synced, len(known)) == (True, False, 0)
+    assert (known.missing, known.synced) == (True, False)
 
 
 def test_what_got_lost_is_told_again() -> None:
     """Changes that could not be used come again, deletions as well."""
     known = watching("a", "b", "c")
     known.lost([*known.saw(event("DELETED", "a", 11), START), Delta("default", "b", {})])
-    assert (known.synced, isinstance(known.next_step(), ListPage)) == (False, True)
+    assert (known.synced, known.listing) == (False, True)
     page = Page([item("b", 10), item("c", 10)], "12")
 
     assert told(known.listed(page, START)) == ["+b", "-a"]
@@ -301,7 +306,7 @@ def test_never_a_gap(steps: list[tuple[str, str]], page_size: int) -> None:
             if change.object:
                 state[change.name] = change.object["metadata"]["resourceVersion"]
         assert int(known.resource_version or 0) >= int(before or 0)
-        assert known.next_step().pause_seconds <= max(LONGEST_PAUSE_SECONDS, 25)
+        assert known.pause_seconds <= max(LONGEST_PAUSE_SECONDS, 25)
 
     assert state == server.objects
 
@@ -318,7 +323,7 @@ class _Truth:
         self._list_version = 1
 
     def play(self, known: ListWatch, what: str, name: str) -> list[Delta]:
-        """Change an object, or answer the ledger's next question."""
+        """Change an object, or answer what is asked next."""
         if what not in {"put", "remove"}:
             return self._answer(known, what)
         if what == "put" or (what == "remove" and name in self.objects):
@@ -331,21 +336,20 @@ class _Truth:
         return []
 
     def _answer(self, known: ListWatch, how: str) -> list[Delta]:
-        step = known.next_step()
         if how == "gone":
             return known.failed(Gone("too old"), START)
         if how == "miss":
             return known.failed(NotFound("starting"), START)
         if how == "drop":
             return known.failed(Unavailable("broken"), START)
-        if isinstance(step, ListPage):
-            if not step.continue_token:
+        if known.listing:
+            if not known.continue_token:
                 self._rest = [item(*found) for found in sorted(self.objects.items())]
                 self._list_version = self.version
             page, self._rest = self._rest[: self._page_size], self._rest[self._page_size :]
             token = "more" if self._rest else ""
             return known.listed(Page(page, str(self._list_version), token), START)
-        since = int(step.resource_version)
+        since = int(known.resource_version)
         changes = []
         for line in self._log:
             if int(line.object["metadata"]["resourceVersion"]) > since:

@@ -75,7 +75,7 @@ def running(reflector: Reflector, cluster: KubeCluster) -> Iterator[None]:
 
 
 def while_down(server: ApiServer) -> None:
-    """What nobody sees happen."""
+    """What happens unseen."""
     server.put(PODS, "new")
     server.put(PODS, "changed", status={"phase": "Running"})
     server.remove(PODS, "gone")
@@ -87,7 +87,7 @@ def drop(server: ApiServer) -> None:
 
 
 def end(server: ApiServer) -> None:
-    """End in good manners."""
+    """End as watches do."""
     server.order(PODS, "end")
 
 
@@ -154,7 +154,7 @@ def slow_down(server: ApiServer) -> None:
 
 
 def unknown_event(server: ApiServer) -> None:
-    """Send an event that nobody knows."""
+    """Send an event of a type that does not exist."""
     server.order(PODS, line_of("SURPRISE", {"metadata": {}}))
 
 
@@ -193,9 +193,10 @@ def test_faults(fault: Callable[[ApiServer], None], lists: int, least_seconds: f
             server.put(PODS, "last")
             told.wait_for(lambda: told.versions == truth(server))
 
-    assert reflector.lists == lists
+    assert reflector.state.lists == lists
     assert clock.monotonic() >= least_seconds
-    assert (reflector.synced, reflector.missing, reflector.problem) == (True, False, "")
+    state = reflector.state
+    assert (state.synced, state.missing, state.problem) == (True, False, "")
 
 
 @pytest.mark.parametrize(
@@ -218,8 +219,8 @@ def test_restart(history_kept: bool, lists: int) -> None:
             told.wait_for(lambda: told.versions == truth(server))
 
     # How often it failed meanwhile depends on how long the restart took.
-    assert reflector.lists >= lists
-    assert reflector.synced
+    assert reflector.state.lists >= lists
+    assert reflector.state.synced
 
 
 def test_what_is_asked() -> None:
@@ -245,7 +246,7 @@ def test_what_is_asked() -> None:
     assert (watched["fieldSelector"], watched["timeoutSeconds"]) == (selector, "300")
     assert list(told.versions) == ["here"]
     assert (stale, reflector.stale_seconds(clock.now())) == (60, 0)
-    assert reflector.resource_version == str(server.version)
+    assert reflector.state.resource_version == str(server.version)
 
 
 def test_a_quiet_resource_is_not_stale(caplog: pytest.LogCaptureFixture) -> None:
@@ -261,18 +262,18 @@ def test_a_quiet_resource_is_not_stale(caplog: pytest.LogCaptureFixture) -> None
             server.wait_for(lambda: len(server.asked("/api/v1/pods", watching=True)) >= 3)
 
     assert (stale, reflector.stale_seconds(clock.now())) == (400, 0)
-    assert reflector.lists == 1
+    assert reflector.state.lists == 1
     assert caplog.text == ""
 
 
 def test_staleness_from_the_start() -> None:
-    """Who never got an answer is as stale as it is old."""
+    """Without any answer a reflector is as stale as it is old."""
     with serving(PODS) as server, connected(server) as cluster:
         server.fail("/pods", 503)
         reflector = Reflector(cluster, PODS, "", "", SteppedClock(), Told(), jitter=lambda: 1.0)
         reflector.step()
 
-    assert (reflector.missing, reflector.synced) == (False, False)
+    assert (reflector.state.missing, reflector.state.synced) == (False, False)
     assert reflector.stale_seconds(START + timedelta(seconds=40)) == 40
 
 
@@ -292,7 +293,8 @@ def test_a_resource_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
 
     assert (waited, stale_seconds) == (50, 0)
     assert len(caplog.records) == 1
-    assert (reflector.missing, reflector.synced, list(told.versions)) == (False, True, ["vpa"])
+    assert (reflector.state.missing, reflector.state.synced) == (False, True)
+    assert list(told.versions) == ["vpa"]
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ def test_a_sink_that_fails_is_told_again(
             server.put(PODS, "b")
             told.wait_for(lambda: told.versions == truth(server))
 
-    assert (reflector.lists, reflector.synced) == (2, True)
+    assert (reflector.state.lists, reflector.state.synced) == (2, True)
     assert "changes not taken in" in caplog.text
 
 
@@ -333,5 +335,5 @@ def test_an_unexpected_error_ends_nothing(caplog: pytest.LogCaptureFixture) -> N
         reflector = Reflector(broken, PODS, "", "", SteppedClock(), Told(), jitter=lambda: 1.0)
         reflector.step()
 
-    assert reflector.problem == "unexpected: ZeroDivisionError('defect')"
+    assert reflector.state.problem == "unexpected: ZeroDivisionError('defect')"
     assert "unexpected error" in caplog.text
