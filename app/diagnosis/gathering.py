@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
-from app.kube.context import usual_namespace
 from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
 from app.kube.owners import LiveOwners
 from app.kube.reach import Origin
@@ -111,7 +110,7 @@ def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAcces
     if selection.namespace or offline.objects:
         return selection.namespace
     connect(reach.kubeconfig, reach.context).close()  # which tells what is wrong with a kubeconfig
-    return usual_namespace(Origin(reach.kubeconfig, reach.context))
+    return Origin(reach.kubeconfig, reach.context).namespace()
 
 
 @contextmanager

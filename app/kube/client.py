@@ -143,7 +143,6 @@ def connect(
     qps: float = 50,
     burst: float = 100,
     *,
-    user_agent: str = "plumbline",
     origin: Origin | None = None,
     deadlines: Deadlines | None = None,
 ) -> KubeCluster:
@@ -154,7 +153,7 @@ def connect(
     """
     access = ApiAccess(origin or Origin(kubeconfig, context))
     bucket = TokenBucket.full(qps if burst > 0 else 0.0, burst)
-    transport = Transport(access, bucket, user_agent)
+    transport = Transport(access, bucket)
     return KubeCluster(transport, deadlines or Deadlines())
 
 

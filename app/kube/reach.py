@@ -23,6 +23,7 @@ from urllib3.connection import HTTPConnection
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POOL_SIZE = 32
+_USUAL_NAMESPACE: Final = "default"
 _TRUST: Final = {"certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"}
 _PROOF: Final = {"token", "tokenFile"}
 
@@ -56,6 +57,24 @@ class Origin:
         if in_pod and not self.context and (self.service_account / "token").exists():
             return ""
         return str(Path(self.environ.get("HOME", "~")) / ".kube" / "config")
+
+    def namespace(self) -> str:
+        """Return the namespace that is meant where none is named: the context's, or our pod's."""
+        path = self.kubeconfig_path()
+        if not path:
+            try:
+                found = (self.service_account / "namespace").read_text("utf-8").strip()
+            except OSError:
+                found = ""
+            return found or _USUAL_NAMESPACE
+        from kubernetes.config import list_kube_config_contexts  # only now: many megabytes
+
+        contexts, active = list_kube_config_contexts(  # type: ignore[no-untyped-call]  # no types
+            config_file=path
+        )
+        named = [context for context in contexts if context.get("name") == self.context]
+        chosen = named[0] if named else active
+        return str((chosen.get("context") or {}).get("namespace") or _USUAL_NAMESPACE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ _BY_STATUS: dict[int, type[ClusterError]] = {
 _BY_REASON: dict[str, type[ClusterError]] = {"Expired": Gone, "Gone": Gone}
 
 _READ_BYTES = 1 << 16
+_USER_AGENT = "plumbline"
 _UNAUTHORIZED = 401
 
 
@@ -161,10 +162,9 @@ class Deadlines:
 class Transport:
     """The way to one API server; safe to use from many threads."""
 
-    def __init__(self, access: ApiAccess, bucket: TokenBucket, user_agent: str) -> None:
+    def __init__(self, access: ApiAccess, bucket: TokenBucket) -> None:
         self._access = access
         self._bucket = bucket
-        self._user_agent = user_agent
         self._lock = Lock()
         self._streams: dict[BaseHTTPResponse, bool] = {}  # whether a thread waits for it now
         self._closed = False
@@ -253,7 +253,7 @@ class Transport:
         url = session.host + call.path
         if call.query:
             url += "?" + urlencode(call.query)
-        sent = {"Accept": "application/json", "User-Agent": self._user_agent, **headers}
+        sent = {"Accept": "application/json", "User-Agent": _USER_AGENT, **headers}
         if session.authorization:
             sent["Authorization"] = session.authorization
         if call.body is not None:

@@ -152,7 +152,7 @@ def test_expired_plugin_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("user", "expected"),
     [
-        pytest.param({}, "", id="nobody"),
+        pytest.param({}, "", id="no user"),
         pytest.param({"token": "abc"}, "Bearer abc", id="token"),
         pytest.param({"username": "me", "password": "pw"}, "Basic bWU6cHc=", id="password"),
     ],
@@ -282,7 +282,7 @@ def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path:
 
 
 def test_a_plugin_that_fails(tmp_path: Path) -> None:
-    """Whoever is not logged in is not let in: the file is right, the cluster knows nobody."""
+    """Without a login there is no access: the file is right, but gives no credentials."""
     config = kubeconfig("http://127.0.0.1:1", user=plugin(tmp_path, "exit 3"))
     path = write(tmp_path / "config", config)
 

@@ -38,7 +38,7 @@ def shown(reach: Reach) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("user", "cluster"),
     [
-        pytest.param({}, {}, id="nobody"),
+        pytest.param({}, {}, id="no user"),
         pytest.param({"token": "abc"}, {"server": f"{URL}/"}, id="token"),
         pytest.param({"tokenFile": "token"}, {}, id="token file beside the kubeconfig"),
         pytest.param({}, {"certificate-authority": "ca.crt"}, id="CA file beside the kubeconfig"),
@@ -105,7 +105,7 @@ def test_what_is_left_to_the_package(user: Json, cluster: Json, folder: Path) ->
 
 
 def test_a_proxy_of_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who names a proxy gets it from the package."""
+    """A proxy that the environment names is left to the package."""
     path = write(folder / "config", kubeconfig(URL, user={"token": "abc"}))
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
 
@@ -131,3 +131,38 @@ def test_processes_import_little(process: str, spared: str) -> None:
     )
 
     assert done.stdout.split() == []
+
+
+TWO_CONTEXTS = """
+apiVersion: v1
+kind: Config
+current-context: shop
+clusters: [{name: one, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: me, user: {token: secret}}]
+contexts:
+- {name: shop, context: {cluster: one, user: me, namespace: shop}}
+- {name: plain, context: {cluster: one, user: me}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("context", "namespace"),
+    [("", "shop"), ("shop", "shop"), ("plain", "default"), ("none", "shop")],
+)
+def test_namespace_of_a_context(tmp_path: Path, context: str, namespace: str) -> None:
+    """A context names a namespace, or means `default`; connecting refuses unknown ones."""
+    path = tmp_path / "config"
+    path.write_text(TWO_CONTEXTS, "utf-8")
+    origin = Origin(context=context, environ={"KUBECONFIG": str(path)})
+    assert origin.namespace() == namespace
+
+
+@pytest.mark.parametrize(
+    ("files", "namespace"), [(("token", "namespace"), "infra"), (("token",), "default")]
+)
+def test_namespace_of_a_pod(tmp_path: Path, files: tuple[str, ...], namespace: str) -> None:
+    """In a pod it is the pod's own, as its service account tells."""
+    for name in files:
+        (tmp_path / name).write_text("infra\n", "utf-8")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert Origin(environ=environ, service_account=tmp_path).namespace() == namespace
