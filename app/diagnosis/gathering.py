@@ -17,7 +17,7 @@ from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
 from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
-from app.kube.owners import LiveOwners
+from app.kube.owner_lookup import LiveOwners
 from app.kube.reach import Origin
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Object

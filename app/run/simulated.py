@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from app.flags.shared import ClusterAccess
-from app.kube.owners import REFRESH_SECONDS, LiveOwners
+from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink

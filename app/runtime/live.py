@@ -14,7 +14,7 @@ from typing import Protocol
 
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
-from app.kube.owners import LiveOwners
+from app.kube.owner_lookup import LiveOwners
 from app.kube.reflector import Reflector
 from app.kube.watch_cache import Transition, WatchCache, WatchedResource, WatchState
 from app.model.snapshot import Snapshot

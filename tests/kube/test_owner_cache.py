@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kube.owners import OwnerCache, life_seconds
+from app.kube.owner_lookup import OwnerCache, life_seconds
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 

@@ -1,4 +1,4 @@
-"""Owners are found once for all who ask, and nobody waits longer than allowed."""
+"""Owners are found once for all who ask, and no call waits longer than it may."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from queue import Queue
 
 import pytest
 
-from app.kube.owners import LiveOwners
+from app.kube.owner_lookup import LiveOwners
 from app.kube.transport import Deadlines
 from app.model.kinds import OwnerReference, owner_key
 from app.model.selectors import NOTHING, Selector

@@ -91,18 +91,15 @@ class OwnerCache:
 
     def due(self, now: float) -> list[Lookup]:
         """Forget what is not asked for; return the owners to read again before they expire."""
+        due = []
         for lookup, entry in list(self._entries.items()):
-            is_idle = now - entry.read_at >= IDLE_SECONDS
             is_owner = isinstance(entry.found, Workload) and not lookup.key.is_built_in
+            is_idle = now - entry.read_at >= IDLE_SECONDS
             if is_idle or (not is_owner and now >= entry.expires_at):
                 del self._entries[lookup]
-        return [
-            lookup
-            for lookup, entry in self._entries.items()
-            if isinstance(entry.found, Workload)
-            and not lookup.key.is_built_in
-            and now >= entry.expires_at - EARLY_SECONDS
-        ]
+            elif is_owner and now >= entry.expires_at - EARLY_SECONDS:
+                due.append(lookup)
+        return due
 
 
 def life_seconds(lookup: Lookup, found: LookupResult) -> float:
