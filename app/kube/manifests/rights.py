@@ -117,7 +117,7 @@ _ADMISSION: Final = (
         "",
         ("events",),
         ("create",),
-        "tell that somebody changed the registration",
+        "tell that the registration was changed",
         not_with=_REGISTERS_NOT,
     ),
     *_lease(
@@ -135,7 +135,7 @@ _ADMISSION: Final = (
     ),
     *_own_certificates(),
 )
-_ANSWER: Final = "say what a pod would get, when somebody asks"
+_ANSWER: Final = "answer what a pod would get"
 _RECOMMENDER: Final = (
     Right(_VPA_GROUP, (_VPAS,), _WATCH, "know what to recommend for"),
     Right(_VPA_GROUP, (f"{_VPAS}/status",), ("patch",), "publish recommendations"),
@@ -153,13 +153,16 @@ _RECOMMENDER: Final = (
     *_owners(_WATCH),
     Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),
     Right(
-        "authentication.k8s.io", ("tokenreviews",), ("create",), "know who asks for recommendations"
+        "authentication.k8s.io",
+        ("tokenreviews",),
+        ("create",),
+        "know whose token a request carries",
     ),
     Right(
         "authorization.k8s.io",
         ("subjectaccessreviews",),
         ("create",),
-        "know whether they may see them",
+        "know whether this user may see recommendations",
     ),
     *_election("vpa-recommender-lease"),
 )

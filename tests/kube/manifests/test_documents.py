@@ -68,7 +68,7 @@ def test_everything() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_are_documents(name: str) -> None:
-    """Every text holds Kubernetes objects, no two of the same name, and tells what prints it."""
+    """Every text holds Kubernetes objects, no two of the same name, and tells its original."""
     found = [
         (
             item["apiVersion"],
@@ -80,7 +80,9 @@ def test_texts_are_documents(name: str) -> None:
     ]
     assert found
     assert len(set(found)) == len(found)
-    assert name == "all" or text(name).startswith(f"# What `plumbline manifests {name}` prints")
+    original = f"the original is app/kube/manifests/{name}.yaml."
+    head = f"# What `plumbline manifests {name}` prints; {original}\n"
+    assert name == "all" or text(name).startswith(head)
 
 
 @pytest.mark.parametrize("name", PROCESSES)

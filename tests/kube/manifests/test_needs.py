@@ -60,7 +60,7 @@ def test_options(words: tuple[str, ...], names: list[str]) -> None:
     ],
 )
 def test_only_who_elects_holds_a_lease(component: str, words: tuple[str, ...], count: int) -> None:
-    """Without an election nobody makes or renews a Lease."""
+    """Without an election no Lease is made or renewed."""
     others = 1 if component == "updater" else 0  # it reads the webhook's
     assert len(about(needed(component, words), "leases")) == count + others
 
@@ -76,7 +76,7 @@ def test_objects_of_another_name() -> None:
 
 @pytest.mark.parametrize("word", ["false", "0", "F"])
 def test_registration_by_others(word: str) -> None:
-    """Who does not register has no right on any webhook configuration, nor to tell of changes."""
+    """Without registration no right on webhook configurations is needed, nor to tell of changes."""
     found = needed("admission-controller", (f"--register-webhook={word}",))
 
     assert about(found, "mutatingwebhookconfigurations") == about(found, "events") == []
@@ -87,7 +87,7 @@ def test_registration_by_others(word: str) -> None:
 
 
 def test_certificates_of_others() -> None:
-    """Who is given certificates has no Secret of its own; registration is still by one replica."""
+    """With certificates given no Secret is needed; registration is still by one replica."""
     found = needed("admission-controller", ("--tls-cert-dir=/etc/tls-certs",))
 
     assert about(found, "secrets") == []
