@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
-from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
+from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.owner_lookup import LiveOwners
 from app.kube.reach import Origin
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
@@ -76,7 +76,7 @@ class GatheredObjects:
     owners: Owners
     webhook: WebhookHealth
     kept: Sequence[Json] = ()
-    problems: Sequence[RecordedProblem] = ()  # what could not be used, or not be read
+    problems: Sequence[Unreadable] = ()  # what could not be used, or not be read
 
     def with_answers(self, answers: Iterable[Json]) -> GatheredObjects:
         """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
@@ -90,7 +90,7 @@ class GatheredObjects:
             try:
                 changes.append(replacement(vpa_object(answer)))
             except BadObject as error:
-                problems.append(RecordedProblem("an answer", str(error)))
+                problems.append(Unreadable("an answer", str(error)))
         snapshot = self.snapshot.changed(filter(None, changes))
         return replace(self, snapshot=snapshot, problems=problems)
 
@@ -148,7 +148,7 @@ def _live(
     kept: list[Json],
     now: datetime,
 ) -> GatheredObjects:
-    problems: list[RecordedProblem] = []
+    problems: list[Unreadable] = []
     helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
     needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
     found = (
@@ -219,7 +219,7 @@ def list_objects(
     cluster: Cluster,
     resource: Resource,
     namespace: str = "",
-    problems: list[RecordedProblem] | None = None,
+    problems: list[Unreadable] | None = None,
     *,
     labels: str = "",
     fields: str = "",
@@ -249,7 +249,7 @@ def list_objects(
     except Refused as error:
         if problems is None:
             raise
-        problems.append(RecordedProblem(resource.plural, f"not taken into account: {error}"))
+        problems.append(Unreadable(resource.plural, f"not taken into account: {error}"))
 
 
 def ask_with_lookups(

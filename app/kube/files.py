@@ -71,10 +71,13 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A place in a file that holds no object."""
+    """What could not be read, or not whole, and why."""
 
     place: str
     message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
 
 
 Found = Iterator[Document | Unreadable]
@@ -260,34 +263,23 @@ def _said(item: dict[str, Any]) -> dict[str, Any] | None:
     return {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedProblem:
-    """An object that could not be used, or not whole, and why."""
-
-    place: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.message}"
-
-
 class RecordedCluster:
     """What files tell of a cluster; answers owner and sibling look-ups from it."""
 
     def __init__(self, found: Iterable[Document | Unreadable]) -> None:
-        self.problems: list[RecordedProblem] = []
+        self.problems: list[Unreadable] = []
         self._kinds: dict[tuple[str, str], CustomKind] = {}
         self._customs: dict[tuple[str, ObjectKey], Object] = {}  # namespace as written
         changes: list[Replacement] = []
         for document in found:
             if isinstance(document, Unreadable):
-                self.problems.append(RecordedProblem(document.place, document.message))
+                self.problems.append(document)
                 continue
             try:
                 self._take(document, changes)
             except BadObject as error:
                 message = f"{_shown(document.item)}: {error}"
-                self.problems.append(RecordedProblem(document.place, message))
+                self.problems.append(Unreadable(document.place, message))
         self.snapshot = Snapshot().changed(changes)
 
     def find(self, lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
@@ -317,7 +309,7 @@ class RecordedCluster:
         except BadObject as error:
             change = replacement(without_broken_status(item, error))
             message = f"{_shown(item)}: {error}; status left out"
-            self.problems.append(RecordedProblem(document.place, message))
+            self.problems.append(Unreadable(document.place, message))
         if change is not None:
             changes.append(change)
             return

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.kube.files import Document, RecordedCluster, RecordedProblem, Unreadable, documents
+from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make
@@ -159,14 +159,14 @@ def test_a_garbage_status(status: object) -> None:
 def test_broken_objects(item: Json, message: str) -> None:
     """An object that cannot be used is told with its place and name, and spoils no other."""
     found = cluster(item, make.vpa_json("other"))
-    assert found.problems == [RecordedProblem("f:1", message)]
+    assert found.problems == [Unreadable("f:1", message)]
     assert [vpa.name for vpa in found.of("default")] == ["other"]
 
 
 def test_what_cannot_be_read_is_a_problem() -> None:
     """What is no object at all is told as well."""
     found = RecordedCluster([Unreadable("f:7", "no JSON"), Document("f:8", make.vpa_json())])
-    assert found.problems == [RecordedProblem("f:7", "no JSON")]
+    assert found.problems == [Unreadable("f:7", "no JSON")]
     assert len(found.of("default")) == 1
 
 
@@ -211,7 +211,7 @@ NO_REPLICAS = Failed("spec.replicas: does not exist")
     ],
 )
 def test_owners_that_are_not_found(items: list[Json], asked: Lookup, answer: LookupResult) -> None:
-    """Who cannot be scaled is absent; who might be, but nobody knows, is a failure."""
+    """What cannot be scaled is absent; where that is not known, it is a failure."""
     found = cluster(*items).find(asked, 5.0)
     if isinstance(answer, Failed) and isinstance(found, Failed):
         assert found.message.startswith(answer.message)
