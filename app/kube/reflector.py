@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from sys import intern
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 from app.model.errors import ClusterError, Gone, Invalid, NotFound, Unavailable
@@ -235,6 +235,10 @@ class Reflector:
     def stale_seconds(self, now: datetime) -> float:
         """How long ago the server last told something, or since when it was asked in vain."""
         return max((now - (self.state.last_event_at or self._started_at)).total_seconds(), 0.0)
+
+    def start(self) -> None:
+        """Keep in step until stopped, in a thread of its own."""
+        Thread(target=self.run, name=self.resource.plural, daemon=True).start()
 
     def run(self) -> None:
         """Keep in step until stopped."""

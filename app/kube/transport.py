@@ -173,7 +173,7 @@ class Transport:
         """Send a request and return its answer."""
         timeout = Timeout(connect=deadlines.connect_seconds, read=deadlines.read_seconds)
         response = self._send(call, timeout, {"Accept-Encoding": "gzip"})
-        with _closing(call, response):
+        with self._closing(call, response):
             until = time.monotonic() + deadlines.call_seconds
             body = _read(call, response, until)
         return parse(call, body)
@@ -188,7 +188,7 @@ class Transport:
 
     def _lines(self, call: Call, response: BaseHTTPResponse, seconds: float) -> Iterator[bytes]:
         until = time.monotonic() + seconds
-        with _closing(call, response), self._kept(response):
+        with self._closing(call, response):
             rest = b""
             while piece := self._heard(call, response):
                 *lines, rest = (rest + piece).split(b"\n")
@@ -217,12 +217,15 @@ class Transport:
         raise Unavailable(f"{call}: the connection is closed on our side")
 
     @contextmanager
-    def _kept(self, response: BaseHTTPResponse) -> Iterator[None]:
+    def _closing(self, call: Call, response: BaseHTTPResponse) -> Iterator[None]:
+        """Close the connection, unless a whole answer was read and it is back in the pool."""
         try:
-            yield
+            with _translated(call):
+                yield
         finally:
             with self._lock:
                 self._streams.pop(response, None)
+            response.close()
 
     def _wait_for_turn(self) -> None:
         """Take a token, and wait if it is one that is still owed: no call is turned away."""
@@ -241,7 +244,7 @@ class Transport:
             response.close()
             response = self._open(self._access.session(), call, timeout, headers)
         if response.status >= 300:
-            with _closing(call, response):
+            with self._closing(call, response):
                 body = _read(call, response, time.monotonic() + (timeout.read_timeout or 0))
             retry_after = response.headers.get("Retry-After", "")
             raise refusal(str(call), response.status, body, retry_after)
@@ -286,14 +289,10 @@ class Transport:
         with self._lock:
             self._closed = True
             for response, is_awaited in self._streams.items():
-                _end(response, is_awaited=is_awaited)
+                with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
+                    # The thread that waits for a stream closes it itself.
+                    (response.shutdown if is_awaited else response.close)()
         self._access.close()
-
-
-def _end(response: BaseHTTPResponse, *, is_awaited: bool) -> None:
-    """End a stream; the thread that waits for it closes it itself."""
-    with suppress(ValueError, RuntimeError, OSError):  # it ended by itself
-        (response.shutdown if is_awaited else response.close)()
 
 
 def parse(call: Call, body: bytes) -> Json:
@@ -314,16 +313,6 @@ def _read(call: Call, response: BaseHTTPResponse, until: float) -> bytes:
         if time.monotonic() >= until:
             raise Unavailable(f"{call}: the answer took too long")
     return b"".join(pieces)
-
-
-@contextmanager
-def _closing(call: Call, response: BaseHTTPResponse) -> Iterator[None]:
-    """Close the connection, unless a whole answer was read and it is back in the pool already."""
-    try:
-        with _translated(call):
-            yield
-    finally:
-        response.close()
 
 
 @contextmanager

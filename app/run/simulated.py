@@ -16,8 +16,8 @@ from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
-from app.runtime.live import LONGEST_RETRY_SECONDS, Connection, Mirrored, Running
-from app.runtime.loop import Loop, Tick
+from app.runtime.live import Connection, Mirrored, Running
+from app.runtime.loop import LONGEST_RETRY_SECONDS, Loop, Tick
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 

@@ -7,7 +7,6 @@ differs is behind `Runtime`: `LiveRuntime` is the real one, with the machine's c
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
@@ -20,9 +19,7 @@ from app.kube.watch_cache import Transition, WatchCache, WatchedResource, WatchS
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Resource, Sink
 from app.runtime.clock import SystemClock
-from app.runtime.loop import Loop, Tick
-
-LONGEST_RETRY_SECONDS = 60.0
+from app.runtime.loop import LONGEST_RETRY_SECONDS, Loop, Tick
 
 
 class Connection(Cluster, Protocol):
@@ -144,8 +141,8 @@ class LiveRuntime:
         self, cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
     ) -> Running:
         """Watch one resource."""
-        return _Reflecting(
-            Reflector(cluster, resource, namespace, fields, self.clock, sink, jitter=random.random)
+        return Reflector(
+            cluster, resource, namespace, fields, self.clock, sink, jitter=random.random
         )
 
     def owners(self, cluster: Cluster, /) -> LiveOwners:
@@ -164,17 +161,3 @@ class LiveRuntime:
         return Loop(
             name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
         )
-
-
-class _Reflecting:
-    """A reflector in a thread of its own."""
-
-    def __init__(self, reflector: Reflector) -> None:
-        self._reflector = reflector
-
-    def start(self) -> None:
-        name = self._reflector.resource.plural
-        threading.Thread(target=self._reflector.run, name=name, daemon=True).start()
-
-    def stop(self) -> None:
-        self._reflector.stop()

@@ -20,6 +20,7 @@ log = logging.getLogger("runtime.loop")
 Tick = Callable[[datetime], float]  # does what is due, returns the seconds until the next call
 
 _FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
 _STEP_SECONDS = 0.2  # how late a stop may be noticed
 
 
@@ -32,7 +33,7 @@ class Loop:
         tick: Tick,
         clock: Clock,
         *,
-        longest_retry_seconds: float = 60.0,
+        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
         at_end: Callable[[datetime], None] = lambda _now: None,
     ) -> None:
         self._name = name

@@ -49,7 +49,7 @@ def test_usage_may_take_longer() -> None:
         assert usage.result().items == []
 
 
-def test_nobody_listens() -> None:
+def test_a_server_that_is_away() -> None:
     """A server that is away is an error, and when it is back the next call works."""
     with serving(PODS) as server, connected(server) as cluster:
         cluster.list(PODS)
@@ -62,7 +62,7 @@ def test_nobody_listens() -> None:
 
 
 def test_pacing() -> None:
-    """Calls beyond the rate wait for their turn, nobody is turned away."""
+    """Calls beyond the rate wait for their turn, none is turned away."""
     with serving(PODS) as server, connected(server, qps=200) as cluster:
         for _ in range(5):
             cluster.list(PODS)
@@ -88,7 +88,7 @@ def test_who_we_are() -> None:
 
 
 def test_unknown_to_the_server() -> None:
-    """Who is not known is refused; the configuration is not read again all the time."""
+    """A token that is not known is refused; the configuration is not read again all the time."""
     with serving(PODS) as server, connected(server) as cluster:
         server.token = "secret"
         for _ in range(3):
