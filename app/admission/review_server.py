@@ -71,7 +71,7 @@ class ReviewServer:
             certificates.cert_pem,
             certificates.key_pem,
             min_version=given.min_version,
-            ciphers=",".join(given.ciphers),
+            ciphers=given.ciphers,
         )
         self._server = Server(
             self._app, self._listener, self._tls.context, at_once=self._app.at_once

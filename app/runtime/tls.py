@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.model.errors import BadObject, BadSetting
@@ -39,10 +40,21 @@ class ServerTls:
     """A context for one listener, whose certificate can be swapped from any thread."""
 
     def __init__(
-        self, cert_pem: str, key_pem: str, *, min_version: str = "", ciphers: str = ""
+        self, cert_pem: str, key_pem: str, *, min_version: str = "", ciphers: Sequence[str] = ()
     ) -> None:
-        self.context = server_context(cert_pem, key_pem, min_version, ciphers)
-        self._newest = self.context
+        """Choose versions and ciphers; those that are not known fall away.
+
+        Raises:
+            BadSetting: the version is unknown.
+            BadObject: certificate and key are no pair.
+        """
+        if min_version not in _VERSIONS:
+            raise BadSetting(f"--min-tls-version: {min_version!r} is neither tls1_2 nor tls1_3")
+        self.context = self._newest = _holding(cert_pem, key_pem)
+        self.context.minimum_version = _VERSIONS[min_version]
+        self.context.set_alpn_protocols(["http/1.1"])
+        if chosen := [_CIPHERS[name] for name in ciphers if name in _CIPHERS]:
+            self.context.set_ciphers(":".join(chosen))
         self.context.sni_callback = self._choose  # called whether a client names a host or not
 
     def swap(self, cert_pem: str, key_pem: str) -> None:
@@ -60,32 +72,6 @@ class ServerTls:
         _context: ssl.SSLContext,
     ) -> None:
         connection.context = self._newest
-
-
-def server_context(
-    cert_pem: str, key_pem: str, min_version: str = "", ciphers: str = ""
-) -> ssl.SSLContext:
-    """Return a context for a listener.
-
-    Raises:
-        BadSetting: the version is unknown.
-        BadObject: certificate and key are no pair.
-    """
-    if min_version not in _VERSIONS:
-        raise BadSetting(f"--min-tls-version: {min_version!r} is neither tls1_2 nor tls1_3")
-    context = _holding(cert_pem, key_pem)
-    context.minimum_version = _VERSIONS[min_version]
-    context.set_alpn_protocols(["http/1.1"])
-    chosen = cipher_names(ciphers)
-    if chosen:
-        context.set_ciphers(":".join(chosen))
-    return context
-
-
-def cipher_names(flag: str) -> list[str]:
-    """Return OpenSSL's names of the suites in --tls-ciphers; unknown ones fall away."""
-    names = flag.replace(":", ",").split(",")
-    return list(dict.fromkeys(_CIPHERS[n.strip()] for n in names if n.strip() in _CIPHERS))
 
 
 def _holding(cert_pem: str, key_pem: str) -> ssl.SSLContext:
