@@ -19,7 +19,7 @@ from app.run.flags import RunSettings
 from app.run.modes import InMemoryMode
 from app.run.picture import ActivityKind, activity_line, picture, summary
 from app.run.world import read_manifests, shop_file
-from app.runtime.server import bound
+from app.runtime.http_server import bound
 
 _HOURS = 24
 _STEP_SECONDS = 10

@@ -33,12 +33,12 @@ from app.model.errors import BadSetting
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import ProcessMetrics, new_registry
 from app.runtime.garbage import give_back
+from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import stop_events
 from app.runtime.live import LiveRuntime, Runtime
 from app.runtime.logs import start_logging
 from app.runtime.loop import Loop
 from app.runtime.probes import probes
-from app.runtime.server import Server, bound
 
 log = logging.getLogger("admission.process")
 

@@ -26,9 +26,9 @@ from app.model.certificates import CertificateSet
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
 from app.runtime.garbage import Loading
+from app.runtime.http_server import Server
 from app.runtime.live import Runtime
 from app.runtime.logs import teller
-from app.runtime.server import Server
 from app.runtime.tls import ServerTls
 
 _TEND_SECONDS: Final = 1.0

@@ -42,10 +42,10 @@ from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
 from app.runtime.access import Guard
 from app.runtime.election import Campaign, Unopposed, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
+from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.probes import probes
-from app.runtime.server import Server, bound
 
 log = logging.getLogger("recommender.process")
 usage_log = logging.getLogger("recommender.usage")

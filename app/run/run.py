@@ -27,8 +27,8 @@ from app.run.modes import DryRunMode, InMemoryMode, RunMode
 from app.run.picture import ActivityKind, summary
 from app.run.terminal import Display, display_on
 from app.run.world import read_manifests, shop_file
+from app.runtime.http_server import bound
 from app.runtime.lifecycle import stopped_from_terminal
-from app.runtime.server import bound
 
 _FRAME_SECONDS: Final = 0.1
 _DRAWN_SECONDS: Final = 0.25

@@ -24,11 +24,11 @@ from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster
 from app.runtime.election import Campaign, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
+from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
-from app.runtime.server import Server, bound
 from app.updater.api import add_decisions
 from app.updater.boosts import BoostQueue
 from app.updater.core.rules import UpdateRules

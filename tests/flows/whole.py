@@ -17,7 +17,7 @@ from app.ports import PODS, VPAS, PatchKind, Ref
 from app.recommender.flags import RecommenderSettings
 from app.run.embedded_webhook import Listeners
 from app.run.world import ProcessSettings, World
-from app.runtime.server import bound
+from app.runtime.http_server import bound
 from app.sandbox.load import ANNOTATION
 from app.updater.flags import UpdaterSettings
 from tests.sandbox_objects import events_in, pods_in

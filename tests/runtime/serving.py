@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from app.runtime.http_server import Server, bound
 from app.runtime.protocol import REQUEST_SECONDS
-from app.runtime.server import Server, bound
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

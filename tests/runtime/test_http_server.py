@@ -8,12 +8,12 @@ from contextlib import closing
 import pytest
 
 from app.model.errors import BadSetting
-from app.runtime.server import bound
+from app.runtime.http_server import bound
 from tests.runtime.serving import WAIT_SECONDS
 
 
 def test_a_port_that_is_taken() -> None:
-    """A port that somebody else listens on is told with the flag that asked for it."""
+    """A port that another program listens on is told with the flag that asked for it."""
     with closing(bound("127.0.0.1", 0, "--port")) as first:
         port = first.getsockname()[1]
         with pytest.raises(BadSetting) as caught:
@@ -24,10 +24,10 @@ def test_a_port_that_is_taken() -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        pytest.param("192.0.2.1", id="an address of somebody else"),
+        pytest.param("192.0.2.1", id="an address of another machine"),
         pytest.param("no such host", id="no name"),
         pytest.param("x" * 100, id="a name too long to be one"),
-        pytest.param("::ffff:192.0.2.1", id="an address of somebody else, the new way"),
+        pytest.param("::ffff:192.0.2.1", id="an address of another machine, the new way"),
     ],
 )
 def test_addresses_that_are_not_ours(host: str) -> None:
