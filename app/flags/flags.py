@@ -26,6 +26,7 @@ from app.model.text import BOOLEANS
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=StrEnum)
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +148,15 @@ def optional(kind: FlagKind[T]) -> FlagKind[T | None]:
     )
 
 
-def whole(least: int, most: int | None = None) -> FlagKind[int]:
+def whole(least: float = -math.inf, most: float = math.inf) -> FlagKind[int]:
     """Return the kind of whole numbers in a range."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
             raise ValueError(text)
-        number = int(text)
-        if number < least or (most is not None and number > most):
-            raise ValueError(text)
-        return number
+        return _within(int(text), least, most)
 
-    if most is not None:
-        return FlagKind("N", f"a whole number from {least} to {most}", _last(read))
-    if least < 0:
-        return FlagKind("N", "a whole number", _last(read))
-    return FlagKind("N", f"a whole number of at least {least}", _last(read))
+    return FlagKind("N", _range("a whole number", least, most), _last(read))
 
 
 def number(least: float = -math.inf, most: float = math.inf) -> FlagKind[float]:
@@ -170,14 +164,23 @@ def number(least: float = -math.inf, most: float = math.inf) -> FlagKind[float]:
 
     def read(text: str) -> float:
         found = float(text) if re.fullmatch(r"[-+.0-9eE]{1,40}", text, re.ASCII) else math.nan
-        if not math.isfinite(found) or not least <= found <= most:
+        if not math.isfinite(found):
             raise ValueError(text)
-        return found
+        return _within(found, least, most)
 
+    return FlagKind("X", _range("a number", least, most), _last(read))
+
+
+def _within(found: N, least: float, most: float) -> N:
+    if not least <= found <= most:
+        raise ValueError(found)
+    return found
+
+
+def _range(what: str, least: float, most: float) -> str:
     if math.isfinite(most):
-        return FlagKind("X", f"a number from {least:g} to {most:g}", _last(read))
-    wanted = f"a number of at least {least:g}" if math.isfinite(least) else "a number"
-    return FlagKind("X", wanted, _last(read))
+        return f"{what} from {least} to {most}"
+    return f"{what} of at least {least}" if math.isfinite(least) else what
 
 
 def one_of(*words: str) -> FlagKind[str]:
@@ -232,12 +235,9 @@ def _address(text: str) -> ListenAddress:
     return ListenAddress(host.strip("[]"), PORT.read([port]))
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for part in text.split(",") if (name := part.strip()))
-
-
-def _ciphers(text: str) -> tuple[str, ...]:
-    return tuple(name for part in re.split("[,:]", text) if (name := part.strip()))
+def _split(separators: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Return what reads words with separators between them."""
+    return lambda texts: tuple(filter(None, map(str.strip, re.split(separators, texts[-1]))))
 
 
 def _prometheus_duration(text: str) -> PrometheusDuration:
@@ -260,7 +260,7 @@ def _webhook_labels(text: str) -> WebhookLabels:
 
 TEXT: Final = FlagKind("TEXT", "a text", _last(str))
 SWITCH: Final = FlagKind("", "true or false", _last(_switch))
-WHOLE: Final = whole(-(10**18))
+WHOLE: Final = whole()
 NUMBER: Final = number()
 FRACTION: Final = number(0, 1)
 PORT: Final = whole(0, 65535)
@@ -276,8 +276,8 @@ SELECTOR: Final = FlagKind(
     "LABELS", "a label selector such as app=web,tier!=test", _last(Selector.parse)
 )
 QUANTITY: Final = FlagKind("AMOUNT", "a quantity such as 500m or 2Gi", _last(_quantity))
-NAMES: Final = FlagKind("NAME,...", "names with commas between them", _last(_names))
-CIPHERS: Final = FlagKind("NAME,...", "names with commas or colons between them", _last(_ciphers))
+NAMES: Final = FlagKind("NAME,...", "names with commas between them", _split(","))
+CIPHERS: Final = FlagKind("NAME,...", "names with commas or colons between them", _split("[,:]"))
 WEBHOOK_LABELS: Final = FlagKind("KEY:VALUE,...", "labels as key:value", _last(_webhook_labels))
 PATH: Final = FlagKind("PATH", "a path", _last(Path))
 PATHS: Final = FlagKind(
