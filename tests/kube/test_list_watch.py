@@ -71,8 +71,7 @@ def test_begins_with_a_list() -> None:
     half = (begun.synced, begun.last_event_at, step(begun))
     two = begun.listed(Page([item("c", 5)], "9"), START)
 
-    assert first == ("list", 0, "")
-    assert half == (False, None, ("list", 0, "more"))
+    assert (first, half) == (("list", 0.0, ""), (False, None, ("list", 0.0, "more")))
     assert (told(one), told(two)) == (["+a", "+b"], ["+c"])
     assert (begun.synced, begun.last_event_at) == (True, START)
     assert step(begun) == ("watch", 0, "9")
@@ -247,7 +246,7 @@ def test_not_served() -> None:
     first = (begun.missing, begun.synced, begun.last_event_at, step(begun))
     begun.listed(Page([], "5"), START)
 
-    assert first == (True, False, START, ("list", 25, ""))
+    assert first == (True, False, START, ("list", 25.0, ""))
     assert (begun.missing, begun.synced) == (False, True)
 
 

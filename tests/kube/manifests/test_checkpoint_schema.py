@@ -57,7 +57,7 @@ def test_constraints() -> None:
             ],
             id="wrong types",
         ),
-        pytest.param({"lastUpdateTime": "now"}, ["status.lastUpdateTime: format"], id="a time"),
+        pytest.param({"lastUpdateTime": "now"}, ["status.lastUpdateTime: invalid"], id="a time"),
     ],
 )
 def test_status(status: dict[str, Any], expected: list[str]) -> None:

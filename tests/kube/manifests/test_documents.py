@@ -25,9 +25,11 @@ SETTINGS: Mapping[str, type[Any]] = {
     "updater": UpdaterSettings,
 }
 COPIES = {
-    **{name: f"base/{name}/{name}.yaml" for name in PROCESSES},
-    "trials": "components/prove-by-trial/trials.yaml",
-    "external-metrics": "components/external-metrics/rights.yaml",
+    **{f"base/{name}/{name}.yaml": name for name in ("crd", *PROCESSES)},
+    "crd.yaml": "crd",
+    "chart/files/crd.yaml": "crd",
+    "components/prove-by-trial/trials.yaml": "trials",
+    "components/external-metrics/rights.yaml": "external-metrics",
 }
 
 
@@ -53,12 +55,12 @@ def ports(name: str) -> dict[str, int]:
     return {port["name"]: port["containerPort"] for port in container["ports"]}
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_copies(name: str) -> None:
-    """What kustomize applies is what the command prints."""
-    copy = (DEPLOY / COPIES[name]).read_bytes()
+@pytest.mark.parametrize(("copy", "name"), COPIES.items())
+def test_copies(copy: str, name: str) -> None:
+    """What kustomize and the chart install is what the command prints."""
+    found = (DEPLOY / copy).read_bytes()
 
-    assert sha256(copy).digest() == sha256(text(name).encode()).digest(), "run 'make generate'"
+    assert sha256(found).digest() == sha256(text(name).encode()).digest(), "run 'make generate'"
 
 
 def test_everything() -> None:

@@ -55,8 +55,8 @@ def condition(**fields: object) -> dict[str, Any]:
             condition(type="LowConfidence", lastTransitionTime="yesterday", observedGeneration=-1),
             [
                 "conditions[0].status: required",
-                "conditions[0].lastTransitionTime: format",
-                "conditions[0].observedGeneration: minimum",
+                "conditions[0].lastTransitionTime: invalid",
+                "conditions[0].observedGeneration: invalid",
             ],
             id="a broken condition",
         ),
@@ -65,7 +65,7 @@ def condition(**fields: object) -> dict[str, Any]:
             [],
             id="conditions have open types",
         ),
-        pytest.param({"observedGeneration": -1}, ["observedGeneration: minimum"], id="generation"),
+        pytest.param({"observedGeneration": -1}, ["observedGeneration: invalid"], id="generation"),
         pytest.param({"phase": "Ready"}, ["phase: unknown"], id="an unknown field"),
     ],
 )
