@@ -1,7 +1,7 @@
 """The cluster under test: the one in memory, or a real one if CONTRACT_KUBECONFIG names it.
 
 The variable is one of its own, for a KUBECONFIG of daily use may well point at a cluster that
-nobody wants these cases to run on. All other fixtures, and all cases, are the same for both;
+these cases are not wanted to run on. All other fixtures, and all cases, are the same for both;
 the few that a real cluster cannot be asked are marked where they stand, with the reason.
 """
 

@@ -1,4 +1,4 @@
-"""Pods that run as far as anybody can tell, for a test says so in their status.
+"""Pods that run by their status alone, which a test writes.
 
 Their controllers believe it; no kubelet contradicts, for they have no node.
 """

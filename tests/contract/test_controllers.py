@@ -277,7 +277,7 @@ def test_stateful_pods_below_the_partition_keep_their_template(
 
 
 def test_stateful_pods_side_by_side(cluster: Cluster, pods: Pods) -> None:
-    """With a parallel policy nobody waits for another."""
+    """With a parallel policy no pod waits for another."""
     body = body_of(STATEFUL_SETS, 3)
     body["spec"]["podManagementPolicy"] = "Parallel"
     cluster.create(Ref(STATEFUL_SETS, pods.namespace), body)

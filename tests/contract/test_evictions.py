@@ -23,7 +23,7 @@ def budget(name: str = "budget", **spec: object) -> Json:
 
 @dataclass(frozen=True)
 class Crowd:
-    """Pods that run as far as anybody can tell; held, so that deletion only marks them."""
+    """Pods that run by their status; held, so that deletion only marks them."""
 
     cluster: Cluster
     namespace: str
@@ -124,8 +124,8 @@ def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
     assert held.value.retry_after_seconds is None
 
 
-@pytest.mark.skipif(bool(KUBECONFIG), reason="a real controller looks before anybody can ask")
-def test_a_budget_that_nobody_has_looked_at(crowd: Crowd) -> None:
+@pytest.mark.skipif(bool(KUBECONFIG), reason="a real controller looks before a test can ask")
+def test_a_budget_that_no_controller_has_seen(crowd: Crowd) -> None:
     """Before its controller has seen it, a budget lets nothing go, and says when to ask again."""
     crowd.join("a")
     crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
@@ -265,7 +265,7 @@ def test_a_stale_uid_costs_a_disruption(crowd: Crowd) -> None:
 
 
 def test_pods_without_a_controller(crowd: Crowd) -> None:
-    """Nobody knows how many there should be, so `maxUnavailable` never lets one go."""
+    """How many there should be is not known, so `maxUnavailable` never lets one go."""
     crowd.join("pod")
     crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
 

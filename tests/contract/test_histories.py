@@ -166,7 +166,7 @@ def test_cron_jobs_that_take_long(
     "schedule", ["whenever", "* * * *", "61 * * * *", "* * * * 7", "@every day"]
 )
 def test_times_that_never_are(cluster: Cluster, namespace: str, schedule: str) -> None:
-    """A CronJob of which nobody knows when is refused."""
+    """A CronJob without a schedule that can be read is refused."""
     job = {"spec": {"template": idle(restartPolicy="Never")}}
     body = {"metadata": {"name": "job"}, "spec": {"schedule": schedule, "jobTemplate": job}}
 
@@ -179,7 +179,7 @@ def test_times_that_never_are(cluster: Cluster, namespace: str, schedule: str) -
 def test_events_live_for_an_hour(
     cluster: Cluster, namespace: str, eventually: Eventually, clock: Clock
 ) -> None:
-    """What nobody tells again is forgotten."""
+    """What is not told again is forgotten."""
     running(cluster, namespace, eventually)
     reasons = {event["reason"] for event in cluster.list(EVENTS, namespace).items}
     clock.wait(3700)

@@ -94,7 +94,7 @@ def test_a_resize_in_place(cluster: Cluster, namespace: str, eventually: Eventua
 
 
 def test_a_resize_by_restart(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
-    """Where the resize policy says so, the container starts anew."""
+    """Where the resize policy says so, the container starts again."""
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     before = running(
         cluster, namespace, eventually, container(resources=ASKED, resizePolicy=policy)
@@ -123,7 +123,7 @@ def test_a_resize_beyond_the_node(cluster: Cluster, namespace: str, eventually: 
 def test_a_resize_that_waits_for_room(
     cluster: Cluster, namespace: str, node: Json, eventually: Eventually
 ) -> None:
-    """What the node has no room for now is deferred, until it has or nobody asks any more."""
+    """What the node has no room for now is deferred, until it has or nothing is asked any more."""
     milli = Quantity.read(node["status"]["allocatable"]["cpu"]).milli
     home = {"kubernetes.io/hostname": node["metadata"]["labels"]["kubernetes.io/hostname"]}
     for name, share in (("large", 0.5), ("small", 0.2)):

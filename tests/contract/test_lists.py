@@ -41,7 +41,7 @@ def test_lists_of_all_namespaces(cluster: Cluster, namespace: str) -> None:
 
 
 def test_pages_show_one_moment(cluster: Cluster, namespace: str) -> None:
-    """What changes while somebody reads page by page does not show on later pages."""
+    """What changes while a list is read page by page does not show on later pages."""
     for number in range(5):
         cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}"))
     first = cluster.list(SECRETS, namespace, limit=2)

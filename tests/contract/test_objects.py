@@ -51,7 +51,7 @@ def test_objects_are_read_as_they_were_written(cluster: Cluster, namespace: str)
 
 
 def test_what_is_returned_belongs_to_the_caller(cluster: Cluster, namespace: str) -> None:
-    """Whoever changes what a call returned or took changes nothing but that."""
+    """A change of what a call returned or took changes nothing else."""
     body = secret()
     created = cluster.create(Ref(SECRETS, namespace), body)
     body["data"]["key"] = created["data"]["key"] = "b3RoZXI="
@@ -160,7 +160,7 @@ def test_what_is_not_there(
 
 
 def test_groups_that_are_not_there(cluster: Cluster) -> None:
-    """A group that nobody serves is `NotFound` too."""
+    """A group that is not served is `NotFound` too."""
     with pytest.raises(NotFound) as refused:
         cluster.list(NOWHERE)
 
@@ -168,7 +168,7 @@ def test_groups_that_are_not_there(cluster: Cluster) -> None:
 
 
 def test_a_missing_namespace_lists_as_empty(cluster: Cluster, namespace: str) -> None:
-    """Nobody lives where nothing is."""
+    """There is nothing in a namespace that does not exist."""
     assert not cluster.list(SECRETS, f"{namespace}-no").items
 
 
@@ -185,7 +185,7 @@ def test_replace(cluster: Cluster, namespace: str) -> None:
 
 
 def test_replace_at_a_version(cluster: Cluster, namespace: str) -> None:
-    """A put object that carries a version goes in only if nobody came between."""
+    """A put object that carries a version goes in only if no other write came between."""
     created = cluster.create(Ref(SECRETS, namespace), secret())
     newer = cluster.replace(Ref(SECRETS, namespace, "first"), created | {"data": {}})
 

@@ -140,7 +140,7 @@ def test_pods_hardly_change(cluster: Cluster, namespace: str) -> None:
 
 
 def test_status_of_pods(cluster: Cluster, namespace: str) -> None:
-    """Whoever may write the status of a pod may say that it runs; the spec stays."""
+    """A write of the status of a pod may say that it runs; the spec stays."""
     created = cluster.create(Ref(PODS, namespace), pod())
     ready = {"type": "Ready", "status": "True"}
     patch = {"spec": {"priority": 5}, "status": {"phase": "Running", "conditions": [ready]}}

@@ -72,7 +72,7 @@ class Only:
         return self.eventually(restarted)
 
     def measured(self) -> dict[str, Json]:
-        """What its containers use, as far as anybody knows."""
+        """What its containers use, as far as it is known."""
         for found in self.cluster.list(POD_METRICS, self.namespace).items:
             return {entry["name"]: entry["usage"] for entry in found["containers"]}
         return {}
@@ -86,10 +86,10 @@ def only(cluster: Cluster, namespace: str, eventually: Eventually) -> Only:
 
 @pytest.fixture
 def measuring(cluster: Cluster) -> None:
-    """Somebody who measures."""
+    """What measures."""
     groups = {found["name"] for found in cluster.request("GET", "/apis")["groups"]}
     if POD_METRICS.group not in groups:
-        pytest.skip("nobody measures here")
+        pytest.skip("nothing measures here")
 
 
 def test_a_start_takes_its_time(only: Only, clock: Clock) -> None:

@@ -63,7 +63,7 @@ def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
 
 
 def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
-    """What happens while somebody watches is told too."""
+    """What happens during a watch is told too."""
     first = cluster.create(Ref(SECRETS, namespace), secret())
     events = cluster.watch(
         SECRETS, namespace, resource_version=version_of(first), timeout_seconds=10
@@ -77,7 +77,7 @@ def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
 
 
 def test_a_watch_resumes(cluster: Cluster, namespace: str) -> None:
-    """Whoever watches on from the last version seen misses nothing and sees nothing twice."""
+    """A watch from the last version seen misses nothing and sees nothing twice."""
     item = cluster.create(Ref(SECRETS, namespace), secret())
     seen: list[WatchEvent] = []
     for number in range(4):

@@ -87,7 +87,7 @@ class Registrar:
 
 @pytest.fixture
 def registrar(cluster: Cluster, namespace: str, eventually: Eventually) -> Iterator[Registrar]:
-    """Nobody registered yet."""
+    """Nothing registered yet."""
     with reviewing() as reviewer:
         found = Registrar(cluster, namespace, eventually, reviewer)
         yield found
@@ -252,7 +252,7 @@ def test_answers_that_are_none(registrar: Registrar, answer: Answer) -> None:
     assert registrar.create()["metadata"]["uid"]
 
 
-def test_nobody_listens(registrar: Registrar) -> None:
+def test_no_server(registrar: Registrar) -> None:
     """A connection that is refused is a failure like any other."""
     with reviewing() as other:
         closed = other.port
@@ -286,7 +286,7 @@ def test_an_answer_that_comes_too_late(registrar: Registrar) -> None:
 
 
 def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
-    """That is nobody's failure to answer, so no policy helps."""
+    """That is no failure to answer, so no policy helps."""
     registrar.reviewer.answers["/case"] = patch({"op": "remove", "path": "/no/where"})
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook(failurePolicy="Ignore"))
 

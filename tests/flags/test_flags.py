@@ -300,7 +300,7 @@ def test_reviews_stand_beside_flags() -> None:
     ],
 )
 def test_given_certificates(argument: str, given: bool) -> None:
-    """Files that somebody names must be there; those at the usual place need not be."""
+    """Files that a flag names must be there; those at the usual place need not be."""
     assert admission(argument).certificates.are_given is given
 
 
@@ -509,7 +509,7 @@ def test_examples_can_be_typed(verb: str, words: list[str]) -> None:
 
 
 def test_every_verb_has_an_example() -> None:
-    """Nobody has to guess how a verb is used."""
+    """Every verb shows how it is used."""
     assert set(EXAMPLES) == set(VERBS)
 
 

@@ -24,26 +24,30 @@ from tests.runtime.authorities import Authorities
 JANE = Identity("jane", "uid-jane", ("dev", "system:authenticated"))
 
 
-class Scene:
-    """Somebody who knows, and somebody who asks."""
-
-    def __init__(self) -> None:
-        self.clock = SteppedClock()
-        self.authorities = Authorities(Sandbox(self.clock).cluster)
-        self.authorities.know("token", "jane", "dev", "system:authenticated")
-        self.access = AccessReviews(cast("Cluster", self.authorities), self.clock)
+@pytest.fixture
+def clock() -> SteppedClock:
+    """A clock for what is remembered."""
+    return SteppedClock()
 
 
 @pytest.fixture
-def scene() -> Scene:
-    """Jane has a token and no rights."""
-    return Scene()
+def authorities(clock: SteppedClock) -> Authorities:
+    """An API server that knows the token of Jane, who has no rights."""
+    found = Authorities(Sandbox(clock).cluster)
+    found.know("token", "jane", "dev", "system:authenticated")
+    return found
 
 
-def test_who_it_is(scene: Scene) -> None:
-    """A token is somebody's or nobody's."""
-    assert scene.access.who("token") == JANE
-    assert scene.access.who("other") is None
+@pytest.fixture
+def access(authorities: Authorities, clock: SteppedClock) -> AccessReviews:
+    """What asks it."""
+    return AccessReviews(cast("Cluster", authorities), clock)
+
+
+def test_who_it_is(access: AccessReviews) -> None:
+    """A token belongs to a user, or is unknown."""
+    assert access.who("token") == JANE
+    assert access.who("other") is None
 
 
 @pytest.mark.parametrize(
@@ -59,17 +63,22 @@ def test_who_it_is(scene: Scene) -> None:
     ],
 )
 def test_rights(
-    scene: Scene, grant: tuple[str, ...], asked: tuple[str, ...], expected: bool
+    access: AccessReviews,
+    authorities: Authorities,
+    grant: tuple[str, ...],
+    asked: tuple[str, ...],
+    expected: bool,
 ) -> None:
-    """Whether somebody may is asked for exactly what is wanted."""
-    scene.authorities.grant(*grant)
+    """A right is asked for exactly what is wanted."""
+    authorities.grant(*grant)
     verb, namespace, *name = asked
-    assert scene.access.may(JANE, verb, VPAS, namespace, *name) is expected
+    assert access.may(JANE, verb, VPAS, namespace, *name) is expected
 
 
-def test_answers_count_for_a_while(scene: Scene) -> None:
+def test_answers_count_for_a_while(
+    access: AccessReviews, authorities: Authorities, clock: SteppedClock
+) -> None:
     """The same question is not put twice within seconds; then what has changed is seen."""
-    authorities, access = scene.authorities, scene.access
     for _ in range(3):
         assert access.who("token") == JANE
         assert access.who("other") is None
@@ -77,48 +86,52 @@ def test_answers_count_for_a_while(scene: Scene) -> None:
     assert len(authorities.asked) == 3
     del authorities.users["token"]
     authorities.grant("jane", "get", "a")
-    scene.clock.advance(BELIEVED_SECONDS - 0.1)
+    clock.advance(BELIEVED_SECONDS - 0.1)
     assert access.who("token") == JANE
-    scene.clock.advance(0.1)
+    clock.advance(0.1)
 
     assert access.who("token") is None
     assert access.may(JANE, "get", VPAS, "a")
     assert len(authorities.asked) == 5
 
 
-def test_users_of_one_name_are_told_apart(scene: Scene) -> None:
+def test_users_of_one_name_are_told_apart(access: AccessReviews, authorities: Authorities) -> None:
     """Groups and what else is known of a user belong to the question."""
-    scene.authorities.grant("dev", "get", "a")
-    assert scene.access.may(JANE, "get", VPAS, "a")
-    assert not scene.access.may(Identity("jane", "uid-jane"), "get", VPAS, "a")
+    authorities.grant("dev", "get", "a")
+    assert access.may(JANE, "get", VPAS, "a")
+    assert not access.may(Identity("jane", "uid-jane"), "get", VPAS, "a")
     extra = Identity("jane", "uid-jane", ("dev",), {"scopes": ("a", "b")})
-    assert scene.access.may(extra, "get", VPAS, "a")
-    assert scene.authorities.asked[-1]["spec"]["extra"] == {"scopes": ["a", "b"]}
+    assert access.may(extra, "get", VPAS, "a")
+    assert authorities.asked[-1]["spec"]["extra"] == {"scopes": ["a", "b"]}
 
 
 @pytest.mark.parametrize("error", [Unavailable("down"), Refused("forbidden", status=403)])
-def test_no_answer_is_not_remembered(scene: Scene, error: ClusterError) -> None:
-    """Who knew before is still believed; of others nobody can tell, until somebody can."""
-    assert scene.access.who("token") == JANE
-    scene.authorities.error = error
-    assert scene.access.who("token") == JANE
+def test_no_answer_is_not_remembered(
+    access: AccessReviews, authorities: Authorities, error: ClusterError
+) -> None:
+    """What was answered before counts; other questions are errors, until there are answers."""
+    assert access.who("token") == JANE
+    authorities.error = error
+    assert access.who("token") == JANE
     with pytest.raises(type(error)):
-        scene.access.who("other")
+        access.who("other")
     with pytest.raises(type(error)):
-        scene.access.may(JANE, "get", VPAS, "a")
-    scene.authorities.error = None
-    assert scene.access.who("other") is None
+        access.may(JANE, "get", VPAS, "a")
+    authorities.error = None
+    assert access.who("other") is None
 
 
-def test_many_tokens_do_not_fill_the_memory(scene: Scene) -> None:
+def test_many_tokens_do_not_fill_the_memory(
+    access: AccessReviews, authorities: Authorities
+) -> None:
     """The oldest answers are forgotten first."""
     for number in range(2_001):
-        scene.access.who(f"garbage {number}")
-    asked = len(scene.authorities.asked)
-    scene.access.who("garbage 1")
-    assert len(scene.authorities.asked) == asked
-    scene.access.who("garbage 0")
-    assert len(scene.authorities.asked) == asked + 1
+        access.who(f"garbage {number}")
+    asked = len(authorities.asked)
+    access.who("garbage 1")
+    assert len(authorities.asked) == asked
+    access.who("garbage 0")
+    assert len(authorities.asked) == asked + 1
 
 
 # --- over HTTP
@@ -133,7 +146,7 @@ def server() -> Iterator[ApiServer]:
 
 @pytest.fixture
 def real(server: ApiServer, tmp_path: Path) -> Iterator[AccessReviews]:
-    """Somebody who asks it."""
+    """What asks it."""
     path = write(tmp_path / "config", kubeconfig(server.url))
     cluster = connect(str(path))
     yield AccessReviews(cluster, SteppedClock())
@@ -161,15 +174,15 @@ def test_the_request(server: ApiServer, real: AccessReviews) -> None:
 def test_a_server_in_trouble(
     server: ApiServer, real: AccessReviews, status: int, body: bytes
 ) -> None:
-    """Whatever is no answer is an error, and nobody is let in by it."""
+    """Whatever is no answer is an error, and gives no access."""
     server.fail("/tokenreviews", status, body=body, times=9)
     with pytest.raises(ClusterError):
         real.who("token")
 
 
 @given(status=ANYTHING, user=ANYTHING)
-def test_odd_answers_let_nobody_in(status: object, user: object) -> None:
-    """Only an answer that says so in plain words makes a token somebody's."""
+def test_odd_answers_give_no_access(status: object, user: object) -> None:
+    """Only an answer that says so in plain words makes a token a user's."""
 
     class Odd:
         def create(self, *_: object, **__: object) -> Json:

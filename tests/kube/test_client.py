@@ -157,7 +157,7 @@ def test_watch_that_breaks(
 
 
 def test_silent_watch(server: ApiServer, cluster: KubeCluster) -> None:
-    """A watch that was silent for long is over: asking anew tells whether anybody is there."""
+    """A watch that was silent for long is over: the next one tells whether the server is there."""
     server.put(PODS, "first")
     events = cluster.watch(PODS, resource_version="100")
     server.wait_for_watches(PODS)
@@ -191,7 +191,7 @@ def test_close_ends_watches(server: ApiServer) -> None:
 
 
 def test_close_leaves_no_watch_open(server: ApiServer) -> None:
-    """Watches that somebody gave up unread or half read, and holds on to, are closed as well."""
+    """Watches that were given up unread or half read are closed as well."""
     server.put(PODS, "first")
     with connected(server) as cluster:
         watches = [cluster.watch(PODS, resource_version="100") for _ in range(2)]

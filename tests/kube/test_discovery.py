@@ -105,7 +105,7 @@ def test_trouble() -> None:
 
 
 def test_refresh() -> None:
-    """A group in use is read again before anybody would have to wait for it."""
+    """A group in use is read again before a look-up would have to wait for it."""
     with discovering(OLD) as (server, discovery, clock):
         discovery.scalable("argoproj.io/v1alpha1", "Rollout")
         counts = []

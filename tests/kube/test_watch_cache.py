@@ -111,7 +111,7 @@ def test_everything_has_its_place() -> None:
     }
 
 
-def test_a_missing_kind_holds_up_nobody() -> None:
+def test_a_missing_kind_holds_nothing_up() -> None:
     """What is not installed is told, and all the rest is there."""
     with serving(PODS) as server, connected(server) as cluster:
         server.put(PODS, "web-0")
@@ -144,7 +144,7 @@ def test_half_a_list_is_not_shown() -> None:
 
 
 def test_changes_are_followed() -> None:
-    """Snapshots follow one another; who holds one keeps it."""
+    """Snapshots follow one another; one that is held stays as it is."""
     with pods("a", "b") as (server, mirror):
         first = mirror.snapshot
         server.put(PODS, "c")
@@ -184,7 +184,7 @@ def test_listeners_hear_of_what_is_there() -> None:
 
 
 def test_a_gap_is_told_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    """What changed while nobody watched reaches the listeners, and none stops the others."""
+    """What changed without a watch reaches the listeners, and none stops the others."""
     heard: list[str] = []
 
     def broken(_: Sequence[Transition]) -> None:

@@ -24,7 +24,7 @@ class Authorities:
         return cast("Callable[..., object]", getattr(self._cluster, verb))
 
     def know(self, token: str, username: str, *groups: str) -> None:
-        """Let a token be somebody's."""
+        """Let a token belong to a user."""
         self.users[token] = {"username": username, "uid": f"uid-{username}", "groups": [*groups]}
 
     def grant(self, subject: str, verb: str, namespace: str = "", name: str = "") -> None:

@@ -81,7 +81,7 @@ class BrokenNumbers(Counted):
 
 
 class NoOwners:
-    """Owners that nobody knows."""
+    """Owners that are not there."""
 
     def find(self, _lookup: Lookup, _deadline_seconds: float, /) -> LookupResult:
         """Find nothing."""

@@ -1,4 +1,4 @@
-"""Only who may see VPAs is answered; who it is, and what is missing, are told apart."""
+"""Only users that may see VPAs are answered; an unknown user and a missing right differ."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def status(desk: Desk, path: str, token: str) -> int:
         pytest.param("admin-token", (200, 200, 200, 404, 404, 200), id="of all"),
         pytest.param("one-token", (403, 403, 200, 403, 403, 403), id="of one VPA"),
         pytest.param("lister-token", (403, 403, 403, 403, 403, 403), id="of another verb"),
-        pytest.param("wrong-token", (401, 401, 401, 401, 401, 401), id="of nobody"),
+        pytest.param("wrong-token", (401, 401, 401, 401, 401, 401), id="of no user"),
     ],
 )
 def test_who_may_see_what(asked: Desk, token: str, statuses: tuple[int, ...]) -> None:
-    """Rights are those over VPAs; who has none is not even told what is missing."""
+    """Rights are those over VPAs; without one not even what is missing is told."""
     found = tuple(status(asked, path, token) for path in (ALL, HERE, WEB, GHOST, POD, OTHER))
     assert found == statuses
 
 
 def test_a_refusal_says_what_is_missing(asked: Desk) -> None:
-    """Who is known is told who they are taken for, and which right they lack."""
+    """A known user is named, with the right that is missing."""
     answer = asked.ask(ALL, authorization="Bearer jane-token")
     assert answer.headers["content-type"] == MEDIA_TYPE
     assert answer.json()["detail"] == (
@@ -84,7 +84,7 @@ def test_a_refusal_says_what_is_missing(asked: Desk) -> None:
     ],
 )
 def test_what_is_no_token(asked: Desk, header: str) -> None:
-    """It is refused without asking anybody, and the answer says what to send."""
+    """It is refused without a review, and the answer says what to send."""
     before = len(asked.authorities.asked)
     answer = asked.ask(WEB, authorization=header)
     assert answer.status_code == 401
@@ -106,8 +106,8 @@ def test_the_scheme_may_be_written_in_any_way(asked: Desk) -> None:
         pytest.param(Refused("10.0.0.1"), "system:auth-delegator", id="we may not ask"),
     ],
 )
-def test_nobody_can_tell(asked: Desk, error: ClusterError, word: str) -> None:
-    """Without an answer about a token nobody is let in, and it is not the token's fault."""
+def test_no_answer(asked: Desk, error: ClusterError, word: str) -> None:
+    """Without an answer about a token there is no access, and it is not the token's fault."""
     asked.authorities.error = error
     try:
         answer = asked.ask(WEB, authorization="Bearer unknown")
@@ -115,7 +115,7 @@ def test_nobody_can_tell(asked: Desk, error: ClusterError, word: str) -> None:
         asked.authorities.error = None
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert word in answer.json()["detail"]
-    assert "10.0.0.1" not in answer.text  # nobody knows yet who reads it
+    assert "10.0.0.1" not in answer.text  # it is not known yet who reads it
 
 
 def test_what_needs_no_token(asked: Desk) -> None:
@@ -125,7 +125,7 @@ def test_what_needs_no_token(asked: Desk) -> None:
 
 
 def test_tags_are_no_way_in(asked: Desk) -> None:
-    """Who has the tag of an answer needs the right to it all the same."""
+    """With the tag of an answer the right to it is needed all the same."""
     tag = asked.ask(WEB, authorization="Bearer jane-token").headers["etag"]
     assert asked.ask(WEB, if_none_match=tag).status_code == 401
     answer = asked.ask(WEB, if_none_match=tag, authorization="Bearer lister-token")

@@ -30,7 +30,7 @@ def test_a_folder_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_folder_that_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Somebody who names a folder keeps it."""
+    """A folder that the environment names is kept."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with metrics_folder():
         assert os.environ[VARIABLE] == str(tmp_path)

@@ -291,7 +291,7 @@ async def talkative(scope: Scope, _receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("path", ["/long", "/short"])
-def test_answers_that_nobody_reads(path: str) -> None:
+def test_answers_that_are_not_read(path: str) -> None:
     """Who does not read his answer is cut off like one who sends nothing any more."""
     with serving(talkative, keep_alive_seconds=1) as at:
         connections = at.server._server.server_state.connections
@@ -316,7 +316,7 @@ def test_idle_connections_are_closed(app: Noted) -> None:
 
 
 def flood(port: int) -> socket.socket:
-    """Send reviews without reading an answer, until nobody takes them any more."""
+    """Send reviews without reading an answer, until they are taken no more."""
     plain = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
     plain.settimeout(0.5)
     with suppress(OSError):
@@ -398,7 +398,7 @@ def test_a_review_that_arrives_while_draining_begins_is_the_last(app: Noted, at:
 
 
 def is_closed(port: int) -> bool:
-    """Whether nobody listens on a port any more."""
+    """Whether a port is closed."""
     try:
         socket.create_connection(("127.0.0.1", port), WAIT_SECONDS).close()
     except ConnectionRefusedError:
