@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from app.admission.certificates import issue
 from app.kube.client import connect
 from app.kube.connection import ApiAccess, load
 from app.kube.reach import Origin
+from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting, Refused, Unavailable
 from app.ports import PODS, Json
+from app.runtime.tls import ServerTls
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 
@@ -27,42 +24,25 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `ca.crt` and `tls.key` of a server on loopback."""
-    folder = tmp_path_factory.mktemp("certificate")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(LONG_AGO)
-        .not_valid_after(LONG_AGO + timedelta(days=36500))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "ca.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    (folder / "tls.key").write_bytes(secret)
-    return folder
+def issued() -> CertificateSet:
+    """The certificate of a server on loopback, with its CA."""
+    return issue(("127.0.0.1",), LONG_AGO, 36_500)
 
 
 @pytest.fixture
-def server(certificate: Path) -> Iterator[ApiServer]:
+def server(issued: CertificateSet) -> Iterator[ApiServer]:
     """A server behind TLS that wants the token `sesame`."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate / "ca.crt", certificate / "tls.key")
-    with serving(PODS, tls=tls) as found:
+    with serving(PODS, tls=ServerTls(issued.cert_pem, issued.key_pem).context) as found:
         found.token = "sesame"
         yield found
+
+
+@pytest.fixture
+def authority(issued: CertificateSet, tmp_path: Path) -> Path:
+    """The file of its CA."""
+    path = tmp_path / "ca.crt"
+    path.write_text(issued.ca_pem)
+    return path
 
 
 def answers(origin: Origin) -> bool:
@@ -97,18 +77,18 @@ def printing(token: str, expires: str = "") -> str:
     return f"cat <<END\n{status}\nEND"
 
 
-def test_kubeconfig(server: ApiServer, certificate: Path, tmp_path: Path) -> None:
+def test_kubeconfig(server: ApiServer, authority: Path, tmp_path: Path) -> None:
     """Server, authority and token come from the file given."""
-    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    trust = {"certificate-authority": str(authority)}
     config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
 
     assert answers(Origin(write(tmp_path / "config", config)))
 
 
-def test_service_account(server: ApiServer, certificate: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("authority")
+def test_service_account(server: ApiServer, tmp_path: Path) -> None:
     """In a pod nothing need be given."""
     (tmp_path / "token").write_text("sesame")
-    (tmp_path / "ca.crt").write_bytes((certificate / "ca.crt").read_bytes())
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
     server.token = ""
 
@@ -124,10 +104,10 @@ def test_unknown_authority(server: ApiServer, tmp_path: Path) -> None:
         answers(Origin(path))
 
 
-def test_a_new_token_in_the_file(server: ApiServer, certificate: Path, tmp_path: Path) -> None:
+def test_a_new_token_in_the_file(server: ApiServer, authority: Path, tmp_path: Path) -> None:
     """A token that the server no longer takes is looked for again, and the call succeeds."""
     (tmp_path / "token").write_text("old\n")
-    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    trust = {"certificate-authority": str(authority)}
     config = kubeconfig(server.url, user={"tokenFile": "token"}, cluster=trust)
     cluster = connect(origin=Origin(write(tmp_path / "config", config)))
     (tmp_path / "token").write_text("sesame\n")
@@ -302,10 +282,10 @@ def test_a_pod_without_authority(tmp_path: Path) -> None:
 
 
 def test_a_watch_behind_tls_ends_when_closed(
-    server: ApiServer, certificate: Path, tmp_path: Path
+    server: ApiServer, authority: Path, tmp_path: Path
 ) -> None:
     """Closing ends a thread that waits for a watch, also behind TLS."""
-    trust = {"certificate-authority": str(certificate / "ca.crt")}
+    trust = {"certificate-authority": str(authority)}
     config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
     cluster = connect(origin=Origin(write(tmp_path / "config", config)))
     server.put(PODS, "web-0")
