@@ -23,7 +23,7 @@ from app.admission.core.rotation import Issuing, RotationRules
 from app.admission.flags import AdmissionSettings
 from app.admission.registrar import Registrar
 from app.admission.rotator import RingStore, Rotator
-from app.kube.manifests import webhooks
+from app.kube.manifests.registration import Registration, webhook_configurations, webhook_url
 from app.model.certificates import CertificateSet, Material
 from app.ports import Clock, Cluster
 from app.runtime.election import Campaign, Election, ElectionRules, candidate
@@ -68,7 +68,7 @@ def in_cluster(
     registrar = None
     if settings.registration.is_on:
         registrar = Registrar(
-            cluster, partial(webhooks.documents, registration), election.is_leading, ready
+            cluster, partial(webhook_configurations, registration), election.is_leading, ready
         )
     store: RingStore
     if paths is None:
@@ -105,16 +105,16 @@ def given_paths(settings: AdmissionSettings) -> CertificatePaths | None:
     return None
 
 
-def registration_of(settings: AdmissionSettings) -> webhooks.Registration:
+def registration_of(settings: AdmissionSettings) -> Registration:
     """Return how the API server finds us."""
     asked, scope = settings.registration, settings.scope
     if asked.labels.problem:
         log.error("webhook labels not used", extra={"problem": asked.labels.problem})
-    return webhooks.Registration(
+    return Registration(
         name=asked.name,
         service=asked.service,
         namespace=settings.cluster.namespace,
-        url=webhooks.webhook_url(asked.address, asked.port) if asked.by_url else "",
+        url=webhook_url(asked.address, asked.port) if asked.by_url else "",
         fail_closed=asked.fails_closed,
         timeout_seconds=asked.timeout_seconds,
         labels=dict(asked.labels.labels),

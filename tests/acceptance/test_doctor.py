@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from app.admission.certificates import issue
-from app.kube.manifests.webhooks import CONFIGURATION_NAME
+from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,

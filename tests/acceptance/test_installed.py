@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.admission.certificates import issue
-from app.kube.manifests.webhooks import CONFIGURATION_NAME
+from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.ports import (
     CHECKPOINTS,
     DEPLOYMENTS,

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 import yaml
 
+from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.kube.manifests.rights import OPTIONS, RIGHTS
-from app.kube.manifests.webhooks import CONFIGURATION_NAME
 from app.model.pods import BOOST_ANNOTATION
 from app.ports import (
     CRON_JOBS,

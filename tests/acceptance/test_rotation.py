@@ -21,7 +21,7 @@ from app.admission.registrar import Registrar
 from app.admission.rotator import Rotator
 from app.kube.client import connect
 from app.kube.leases import lease, micro_time
-from app.kube.manifests.webhooks import Registration, documents
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.kube.reach import Origin
 from app.model.certificates import CertificateSet, fingerprints
 from app.ports import SECRETS
@@ -85,7 +85,7 @@ def left_behind(admin: Api, webhook: Webhook) -> CertificateSet:
     """Leave what a former process would have: an old generation that API servers trust."""
     old = issued(days_ago=DAYS * 3 // 4)
     put_secret(admin, old)
-    for _, document in documents(registration_of(webhook), old.ca_pem):
+    for _, document in webhook_configurations(registration_of(webhook), old.ca_pem):
         admin.create(document)
     return old
 
@@ -194,7 +194,9 @@ def led_by_the_test(cluster: Cluster, webhook: Webhook) -> Iterator[Rotator]:
     """Give what keeps certificates, with short times."""
     kube = connect(origin=Origin(cluster.kubeconfig))
     registration = registration_of(webhook)
-    registrar = Registrar(kube, partial(documents, registration), lambda: True, lambda: "")
+    registrar = Registrar(
+        kube, partial(webhook_configurations, registration), lambda: True, lambda: ""
+    )
     authority = Authority("vpa-webhook", NAMESPACE, registration.url, DAYS)
     rules = RotationRules(settle_seconds=3.0, grace_seconds=10.0)
     store = SecretStore(kube, NAMESPACE, SECRET)

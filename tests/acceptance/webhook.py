@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from app.kube.manifests.webhooks import CONFIGURATION_NAME
+from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.cluster import reached_as
 from tests.acceptance.logs import Logs

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.admission.registrar import Registrar
-from app.kube.manifests.webhooks import Registration, documents
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.model.certificates import CertificateSet
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
 from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
@@ -45,7 +45,7 @@ class Scene:
         """The registrar of a replica that has just started."""
         registrar = Registrar(
             self.cluster,
-            lambda bundle: documents(self.registration, bundle),
+            lambda bundle: webhook_configurations(self.registration, bundle),
             lambda: self.leads,
             lambda: self.reason,
         )

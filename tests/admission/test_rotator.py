@@ -15,7 +15,7 @@ from app.admission.certificates import Authority, issue
 from app.admission.core.rotation import Issuing, RotationRules
 from app.admission.registrar import Registrar
 from app.admission.rotator import RingStore, Rotator
-from app.kube.manifests.webhooks import Registration, documents
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
 from app.model.errors import ClusterError
 from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
@@ -39,7 +39,7 @@ class Scene:
         self.reason = ""  # not to be registered yet
         self.registrar = Registrar(
             self.cluster,
-            lambda bundle: documents(Registration(), bundle),
+            lambda bundle: webhook_configurations(Registration(), bundle),
             lambda: self.leads,
             lambda: self.reason,
         )
@@ -148,7 +148,7 @@ def test_takeover_from_upstream(scene: Scene) -> None:
     pair = issued(CALLED, START - timedelta(days=100), by=ca, names=(CALLED,))
     theirs = CertificateSet(ca.pem, pair.pem, pair.key_pem())
     scene.store.write(scene.store.read(), KeyRing(theirs))
-    upstream = documents(Registration(), ca.pem)[0][1]
+    upstream = webhook_configurations(Registration(), ca.pem)[0][1]
     scene.cluster.create(Ref(MUTATING_WEBHOOKS), upstream)
     scene.run(2 * 3600)
     assert scene.ring() == KeyRing(theirs)
@@ -185,7 +185,7 @@ def test_lost_secret(registered: bool) -> None:
 
 def trust(scene: Scene, bundle: str, which: slice = slice(1)) -> None:
     """Let somebody else change what the configuration for pods trusts, or also the other."""
-    for resource, fresh in documents(Registration(), bundle)[which]:
+    for resource, fresh in webhook_configurations(Registration(), bundle)[which]:
         live = scene.cluster.get(Ref(resource, "", "vpa-webhook-config"))
         scene.cluster.replace(
             Ref(resource, "", "vpa-webhook-config"),

@@ -25,7 +25,7 @@ from app.admission.core.rotation import RotationRules
 from app.admission.registrar import Registrar
 from app.admission.reloader import Reloader, ReloadRules
 from app.admission.rotator import Rotator
-from app.kube.manifests.webhooks import Registration, documents
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.model.certificates import CertificateSet, Material
 from app.runtime.election import Election, ElectionRules
 from app.runtime.tls import ServerTls
@@ -51,7 +51,7 @@ class Replica:
         self.election = election
         self.registrar = Registrar(
             cluster,
-            lambda bundle: documents(Registration(), bundle),
+            lambda bundle: webhook_configurations(Registration(), bundle),
             election.is_leading,
             lambda: "" if self.tls else "no certificate is loaded",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kube.manifests.webhooks import Registration, documents
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.ports import Json
 from app.sandbox.cel import CelError, NotUnderstood, compile_cel
 
@@ -110,7 +110,7 @@ def test_what_is_not_understood(text: str) -> None:
 )
 def test_our_own_conditions(labels: dict[str, str], namespace: str, expected: bool) -> None:
     """The match conditions of our webhooks are understood."""
-    webhook = documents(Registration(), "")[0][1]["webhooks"][0]
+    webhook = webhook_configurations(Registration(), "")[0][1]["webhooks"][0]
     request = {"resource": {"group": "", "resource": "pods"}, "namespace": namespace}
     pod = {"metadata": {"labels": labels}}
     found = [

@@ -48,7 +48,9 @@ class Registration:
     selected_namespace: str = ""  # has no effect beside ignored ones
 
 
-def documents(registration: Registration, ca_pem: str) -> tuple[tuple[Resource, Json], ...]:
+def webhook_configurations(
+    registration: Registration, ca_pem: str
+) -> tuple[tuple[Resource, Json], ...]:
     """Return both configurations, each with the collection that it belongs to."""
     mutating, validating = (_registered(one, registration, ca_pem) for one in _shipped())
     return (MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.manifests.webhooks import Registration, documents, webhook_url
+from app.kube.manifests.registration import Registration, webhook_configurations, webhook_url
 from app.model.errors import BadSetting
 
 CA = "-----BEGIN CERTIFICATE-----\n"
@@ -16,7 +16,11 @@ CA = "-----BEGIN CERTIFICATE-----\n"
 
 def webhooks(registration: Registration, ca_pem: str = CA) -> Sequence[dict[str, Any]]:
     """The webhooks of both configurations, one each: the mutating and the validating one."""
-    found = [webhook for _, item in documents(registration, ca_pem) for webhook in item["webhooks"]]
+    found = [
+        webhook
+        for _, item in webhook_configurations(registration, ca_pem)
+        for webhook in item["webhooks"]
+    ]
     assert [webhook["name"] for webhook in found] == ["vpa.k8s.io", "validate.vpa.k8s.io"]
     return found
 
@@ -73,9 +77,9 @@ def test_validating() -> None:
     assert "reinvocationPolicy" not in webhook
 
 
-def test_documents() -> None:
+def test_configurations() -> None:
     """Each document stands beside its collection, under upstream's name."""
-    for resource, document in documents(Registration(labels={"a": "b"}), CA):
+    for resource, document in webhook_configurations(Registration(labels={"a": "b"}), CA):
         assert document["kind"] == resource.kind
         assert document["apiVersion"] == "admissionregistration.k8s.io/v1"
         assert document["metadata"] == {"name": "vpa-webhook-config", "labels": {"a": "b"}}
