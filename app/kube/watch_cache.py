@@ -288,10 +288,8 @@ class WatchCache:
 
     def _swap(self, pending: list[tuple[_WatchedStore, list[Value]]]) -> None:
         transitions = self._fold.take((store.source, values) for store, values in pending)
-        with self._changed:
-            for store, _ in pending:
-                store.is_in_snapshot = True
-            self._changed.notify_all()
+        for store, _ in pending:
+            store.is_in_snapshot = True
         self._fold.tell(transitions)
 
 

@@ -81,103 +81,68 @@ def while_down(server: ApiServer) -> None:
     server.remove(PODS, "gone")
 
 
-def drop(server: ApiServer) -> None:
-    """Break the connection."""
-    server.order(PODS, "drop")
+Fault = Callable[[ApiServer], None]
 
 
-def end(server: ApiServer) -> None:
-    """End as watches do."""
-    server.order(PODS, "end")
+def orders(*lines: bytes | str) -> Fault:
+    """Let the watch send these lines, or come to some end."""
+    return lambda server: server.order(PODS, *lines)
 
 
-def half_open(server: ApiServer) -> None:
-    """Say nothing ever again."""
-    server.order(PODS, "freeze")
+def refusing(
+    status: int,
+    *,
+    body: Json | bytes = b"",
+    times: int = 1,
+    watching: bool | None = None,
+    retry_after: str = "",
+) -> Fault:
+    """Break the watch, and refuse what is asked after that."""
+    headers = {"Retry-After": retry_after} if retry_after else {}
+
+    def fault(server: ApiServer) -> None:
+        server.fail("/pods", status, body=body, headers=headers, times=times, watching=watching)
+        server.order(PODS, "drop")
+
+    return fault
 
 
-def half_a_line(server: ApiServer) -> None:
-    """Break the connection within a line."""
-    server.order(PODS, b'{"type": "MODIFIED", "object": {"metadata": {"na', "drop")
-
-
-def broken_line(server: ApiServer) -> None:
-    """Send a whole line that is no JSON."""
-    server.order(PODS, b'{"type": "MODIFIED", "object": {"metadata": {"na\n')
-
-
-def gone_within(server: ApiServer) -> None:
-    """Tell within the watch that its version is too old."""
-    server.order(PODS, line_of("ERROR", EXPIRED), "end")
-
-
-def gone_at_start(server: ApiServer) -> None:
-    """Forget the history, so that the next watch finds its version too old."""
+def forget(server: ApiServer) -> None:
+    """Break the watch, and keep no history for the next one."""
     server.compact()
     server.order(PODS, "drop")
 
 
-def gone_as_status(server: ApiServer) -> None:
-    """Refuse the next watch with status 410."""
-    server.fail("/pods", 410, body=EXPIRED, watching=True)
-    server.order(PODS, "drop")
-
-
-def token_gone(server: ApiServer) -> None:
-    """Let the second page of the next list be too old."""
+def forget_pages(server: ApiServer) -> None:
+    """Do the same, and let the second page of the next list be too old."""
     server.fail("continue", 410, body=EXPIRED)
-    gone_at_start(server)
+    forget(server)
 
 
-def trouble(server: ApiServer) -> None:
-    """Answer a few times with an error of the server's own."""
-    server.fail("/pods", 500, times=FAILURES_TO_LIST - 2)
-    server.order(PODS, "drop")
-
-
-def long_trouble(server: ApiServer) -> None:
-    """Answer so often with an error that the watch is given up."""
-    server.fail("/pods", 500, times=FAILURES_TO_LIST + 2)
-    server.order(PODS, "drop")
-
-
-def nonsense(server: ApiServer) -> None:
-    """Answer with a page of a proxy."""
-    server.fail("/pods", 502, body=b"<html>Bad Gateway</html>")
-    server.order(PODS, "drop")
-
-
-def slow_down(server: ApiServer) -> None:
-    """Ask to come back later."""
-    server.fail("/pods", 429, headers={"Retry-After": "7"})
-    server.order(PODS, "drop")
-
-
-def unknown_event(server: ApiServer) -> None:
-    """Send an event of a type that does not exist."""
-    server.order(PODS, line_of("SURPRISE", {"metadata": {}}))
+HALF_A_LINE = b'{"type": "MODIFIED", "object": {"metadata": {"na'
+PAGE = b"<html>Bad Gateway</html>"
 
 
 @pytest.mark.parametrize(
     ("fault", "lists", "least_seconds"),
     [
-        pytest.param(drop, 1, 0, id="watch dropped"),
-        pytest.param(end, 1, 0, id="watch ended"),
-        pytest.param(half_open, 1, 0, id="half-open connection"),
-        pytest.param(half_a_line, 1, 0, id="cut within a line"),
-        pytest.param(broken_line, 1, 0, id="a line that is no JSON"),
-        pytest.param(unknown_event, 1, 0, id="an unknown event"),
-        pytest.param(gone_within, 2, 0, id="410 in the watch"),
-        pytest.param(gone_at_start, 2, 0, id="410 when resumed"),
-        pytest.param(gone_as_status, 2, 0, id="410 as status"),
-        pytest.param(token_gone, 3, 0, id="410 on a page of the list"),
-        pytest.param(trouble, 1, 1.5, id="500 a few times"),
-        pytest.param(long_trouble, 2, 5, id="500 many times"),
-        pytest.param(nonsense, 1, 0, id="a proxy's page"),
-        pytest.param(slow_down, 1, 7, id="429 with Retry-After"),
+        pytest.param(orders("drop"), 1, 0, id="watch dropped"),
+        pytest.param(orders("end"), 1, 0, id="watch ended"),
+        pytest.param(orders("freeze"), 1, 0, id="half-open connection"),
+        pytest.param(orders(HALF_A_LINE, "drop"), 1, 0, id="cut within a line"),
+        pytest.param(orders(HALF_A_LINE + b"\n"), 1, 0, id="a line that is no JSON"),
+        pytest.param(orders(line_of("SURPRISE", {"metadata": {}})), 1, 0, id="an unknown event"),
+        pytest.param(orders(line_of("ERROR", EXPIRED), "end"), 2, 0, id="410 in the watch"),
+        pytest.param(forget, 2, 0, id="410 when resumed"),
+        pytest.param(refusing(410, body=EXPIRED, watching=True), 2, 0, id="410 as status"),
+        pytest.param(forget_pages, 3, 0, id="410 on a page of the list"),
+        pytest.param(refusing(500, times=FAILURES_TO_LIST - 2), 1, 1.5, id="500 a few times"),
+        pytest.param(refusing(500, times=FAILURES_TO_LIST + 2), 2, 5, id="500 many times"),
+        pytest.param(refusing(502, body=PAGE), 1, 0, id="a proxy's page"),
+        pytest.param(refusing(429, retry_after="7"), 1, 7, id="429 with Retry-After"),
     ],
 )
-def test_faults(fault: Callable[[ApiServer], None], lists: int, least_seconds: float) -> None:
+def test_faults(fault: Fault, lists: int, least_seconds: float) -> None:
     """After any fault the state is the truth, read again only where it has to be."""
     clock, told = SteppedClock(), Told()
     with serving(PODS) as server, connected(server, DEADLINES) as cluster:

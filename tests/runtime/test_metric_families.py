@@ -260,23 +260,9 @@ def test_evictions_and_resizes_are_counted() -> None:
     registry = CollectorRegistry()
     metrics = UpdaterMetrics(registry)
     metrics.show(VPA)
-    evicted = (
-        "evicted_pods_total",
-        {
-            "vpa_size_log2": "2",
-            "update_mode": "Recreate",
-            "vpa_name": "web",
-            "vpa_namespace": "default",
-        },
-    )
-    resized = (
-        "in_place_updated_pods_total",
-        {
-            "vpa_size_log2": "2",
-            "vpa_name": "web",
-            "vpa_namespace": "default",
-        },
-    )
+    labels = {"vpa_size_log2": "2", "vpa_name": "web", "vpa_namespace": "default"}
+    evicted = ("evicted_pods_total", labels | {"update_mode": "Recreate"})
+    resized = ("in_place_updated_pods_total", labels)
 
     def value(name: str, labels: dict[str, str]) -> float | None:
         return registry.get_sample_value(f"vpa_updater_{name}", labels)
@@ -410,23 +396,12 @@ def test_no_change_is_told_without_a_former_recommendation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "size"),
-    [
-        (0, 0),
-        (1, 0),
-        (2, 1),
-        (3, 1),
-        (5, 2),
-        (10, 3),
-        (20, 4),
-        (2**20 - 1, 19),
-        (2**20, 20),
-        (2**40, 20),
-    ],
+    ("size", "most"), [(0, 1), (1, 3), (2, 7), (4, 31), (19, 2**20 - 1), (20, 2**40)]
 )
-def test_sizes(pods: int, size: int) -> None:
-    """W99, X2: a size is a whole logarithm that ends at 20."""
-    assert size_log2(pods) == size
+def test_sizes(size: int, most: int) -> None:
+    """A size is a whole logarithm that ends at 20."""
+    assert (size_log2(most), size_log2(most + 1)) == (size, min(size + 1, 20))
+    assert size_log2(0) == 0
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
