@@ -1,186 +1,135 @@
 """Manifests that people write, right and wrong ones."""
 
-from typing import Any
+from __future__ import annotations
 
 import pytest
+import yaml
 
+from app.ports import Json
 from tests.kube.manifests.definitions import VPA as V1
 from tests.kube.manifests.structural import problems
 
-POLICIES = "spec.resourcePolicy.containerPolicies"
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+POLICIES = "spec.resourcePolicy.containerPolicies"
+BOOST = "spec.startupBoost.cpu"
 
 
-def vpa(**spec: object) -> dict[str, Any]:
+def vpa(spec: str) -> Json:
     """A VPA on Deployment shop."""
     return {
         "apiVersion": "autoscaling.k8s.io/v1",
         "kind": "VerticalPodAutoscaler",
         "metadata": {"name": "shop", "labels": {"team": "sales"}},
-        "spec": {"targetRef": SHOP, **spec},
+        "spec": {"targetRef": SHOP, **yaml.safe_load(spec)},
     }
 
 
-def containers(*policies: dict[str, Any]) -> dict[str, Any]:
-    """A resource policy."""
-    return {"containerPolicies": list(policies)}
+def boost(text: str) -> str:
+    """A boost of CPU."""
+    return f"startupBoost: {{cpu: {{{text}}}}}"
+
+
+TRIPLE = boost("type: Factor, factor: 3, duration: 10s")
+
+
+def policies(*texts: str) -> str:
+    """Policies of containers."""
+    return f"resourcePolicy: {{containerPolicies: [{', '.join(f'{{{text}}}' for text in texts)}]}}"
 
 
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param({}, id="only a target"),
+        pytest.param("{}", id="only a target"),
+        pytest.param(f"updatePolicy: {{updateMode: 'Off'}}\n{TRIPLE}", id="boost alone"),
+        pytest.param("updatePolicy: {updateMode: Auto}", id="scaling alone"),
+        pytest.param(f"updatePolicy: {{updateMode: Auto}}\n{TRIPLE}", id="scaling and boost"),
         pytest.param(
-            {
-                "updatePolicy": {"updateMode": "Off"},
-                "startupBoost": {"cpu": {"type": "Factor", "factor": 3, "duration": "10s"}},
-            },
-            id="boost alone",
-        ),
-        pytest.param({"updatePolicy": {"updateMode": "Auto"}}, id="scaling alone"),
-        pytest.param(
-            {
-                "updatePolicy": {"updateMode": "Auto"},
-                "startupBoost": {"cpu": {"type": "Factor", "factor": 3, "duration": "10s"}},
-            },
-            id="scaling and boost",
-        ),
-        pytest.param(
-            {
-                "resourcePolicy": containers(
-                    {
-                        "containerName": "warm-me-up",
-                        "mode": "Off",
-                        "startupBoost": {"cpu": {"type": "Quantity", "quantity": "2"}},
-                    }
-                )
-            },
+            policies(f"containerName: a, mode: 'Off', {boost('type: Quantity, quantity: 2')}"),
             id="one container is boosted and not scaled",
         ),
         pytest.param(
-            {
-                "startupBoost": {"cpu": {"type": "Factor", "factor": 2}},
-                "resourcePolicy": containers(
-                    {
-                        "containerName": "not-me",
-                        "startupBoost": {"cpu": {"type": "Factor", "factor": 1}},
-                    }
-                ),
-            },
+            f"{boost('type: Factor, factor: 2')}\n"
+            + policies(f"containerName: not-me, {boost('type: Factor, factor: 1')}"),
             id="one container opts out with factor 1",
         ),
         pytest.param(
-            {
-                "resourcePolicy": containers(
-                    {
-                        "containerName": "warm-me-up",
-                        "minAllowed": {"cpu": "250m", "memory": "100Mi"},
-                        "maxAllowed": {"cpu": "500m", "memory": "600Mi"},
-                        "startupBoost": {"cpu": {"type": "Quantity", "quantity": "4"}},
-                    }
-                )
-            },
+            policies(
+                "containerName: a, minAllowed: {cpu: 250m, memory: 100Mi}, "
+                f"maxAllowed: {{cpu: 500m, memory: 600Mi}}, {boost('type: Quantity, quantity: 4')}"
+            ),
             id="a boost beyond maxAllowed",
         ),
         pytest.param(
-            {"startupBoost": {"cpu": {"type": "Factor", "factor": 2, "durationSeconds": 0}}},
-            id="a duration in seconds",
+            boost("type: Factor, factor: 2, durationSeconds: 0"), id="a duration in seconds"
         ),
+        pytest.param(policies("containerName: '*', startupBoost: {}"), id="an empty boost"),
+        pytest.param("selector: {matchLabels: {role: leader}}", id="the leader"),
         pytest.param(
-            {"resourcePolicy": containers({"containerName": "*", "startupBoost": {}})},
-            id="an empty boost",
-        ),
-        pytest.param({"selector": {"matchLabels": {"role": "leader"}}}, id="the leader"),
-        pytest.param({"selector": {"matchLabels": {"role": "follower"}}}, id="the followers"),
-        pytest.param(
-            {
-                "selector": {
-                    "matchExpressions": [
-                        {"key": "load", "operator": "In", "values": ["high"]},
-                        {"key": "canary", "operator": "DoesNotExist"},
-                    ]
-                },
-                "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1},
-            },
+            "selector:\n"
+            "  matchExpressions:\n"
+            "  - {key: load, operator: In, values: [high]}\n"
+            "  - {key: canary, operator: DoesNotExist}\n"
+            "updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}\n",
             id="hot shards by expression",
         ),
-        pytest.param({"selector": {}}, id="an empty selector"),
-        pytest.param({"updatePolicy": {"updateMode": "UpscaleOnly"}}, id="upscale only"),
+        pytest.param("selector: {}", id="an empty selector"),
+        pytest.param("updatePolicy: {updateMode: UpscaleOnly}", id="upscale only"),
         pytest.param(
-            {
-                "updatePolicy": {
-                    "updateMode": "Recreate",
-                    "evictionRequirements": [
-                        {
-                            "resources": ["cpu", "memory"],
-                            "changeRequirement": "TargetHigherThanRequests",
-                        }
-                    ],
-                }
-            },
+            "updatePolicy:\n"
+            "  updateMode: Recreate\n"
+            "  evictionRequirements:\n"
+            "  - {resources: [cpu, memory], changeRequirement: TargetHigherThanRequests}\n",
             id="evict only for more",
         ),
         pytest.param(
-            {
-                "updatePolicy": {
-                    "updateMode": "Recreate",
-                    "evictionRequirements": [
-                        {"resources": ["CPU"], "changeRequirement": "TargetHigherThanRequests"},
-                        {"resources": [], "changeRequirement": "TargetLowerThanRequests"},
-                    ],
-                }
-            },
+            "updatePolicy:\n"
+            "  updateMode: Recreate\n"
+            "  evictionRequirements:\n"
+            "  - {resources: [CPU], changeRequirement: TargetHigherThanRequests}\n"
+            "  - {resources: [], changeRequirement: TargetLowerThanRequests}\n",
             id="resource names are left to the webhook",
         ),
-        pytest.param({"updatePolicy": {}}, id="a missing mode is left to the webhook"),
+        pytest.param("updatePolicy: {}", id="a missing mode is left to the webhook"),
         pytest.param(
-            {
-                "recommenders": [{"name": "default"}],
-                "updatePolicy": {"updateMode": "InPlace", "evictAfterOOMSeconds": 300},
-                "resourcePolicy": containers(
-                    {
-                        "containerName": "*",
-                        "mode": "Auto",
-                        "minAllowed": {"cpu": 1, "memory": 134217728},
-                        "controlledResources": ["cpu", "memory"],
-                        "controlledValues": "RequestsOnly",
-                        "oomBumpUpRatio": "1.5",
-                        "oomMinBumpUp": "200Mi",
-                        "memoryAggregationIntervalSeconds": 3600,
-                        "memoryAggregationIntervalCount": 24,
-                    }
-                ),
-            },
+            "recommenders: [{name: default}]\n"
+            "updatePolicy: {updateMode: InPlace, evictAfterOOMSeconds: 300}\n"
+            + policies(
+                "containerName: '*', mode: Auto, minAllowed: {cpu: 1, memory: 134217728}, "
+                "controlledResources: [cpu, memory], controlledValues: RequestsOnly, "
+                "oomBumpUpRatio: '1.5', oomMinBumpUp: 200Mi, "
+                "memoryAggregationIntervalSeconds: 3600, memoryAggregationIntervalCount: 24"
+            ),
             id="everything else",
         ),
     ],
 )
-def test_accepted(spec: dict[str, Any]) -> None:
+def test_accepted(spec: str) -> None:
     """What people write passes, and no field of it would be dropped."""
-    assert problems(V1, vpa(**spec)) == []
+    assert problems(V1, vpa(spec)) == []
 
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param({"targetRef": None}, ["spec.targetRef: type"], id="a target of null"),
+        pytest.param("targetRef: null", ["spec.targetRef: type"], id="a target of null"),
         pytest.param(
-            {"targetRef": {"apiVersion": "apps/v1"}},
+            "targetRef: {apiVersion: apps/v1}",
             ["spec.targetRef.kind: required", "spec.targetRef.name: required"],
             id="half a target",
         ),
         pytest.param(
-            {"updatePolicy": {"updateMode": "Sometimes"}},
+            "updatePolicy: {updateMode: Sometimes}",
             ["spec.updatePolicy.updateMode: enum"],
             id="an unknown mode",
         ),
         pytest.param(
-            {"updatePolicy": {"updateMode": ""}},
+            "updatePolicy: {updateMode: ''}",
             ["spec.updatePolicy.updateMode: enum"],
             id="an empty mode",
         ),
         pytest.param(
-            {"updatePolicy": {"minReplicas": "two", "evictAfterOOMSeconds": 0}},
+            "updatePolicy: {minReplicas: two, evictAfterOOMSeconds: 0}",
             [
                 "spec.updatePolicy.minReplicas: type",
                 "spec.updatePolicy.evictAfterOOMSeconds: invalid",
@@ -188,7 +137,7 @@ def test_accepted(spec: dict[str, Any]) -> None:
             id="numbers of an update policy",
         ),
         pytest.param(
-            {"updatePolicy": {"evictionRequirements": [{"changeRequirement": "More"}]}},
+            "updatePolicy: {evictionRequirements: [{changeRequirement: More}]}",
             [
                 "spec.updatePolicy.evictionRequirements[0].resources: required",
                 "spec.updatePolicy.evictionRequirements[0].changeRequirement: enum",
@@ -196,52 +145,50 @@ def test_accepted(spec: dict[str, Any]) -> None:
             id="an eviction requirement",
         ),
         pytest.param(
-            {"startupBoost": {"cpu": {"factor": 2}}},
-            ["spec.startupBoost.cpu.type: required", *["spec.startupBoost.cpu: invalid"] * 2],
+            boost("factor: 2"),
+            [f"{BOOST}.type: required", *[f"{BOOST}: invalid"] * 2],
             id="a boost without a type",
         ),
         pytest.param(
-            {"startupBoost": {"cpu": {"type": "Factor", "factor": "500m"}}},
-            ["spec.startupBoost.cpu.factor: type"],
+            boost("type: Factor, factor: 500m"),
+            [f"{BOOST}.factor: type"],
             id="a factor that is an amount",
         ),
         pytest.param(
-            {"startupBoost": {"cpu": {"type": "Factor", "factor": 1.5}}},
-            ["spec.startupBoost.cpu.factor: type"],
+            boost("type: Factor, factor: 1.5"),
+            [f"{BOOST}.factor: type"],
             id="a factor that is not whole",
         ),
         pytest.param(
-            {"startupBoost": {"cpu": {"type": "Double", "factor": 0, "durationSeconds": -1}}},
+            boost("type: Double, factor: 0, durationSeconds: -1"),
             [
-                "spec.startupBoost.cpu.type: enum",
-                "spec.startupBoost.cpu.factor: invalid",
-                "spec.startupBoost.cpu.durationSeconds: invalid",
-                "spec.startupBoost.cpu: invalid",
+                f"{BOOST}.type: enum",
+                f"{BOOST}.factor: invalid",
+                f"{BOOST}.durationSeconds: invalid",
+                f"{BOOST}: invalid",
             ],
             id="a boost that is all wrong",
         ),
         pytest.param(
-            {"startupBoost": {"cpu": {"type": "Quantity", "quantity": "lots", "duration": "-1s"}}},
-            ["spec.startupBoost.cpu.quantity: invalid", "spec.startupBoost.cpu.duration: invalid"],
+            boost("type: Quantity, quantity: lots, duration: -1s"),
+            [f"{BOOST}.quantity: invalid", f"{BOOST}.duration: invalid"],
             id="patterns of a boost",
         ),
         pytest.param(
-            {"startupBoost": {"memory": {"type": "Factor", "factor": 2}}},
+            "startupBoost: {memory: {type: Factor, factor: 2}}",
             ["spec.startupBoost.memory: unknown"],
             id="memory is never boosted",
         ),
         pytest.param(
-            {"resourcePolicy": containers({"minAllowed": {"requests": {"cpu": "50m"}}})},
+            policies("minAllowed: {requests: {cpu: 50m}}"),
             [f"{POLICIES}[0].minAllowed.requests: type"],
             id="a bound that is no amount",
         ),
         pytest.param(
-            {
-                "resourcePolicy": containers(
-                    {"mode": "On", "controlledValues": "Limits", "controlledResources": "cpu"},
-                    {"memoryAggregationIntervalSeconds": 0, "memoryAggregationIntervalCount": 0},
-                )
-            },
+            policies(
+                "mode: 'On', controlledValues: Limits, controlledResources: cpu",
+                "memoryAggregationIntervalSeconds: 0, memoryAggregationIntervalCount: 0",
+            ),
             [
                 f"{POLICIES}[0].mode: enum",
                 f"{POLICIES}[0].controlledValues: enum",
@@ -252,7 +199,7 @@ def test_accepted(spec: dict[str, Any]) -> None:
             id="container policies",
         ),
         pytest.param(
-            {"selector": {"matchLabels": {"role": 1}, "matchExpressions": [{"values": []}]}},
+            "selector: {matchLabels: {role: 1}, matchExpressions: [{values: []}]}",
             [
                 "spec.selector.matchLabels.role: type",
                 "spec.selector.matchExpressions[0].key: required",
@@ -260,17 +207,15 @@ def test_accepted(spec: dict[str, Any]) -> None:
             ],
             id="a selector",
         ),
+        pytest.param("selector: role=leader", ["spec.selector: type"], id="a selector in words"),
         pytest.param(
-            {"selector": "role=leader"}, ["spec.selector: type"], id="a selector in words"
-        ),
-        pytest.param(
-            {"recommenders": [{}]}, ["spec.recommenders[0].name: required"], id="a recommender"
+            "recommenders: [{}]", ["spec.recommenders[0].name: required"], id="a recommender"
         ),
     ],
 )
-def test_refused(spec: dict[str, Any], expected: list[str]) -> None:
+def test_refused(spec: str, expected: list[str]) -> None:
     """What is wrong by itself is refused without the webhook, field by field."""
-    assert problems(V1, vpa(**spec)) == expected
+    assert problems(V1, vpa(spec)) == expected
 
 
 def test_spec_is_required() -> None:
