@@ -18,6 +18,7 @@ from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
+from app.kube.owner_lookup import LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
@@ -119,7 +120,8 @@ class LiveKnowledge:
             *watched_workloads(at, with_template=False),
         ]
         self._mirror = place.mirror(cluster, sources)
-        self._owners = place.owners(owners.within(_LOOKUP_SECONDS))
+        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock)
+        self._refreshing = place.loop("owners-refresh", self._owners.refresh)
         self.sources = Sources(
             lambda: self._mirror.snapshot,
             self._owners,
@@ -127,11 +129,12 @@ class LiveKnowledge:
             clock,
         )
         self._mirror.start()
-        self._owners.start()
+        self._refreshing.start()
 
     def close(self) -> None:
         """Watch no more, and look nothing up."""
         self._mirror.stop()
+        self._refreshing.stop(0)  # a call may be under way
         self._owners.close()
         for cluster in self._clusters:
             cluster.close()

@@ -2,7 +2,7 @@
 
 Strategy: all who ask for the same owner share one look-up, and each waits no longer than it may.
 The look-up goes on without them, so its answer is there for the next pod. Owners in use are read
-again before their time is over, by a thread of their own.
+again before their time is over, if `refresh` is called again and again.
 
 An owner that exists is kept long, and a different time for each, so that they are not all read
 again at once; one that does not is asked for again soon. Where a new look-up fails, an owner found
@@ -15,7 +15,8 @@ import logging
 import zlib
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event, Lock, Thread
+from datetime import datetime
+from threading import Lock
 
 from app.kube.discovery import Discovery
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound
@@ -127,7 +128,7 @@ class LiveOwners:
         self._flights: dict[Lookup, Future[LookupResult]] = {}
         self._lock = Lock()  # of cache and flights
         self._pool = ThreadPoolExecutor(THREADS, "owners")
-        self._closing = Event()
+        self._is_closed = False
 
     def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return what is known or can be found before the deadline; never raises."""
@@ -145,29 +146,18 @@ class LiveOwners:
         except CancelledError:
             return self._instead(lookup, "shutting down")
 
-    def start(self) -> None:
-        """Begin to read owners again before their time is over."""
-        Thread(target=self._run, name="owners-refresh", daemon=True).start()
-
     def close(self) -> None:
         """End all threads; look-ups that have not begun are given up."""
-        self._closing.set()
+        self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def refresh(self) -> None:
-        """Have read again what will be needed and is about to expire."""
+    def refresh(self, _now: datetime) -> float:
+        """Have read again what will be needed and is about to expire; a tick of a loop."""
         self._discovery.refresh()
         with self._lock:
             for lookup in self._cache.due(self._clock.monotonic()):
                 self._fly(lookup)
-
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            self._clock.wait(REFRESH_SECONDS)
-            try:
-                self.refresh()
-            except Exception:
-                log.exception("owners not read again")
+        return REFRESH_SECONDS
 
     def _instead(self, lookup: Lookup, why: str) -> LookupResult:
         with self._lock:
@@ -176,7 +166,7 @@ class LiveOwners:
     def _fly(self, lookup: Lookup) -> Future[LookupResult] | None:
         """Return the look-up under way, or a new one; None if there are too many."""
         flight = self._flights.get(lookup)
-        if flight is not None or self._closing.is_set() or len(self._flights) >= self._most_flights:
+        if flight is not None or self._is_closed or len(self._flights) >= self._most_flights:
             return flight
         flight = self._flights[lookup] = self._pool.submit(self._look, lookup)
         return flight

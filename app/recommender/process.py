@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from app.kube.access_review import AccessReviews
+from app.kube.owner_lookup import LiveOwners
 from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
@@ -82,7 +83,8 @@ class Process:
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
-        self._owners = place.owners(written)
+        self._owners = LiveOwners(written, place.clock)
+        self._refreshing = place.loop("owners-refresh", self._owners.refresh)
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
@@ -158,7 +160,7 @@ class Process:
         """Begin."""
         self._health.start("health")
         self._mirror.start()
-        self._owners.start()
+        self._refreshing.start()
         self._events.start()
         if self._past is not None:
             self._past.start()
@@ -177,6 +179,7 @@ class Process:
             self._campaign.stop()
         self._mirror.stop()
         self._events.stop()
+        self._refreshing.stop(0)  # a call may be under way
         self._owners.close()
         for cluster in self._clusters:
             cluster.close()

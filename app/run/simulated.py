@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from app.flags.shared import ClusterAccess
-from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
@@ -45,10 +44,6 @@ class SimulatedRuntime:
     ) -> Running:
         """Tell a sink what happens."""
         return self._sandbox.follow(resource, namespace, fields, sink)
-
-    def owners(self, cluster: Cluster, /) -> LiveOwners:
-        """Look owners up; they are looked up again by the stepped clock."""
-        return SteppedOwners(cluster, self.clock)
 
     def loop(
         self,
@@ -99,27 +94,6 @@ class SteppedLoop(Loop):
     def _turn(self) -> None:
         if not self._over.is_set():
             self._clock.call_later(self._once(), self._turn)
-
-
-class SteppedOwners(LiveOwners):
-    """Owners that are looked up in threads, and again by the stepped clock."""
-
-    def __init__(self, cluster: Cluster, clock: SteppedClock) -> None:
-        super().__init__(cluster, clock)
-        self._task = SteppedLoop("owners", self._again, clock)
-
-    def start(self) -> None:
-        """Begin to read owners again before their time is over."""
-        self._task.start()
-
-    def close(self) -> None:
-        """End."""
-        self._task.stop()
-        super().close()
-
-    def _again(self, _now: datetime) -> float:
-        self.refresh()
-        return REFRESH_SECONDS
 
 
 class SteppedWatchCache:

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
-from app.kube.owner_lookup import LiveOwners
 from app.kube.reflector import Reflector
 from app.kube.watch_cache import Transition, WatchCache, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
@@ -107,10 +106,6 @@ class Runtime(Protocol):
         """Tell a sink every change of the objects of which some fields have certain values."""
         ...
 
-    def owners(self, cluster: Cluster, /) -> LiveOwners:
-        """Return owners that are looked up."""
-        ...
-
     def loop(
         self,
         name: str,
@@ -144,10 +139,6 @@ class LiveRuntime:
         return Reflector(
             cluster, resource, namespace, fields, self.clock, sink, jitter=random.random
         )
-
-    def owners(self, cluster: Cluster, /) -> LiveOwners:
-        """Look owners up in threads."""
-        return LiveOwners(cluster, self.clock)
 
     def loop(
         self,

@@ -16,6 +16,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
+from app.kube.owner_lookup import LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
@@ -287,17 +288,19 @@ class ClusterWatch:
         self._clock = runtime.clock
         self._mirror = runtime.mirror(watched, sources(namespace))
         self.listen = self._mirror.listen
-        self.owners = runtime.owners(asked.within(_LOOKUP_SECONDS))
+        self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), runtime.clock)
+        self._refreshing = runtime.loop("owners-refresh", self.owners.refresh)
         self._is_known = False
 
     def start(self) -> None:
         """Begin to watch."""
         self._mirror.start()
-        self.owners.start()
+        self._refreshing.start()
 
     def stop(self) -> None:
         """Watch no more."""
         self._mirror.stop()
+        self._refreshing.stop(0)  # a call may be under way
         self.owners.close()
 
     def snapshot(self) -> Snapshot:

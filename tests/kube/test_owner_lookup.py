@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import Queue
 
 import pytest
 
@@ -18,7 +17,7 @@ from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS
 from tests.kube.connecting import connected
-from tests.stepped_clock import SteppedClock
+from tests.stepped_clock import START, SteppedClock
 
 ROLLOUTS = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
 SCALE_PATH = "/apis/argoproj.io/v1alpha1/namespaces/default/rollouts/web/scale"
@@ -38,11 +37,9 @@ REPLICA_SET = lookup("ReplicaSet", "apps/v1")
 
 
 @contextmanager
-def looking(
-    clock: SteppedClock | None = None, *, most_flights: int = 1000
-) -> Iterator[tuple[ApiServer, LiveOwners, SteppedClock]]:
+def looking(*, most_flights: int = 1000) -> Iterator[tuple[ApiServer, LiveOwners, SteppedClock]]:
     """A server with a Rollout that can be scaled, and the way to find it."""
-    clock = clock or SteppedClock()
+    clock = SteppedClock()
     with serving(ROLLOUTS, REPLICA_SETS, DEPLOYMENTS) as server:
         server.scales[ROLLOUTS, "default", "web"] = SCALE
         with connected(server, Deadlines(read_seconds=PATIENCE_SECONDS)) as cluster:
@@ -188,39 +185,12 @@ def test_owners_in_use_are_read_early() -> None:
     with looking() as (server, live, clock):
         find(live)
         clock.wait(1195)
-        live.refresh()
+        seconds = live.refresh(START)
         server.wait_for(lambda: len(server.asked(SCALE_PATH)) == 2)
         for _ in range(2):
             assert isinstance(find(live), Workload)
 
-    assert len(server.asked(SCALE_PATH)) == 2
-
-
-def test_a_thread_reads_them() -> None:
-    """Once started, time alone has owners read again."""
-    with looking(clock := TickingClock()) as (server, live, _):
-        find(live)
-        live.start()
-        clock.tick(1195)
-        server.wait_for(lambda: len(server.asked(SCALE_PATH)) == 2)
-        live.close()
-        clock.tick(0)
-
-
-class TickingClock(SteppedClock):
-    """A clock whose waits end when they are told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ticks: Queue[float] = Queue()
-
-    def tick(self, seconds: float) -> None:
-        """End one wait, after so many seconds or what it asked for."""
-        self._ticks.put(seconds)
-
-    def wait(self, seconds: float) -> None:
-        """Wait for a tick."""
-        super().wait(max(seconds, self._ticks.get(timeout=PATIENCE_SECONDS)))
+    assert (len(server.asked(SCALE_PATH)), seconds) == (2, 5)
 
 
 def test_too_many() -> None:
