@@ -7,6 +7,7 @@ shared between pods of the same shape, so a hundred thousand decisions stay chea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from app.model.fields import Json
@@ -86,8 +87,6 @@ class PodNumbers:
     gross_difference: float  # the same without netting one container against another
     is_outside: bool  # some request is outside of its bounds, or missing
     is_up: bool  # some request has to grow
-    rise: float = 0.0  # the same as difference, of what grows alone; only where that counts
-    rises_outside: bool = False  # some request is below its lower bound, or missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +124,7 @@ class Decision:
     change: PodChange | None = None  # of a resize or unboost
     may_evict_instead: bool = False  # if the resize is refused for good
     is_canary: bool = False  # the replacement decides whether more pods go
+    until: datetime | None = None  # when the decision may change by itself
 
     def put_off(self, reason: Reason, message: str) -> Decision:
         """Return the decision when nothing comes of it for now."""

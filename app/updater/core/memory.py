@@ -17,12 +17,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.model.kinds import ObjectKey
+from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.quantity import SIZED, Quantity
 from app.model.snapshot import Snapshot
 from app.model.times import doubled, later
 from app.updater.core.decisions import Pair, Reason
-from app.updater.core.patching import boosted_containers, pending_containers
+from app.updater.core.patching import has_boost_annotations
 from app.updater.core.proof import Breaker, Proof
 from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
@@ -59,7 +60,11 @@ class PodMemory:
     resizing_since: datetime | None = None  # the first sight of the resize it is in
     infeasible: Infeasible | None = None
     pause: Pause | None = None
-    unboosted: datetime | None = None  # the first try
+    unboost_tried_at: datetime | None = None  # first
+
+    def after_unboost(self, now: datetime) -> PodMemory:
+        """Return what is remembered after the end of a boost was tried."""
+        return replace(self, unboost_tried_at=self.unboost_tried_at or now)
 
     @property
     def is_empty(self) -> bool:
@@ -86,7 +91,7 @@ class Memory:
     proofs: Mapping[ProofKey, Proof] = field(default_factory=dict)
     breaker: Breaker = field(default_factory=Breaker)
     # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
-    budget_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
+    pdb_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
     rollouts: Mapping[NamespacedName, SeenRollout] = field(
         default_factory=dict
     )  # by namespace and owner
@@ -103,14 +108,19 @@ class Memory:
         return found
 
 
-def unseen_budget(namespace: str, owner: ObjectKey) -> NamespacedName:
-    """Return where it is noted that a PodDisruptionBudget holds which the watch does not show."""
+def pdb_key(pdb: DisruptionBudget) -> NamespacedName:
+    """Return the key of a PodDisruptionBudget."""
+    return pdb.namespace, pdb.name
+
+
+def unseen_pdb_key(namespace: str, owner: ObjectKey) -> NamespacedName:
+    """Return the key of a PodDisruptionBudget over an owner's pods that the watch does not show."""
     return namespace, str(owner)
 
 
-def is_unseen_budget(place: NamespacedName) -> bool:
-    """Whether a place is not the name of a PodDisruptionBudget."""
-    return "/" in place[1]
+def is_unseen_pdb(key: NamespacedName) -> bool:
+    """Whether a key is not the name of a PodDisruptionBudget."""
+    return "/" in key[1]
 
 
 def after_absence(memory: Memory) -> Memory:
@@ -151,16 +161,16 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
         if found is not remembered:
             changes[uid] = found
     pauses = {
-        place: pause
-        for place, pause in memory.budget_pauses.items()
-        if place[1] in snapshot.of(place[0]).budgets
-        or (is_unseen_budget(place) and now - pause.until < _LONGEST_UNLISTED)
+        key: pause
+        for key, pause in memory.pdb_pauses.items()
+        if key[1] in snapshot.of(key[0]).budgets
+        or (is_unseen_pdb(key) and now - pause.until < _LONGEST_UNLISTED)
     }
     proofs = _living(memory.proofs, snapshot, now)
     canary = memory.breaker.canary
     if canary and not any(canary in proof.known for proof in proofs.values()):
         memory = without_breaker_canary(memory, {canary})
-    return with_pods(replace(memory, budget_pauses=pauses, proofs=proofs), changes)
+    return with_pods(replace(memory, pdb_pauses=pauses, proofs=proofs), changes)
 
 
 def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: datetime) -> PodMemory:
@@ -171,10 +181,8 @@ def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: date
         remembered = replace(remembered, resized=None)
     if remembered.resizing_since is not None and not resize_state(pod).is_ongoing:
         remembered = replace(remembered, resizing_since=None)
-    if remembered.unboosted is not None and not (
-        boosted_containers(pod) or pending_containers(pod)
-    ):
-        remembered = replace(remembered, unboosted=None)
+    if remembered.unboost_tried_at is not None and not has_boost_annotations(pod):
+        remembered = replace(remembered, unboost_tried_at=None)
     return remembered
 
 
@@ -265,7 +273,7 @@ def shifted(memory: Memory, by: timedelta) -> Memory:
         pods={uid: _pod(found, by) for uid, found in memory.pods.items()},
         proofs={key: _proof(found, by) for key, found in memory.proofs.items()},
         breaker=_breaker(memory.breaker, by),
-        budget_pauses={key: _pause(found, by) for key, found in memory.budget_pauses.items()},
+        pdb_pauses={key: _pause(found, by) for key, found in memory.pdb_pauses.items()},
         rollouts={
             key: replace(found, since=later(found.since, by))
             for key, found in memory.rollouts.items()
@@ -282,7 +290,7 @@ def _pod(found: PodMemory, by: timedelta) -> PodMemory:
         resizing_since=_moment(found.resizing_since, by),
         infeasible=replace(infeasible, at=later(infeasible.at, by)) if infeasible else None,
         pause=_pause(pause, by) if pause is not None else None,
-        unboosted=_moment(found.unboosted, by),
+        unboost_tried_at=_moment(found.unboost_tried_at, by),
     )
 
 

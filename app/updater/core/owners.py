@@ -179,7 +179,7 @@ def budget_of(
     *,
     gone: Collection[str] = (),
     disturbed: Collection[str] = (),
-) -> Budget:
+) -> OwnerBudget:
     """Return the budget of a group.
 
     Args:
@@ -195,7 +195,7 @@ def budget_of(
             continue
         running += 1
         alive += pod.uid not in disturbed and not is_unready(pod)
-    return Budget(size, tolerance, running, alive)
+    return OwnerBudget(size, tolerance, running, alive)
 
 
 def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
@@ -262,7 +262,7 @@ def _rollout(workload: Workload, rollout: Rollout) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class OwnerBudget:
     """The pods of one owner, as far as they count, and what we took away from them."""
 
     configured: int
@@ -277,7 +277,7 @@ class Budget:
         """How many pods may be down."""
         return int(self.configured * self.tolerance)
 
-    def has_place(self, *, broken: bool = False) -> bool:
+    def has_slot(self, *, broken: bool = False) -> bool:
         """Whether one more pod may go down."""
         up, taken = (self.running, self.taken_running) if broken else (self.alive, self.taken_alive)
         if up - taken > self.configured - self.tolerated:
@@ -285,7 +285,7 @@ class Budget:
         is_untouched = self.taken_running == 0 and up == self.configured
         return self.tolerated == 0 and is_untouched
 
-    def less_one(self, *, broken: bool = False) -> Budget:
+    def less_one(self, *, broken: bool = False) -> OwnerBudget:
         """Return the budget after one more pod went down."""
         return replace(
             self,
@@ -293,7 +293,7 @@ class Budget:
             taken_alive=self.taken_alive + (not broken),
         )
 
-    def plus_one(self, *, broken: bool = False) -> Budget:
+    def plus_one(self, *, broken: bool = False) -> OwnerBudget:
         """Return the budget after one more pod turned out not to go down."""
         return replace(
             self,

@@ -29,7 +29,9 @@ from app.updater.core.decisions import ContainerChange, PodChange
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
-MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back
+UNBOOST_PENDING_ANNOTATION: Final = (
+    "vpaCpuUnboostPending/"  # since when a container is being brought back
+)
 
 
 def observed_containers(pod: Pod) -> frozenset[str] | None:
@@ -138,6 +140,12 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
+def has_boost_annotations(pod: Pod) -> bool:
+    """Whether a pod is boosted, or being brought back from its boost."""
+    prefixes = (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
+    return any(key.startswith(prefixes) for key in pod.annotations or ())
+
+
 def boosted_containers(pod: Pod) -> frozenset[str]:
     """Return the containers that the webhook marked as boosted."""
     return _marked(pod, BOOST_ANNOTATION)
@@ -145,7 +153,7 @@ def boosted_containers(pod: Pod) -> frozenset[str]:
 
 def pending_containers(pod: Pod) -> frozenset[str]:
     """Return the containers that are being brought back."""
-    return _marked(pod, MARK)
+    return _marked(pod, UNBOOST_PENDING_ANNOTATION)
 
 
 def _marked(pod: Pod, prefix: str) -> frozenset[str]:
@@ -156,6 +164,6 @@ def _marked(pod: Pod, prefix: str) -> frozenset[str]:
 
 def pending_since(pod: Pod, now: datetime) -> datetime | None:
     """Return since when a pod is being brought back, None if it is not, or not readably."""
-    marks = (pod.annotation(MARK + name) for name in pending_containers(pod))
+    marks = (pod.annotation(UNBOOST_PENDING_ANNOTATION + name) for name in pending_containers(pod))
     times = [believed(read_time(text), now) for text in marks]
     return min((moment for moment in times if moment is not None), default=None)

@@ -13,21 +13,18 @@ from datetime import datetime
 from enum import StrEnum
 
 from app.model.pods import BOOST_ANNOTATION, UPDATES_ANNOTATION, Pod
-from app.model.snapshot import Snapshot
 from app.model.times import doubled
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, ProofKey
 from app.updater.core.owners import Size
-from app.updater.core.plan_state import PlanState
+from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
 from app.updater.core.proof import (
     Expected,
     Proof,
     current_proof,
     expected_requests,
     has_expected,
-    version_of,
 )
-from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import Prove, UpdateRules
 
 
@@ -51,7 +48,7 @@ def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: Pla
         if pod.uid in proof.known or not proof.awaited:
             continue
         good = _helped(assessed, expected, state.inputs.rules)
-        state.judged(proof.known, helped=good)
+        state.note_replacement(proof.known, helped=good)
         proof = proof.after_replacement(
             pod.uid, helped=good, rules=state.inputs.rules, now=state.inputs.now
         )
@@ -77,13 +74,13 @@ def _without_replacement(
     if is_claimed:
         return proof
     if strange:
-        state.unanswered(proof.known)
+        state.note_unanswered(proof.known)
         return proof.after_replacement(
             strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
         )
     # The owner has all the pods that it wants, so none will come.
     if size.configured is not None and len(group.pods) >= size.configured:
-        state.unanswered(proof.known)
+        state.note_unanswered(proof.known)
         return proof.without_answer()
     return proof
 
@@ -149,22 +146,11 @@ def judge_trial(step: QueueStep, created: Pod | None) -> Trial:
 
 
 def after_useless_trial(
-    memory: Memory,
-    queue: ActionQueue,
-    step: QueueStep,
-    snapshot: Snapshot,
-    rules: UpdateRules,
-    now: datetime,
+    memory: Memory, queue: ActionQueue, step: QueueStep, rules: UpdateRules, now: datetime
 ) -> Memory:
     """Return the memory after a trial showed that evicting would not help: the workload rests."""
-    view = snapshot.of(queue.namespace)
-    vpa = view.vpas.get(step.decision.vpa)
-    if vpa is None:
-        return memory
-    owner = view.workloads.get(queue.owner)
-    key = (queue.namespace, queue.owner, vpa.name)
-    version = version_of(vpa, owner.template if owner is not None else ())
-    proof = current_proof(memory.proofs.get(key), version)
+    key = (queue.namespace, queue.owner, step.decision.vpa)
+    proof = current_proof(memory.proofs.get(key), step.version)
     failed = proof.after_replacement("", helped=False, rules=rules, now=now)
     pause = doubled(rules.trial_pause, failed.failures, rules.longest_proof_pause)
     failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now, until=now + pause)

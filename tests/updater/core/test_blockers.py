@@ -11,7 +11,7 @@ import pytest
 from app.model.kinds import ObjectKey
 from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_budget
+from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_pdb_key
 from app.updater.core.plan import PlanOptions
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
@@ -309,7 +309,7 @@ def test_budgets_that_cannot_say_yes() -> None:
 def test_a_budget_that_refused_rests() -> None:
     """Its pause holds for all its pods."""
     pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
-    memory = Memory(budget_pauses={("default", "web"): pause})
+    memory = Memory(pdb_pauses={("default", "web"): pause})
     found = scene(several(POD, 3), others=[make.budget_json()], memory=memory)
     assert found.told() == BLOCKED
     assert replace(found, now=NOW + MINUTE).told() == EVICTED
@@ -318,8 +318,8 @@ def test_a_budget_that_refused_rests() -> None:
 def test_a_budget_that_is_not_seen_rests() -> None:
     """For want of a right perhaps: its pause holds for all pods of the owner that it guards."""
     pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
-    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
-    found = scene(several(POD, 3), memory=Memory(budget_pauses={place: pause}))
+    place = unseen_pdb_key("default", ObjectKey("", "StatefulSet", "web"))
+    found = scene(several(POD, 3), memory=Memory(pdb_pauses={place: pause}))
     assert found.told() == BLOCKED
     assert replace(found, now=NOW + MINUTE).told() == EVICTED
     assert replace(found, others=[make.budget_json()]).told() == EVICTED

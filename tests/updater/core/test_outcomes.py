@@ -19,7 +19,7 @@ from app.model.errors import (
 )
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import Memory, Pause, PodMemory, Resized, longer, unseen_budget
+from app.updater.core.memory import Memory, Pause, PodMemory, Resized, longer, unseen_pdb_key
 from app.updater.core.outcomes import (
     Outcome,
     RefusalKind,
@@ -73,7 +73,7 @@ def after(
         decision = replace(step.decision, action=Action.EVICT, change=None)
         step = replace(step, decision=decision)
     outcome = Outcome(queue, step, found.now, error, generation)
-    return learn(memory or plan.memory, [outcome], found.snapshot(), found.rules)
+    return learn(memory or plan.memory, [outcome], found.rules)
 
 
 def first(memory: Memory) -> PodMemory | None:
@@ -106,14 +106,14 @@ def unanswered(found: Scene, memory: Memory | None = None) -> tuple[Outcome, Mem
     plan = found.plan()
     queue = plan.queues[0]
     outcome = Outcome(queue, queue.steps[0], found.now, SILENCE, is_unanswered=True)
-    return outcome, learn(memory or plan.memory, [outcome], found.snapshot(), found.rules)
+    return outcome, learn(memory or plan.memory, [outcome], found.rules)
 
 
 def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
     """Nobody else goes until it is known, and what is seen later is not learnt twice."""
     found, pause = scene(), Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
     budgets = {("default", "web"): pause}
-    memory = Memory(breaker=Breaker(is_open=True, failures=1), budget_pauses=budgets)
+    memory = Memory(breaker=Breaker(is_open=True, failures=1), pdb_pauses=budgets)
     found = replace(found, others=[make.budget_json()])
     outcome, doubted = unanswered(found, memory)
     pod, (proof,) = first(doubted), doubted.proofs.values()
@@ -122,18 +122,18 @@ def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
     assert pod.pause is not None
     assert proof.awaited == ("uid-web-0",)
     assert doubted.breaker.canary == "uid-web-0"
-    assert doubted.budget_pauses == budgets
+    assert doubted.pdb_pauses == budgets
     judged = proof.after_replacement("new", helped=False, rules=OURS, now=NOW)
     (key,) = doubted.proofs
     known = replace(doubted, proofs={key: judged})
-    done = learn(known, [replace(outcome, error=None)], found.snapshot(), OURS)
-    assert done == replace(known, budget_pauses={})
+    done = learn(known, [replace(outcome, error=None)], OURS)
+    assert done == replace(known, pdb_pauses={})
 
 
 def test_an_eviction_in_doubt_that_was_not_carried_out() -> None:
     """Its place is free again, its replacement is not awaited, another canary may go."""
     found = scene()
-    before = learn(Memory(breaker=Breaker(is_open=True, failures=1)), [], found.snapshot(), OURS)
+    before = learn(Memory(breaker=Breaker(is_open=True, failures=1)), [], OURS)
     outcome, doubted = unanswered(found, before)
     memory = undone(doubted, outcome)
     pod, (proof,) = first(memory), memory.proofs.values()
@@ -162,7 +162,7 @@ def test_a_resize_in_doubt() -> None:
     taken_back = first(undone(doubted, outcome))
     assert taken_back is not None
     assert (taken_back.resized, taken_back.pause) == (None, pod.pause)
-    done = learn(doubted, [replace(outcome, error=None, generation=3)], make.snapshot(), OURS)
+    done = learn(doubted, [replace(outcome, error=None, generation=3)], OURS)
     assert first(done) == PodMemory("default", "web-0", resized=Resized(NOW, 3, "1"))
 
 
@@ -175,25 +175,13 @@ def test_an_eviction_instead_of_a_resize_counts_as_one() -> None:
     assert len(found.proofs) == 1
 
 
-def test_a_vpa_that_is_gone_awaits_nothing() -> None:
-    """Between plan and call anything may be deleted."""
-    found = scene()
-    plan = found.plan()
-    outcome = Outcome(plan.queues[0], plan.queues[0].steps[0], NOW)
-    assert learn(Memory(), [outcome], make.snapshot(), OURS).proofs == {}
-    bare = replace(found, others=[])
-    empty = make.snapshot(make.vpa_json())
-    proofs = learn(bare.memory, [outcome], empty, OURS).proofs
-    assert [proof.version.template for proof in proofs.values()] == [()]
-
-
 def test_nothing_to_compare_is_nothing_to_await() -> None:
     """A pod whose numbers are not known can prove nothing."""
     plan = scene().plan()
     step = plan.queues[0].steps[0]
     step = replace(step, decision=replace(step.decision, numbers=None))
     outcome = Outcome(plan.queues[0], step, NOW)
-    assert learn(Memory(), [outcome], scene().snapshot(), OURS).proofs == {}
+    assert learn(Memory(), [outcome], OURS).proofs == {}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +199,7 @@ def test_refused_evictions(
 ) -> None:
     """A budget rests as a whole, a pod for itself, and what is gone is gone."""
     found = after(scene("Recreate", OURS, make.budget_json()), error)
-    assert [name for _, name in found.budget_pauses] == pauses
+    assert [name for _, name in found.pdb_pauses] == pauses
     pod = first(found)
     assert (pod.pause.reason if pod and pod.pause else None) is remembered
 
@@ -219,19 +207,19 @@ def test_refused_evictions(
 def test_a_budget_that_lets_go_ends_its_pause() -> None:
     """And one that refuses again rests longer."""
     pause = Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
-    memory = Memory(budget_pauses={("default", "web"): pause, ("default", "other"): pause})
+    memory = Memory(pdb_pauses={("default", "web"): pause, ("default", "other"): pause})
     found = scene("Recreate", OURS, make.budget_json())
-    assert set(after(found, memory=memory).budget_pauses) == {("default", "other")}
+    assert set(after(found, memory=memory).pdb_pauses) == {("default", "other")}
     again = after(found, TooMany("no", causes=BUDGET), memory=memory)
-    assert again.budget_pauses[("default", "web")].count == 4
+    assert again.pdb_pauses[("default", "web")].count == 4
 
 
 def test_a_budget_that_is_not_seen() -> None:
     """It stands under the owner of the pod, and goes when it lets one go."""
-    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
+    place = unseen_pdb_key("default", ObjectKey("", "StatefulSet", "web"))
     held = after(scene("Recreate", OURS), TooMany("no", causes=BUDGET))
-    assert held.budget_pauses[place].message == "PodDisruptionBudget that is not seen: no"
-    assert after(scene("Recreate", OURS), memory=held).budget_pauses == {}
+    assert held.pdb_pauses[place].message == "PodDisruptionBudget that is not seen: no"
+    assert after(scene("Recreate", OURS), memory=held).pdb_pauses == {}
 
 
 def test_a_resize_is_remembered_until_it_is_seen() -> None:
@@ -282,7 +270,7 @@ def test_refusals_without_numbers() -> None:
     step = replace(step, decision=replace(step.decision, numbers=None))
     error = Refused(TOO_MUCH, causes=CAPACITY)
     outcome = Outcome(plan.queues[0], step, NOW, error)
-    pod = first(learn(Memory(), [outcome], scene().snapshot(), OURS))
+    pod = first(learn(Memory(), [outcome], OURS))
     assert pod is not None
     assert pod.infeasible is not None
     assert pod.infeasible.wanted == {}
@@ -314,17 +302,19 @@ def test_ends_of_boosts() -> None:
     """The first try is remembered, be it refused; pauses are no longer than five minutes."""
     found = boosts.scene(boosts.boosted())
     accepted = first(after(found, generation=2))
-    assert accepted == PodMemory("default", "web-0", resized=Resized(NOW, 2, "1"), unboosted=NOW)
+    assert accepted == PodMemory(
+        "default", "web-0", resized=Resized(NOW, 2, "1"), unboost_tried_at=NOW
+    )
     memory = Memory()
     for number in range(8):
         now = NOW + number * timedelta(minutes=10)
         plan = found.plan()
         queue = plan.queues[0]
         refused = Outcome(queue, queue.steps[0], now, Unavailable("no"))
-        memory = learn(memory, [refused], found.snapshot(), OURS)
+        memory = learn(memory, [refused], OURS)
     pod = first(memory)
     assert pod is not None
-    assert pod.unboosted == NOW
+    assert pod.unboost_tried_at == NOW
     assert pod.pause is not None
     assert pod.pause.until == now + timedelta(minutes=5)
 
@@ -336,7 +326,7 @@ def test_outcomes_are_taken_in_order() -> None:
     queue = plan.queues[0]
     both: Mapping[int, ClusterError | None] = {0: Unavailable("no"), 1: None}
     outcomes = [Outcome(queue, queue.steps[0], NOW, error) for error in both.values()]
-    pod = first(learn(Memory(), outcomes, found.snapshot(), UNPROVEN))
+    pod = first(learn(Memory(), outcomes, UNPROVEN))
     assert pod == PodMemory("default", "web-0", evicted=NOW)
 
 

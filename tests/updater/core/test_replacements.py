@@ -56,8 +56,7 @@ class Story:
                 if planned.action is Action.EVICT:
                     gone.append(step.pod.name)
                     outcomes.append(Outcome(queue, step, self.scene.now))
-        snapshot = self.scene.snapshot()
-        self.memory = learn(plan.memory, outcomes, snapshot, self.rules)
+        self.memory = learn(plan.memory, outcomes, self.rules)
         self.pods = [pod for pod in self.pods if pod["metadata"]["name"] not in gone]
         for _ in gone if replacement is not None else ():
             assert replacement is not None
@@ -456,16 +455,12 @@ def test_without_numbers_there_is_nothing_to_judge() -> None:
 def test_a_useless_trial_stops_the_workload() -> None:
     """Like a useless eviction, but not for long: nobody was evicted."""
     queue, step = planned()
-    memory = after_useless_trial(Memory(), queue, step, SCENE.snapshot(), RULES, NOW)
+    memory = after_useless_trial(Memory(), queue, step, RULES, NOW)
     (proof,) = memory.proofs.values()
     assert (proof.failures, proof.awaited, proof.known) == (1, (), frozenset())
     assert not proof.allows(RULES, NOW)
     assert proof.allows(RULES, NOW + timedelta(seconds=10))
-    again = after_useless_trial(memory, queue, step, SCENE.snapshot(), RULES, NOW)
+    again = after_useless_trial(memory, queue, step, RULES, NOW)
     (proof,) = again.proofs.values()
     assert proof.failures == 2
     assert not proof.allows(RULES, NOW + timedelta(seconds=19))
-    bare = make.snapshot(make.vpa_json())
-    assert len(after_useless_trial(Memory(), queue, step, bare, RULES, NOW).proofs) == 1
-    gone = after_useless_trial(Memory(), queue, step, make.snapshot(), RULES, NOW)
-    assert gone == Memory()

@@ -15,7 +15,7 @@ from app.model.workloads import Workload
 from app.sizing.sizing import capped
 from app.updater.core.decisions import Pair, PodNumbers
 from app.updater.core.patching import observed_containers
-from app.updater.core.targets import OwnerTargets, measure, pairs_of
+from app.updater.core.targets import OwnerTargets, growth, measure, pairs_of
 from tests import make
 from tests.updater.core.scenes import (
     OURS,
@@ -53,7 +53,7 @@ def numbers(
     )
     current = {found.name: pod.current_resources(found) for found in pod.containers}
     amounts = capped(pod, vpa, NO_LIMITS, current)
-    return measure(pairs_of(pod, amounts, current), with_rise=True)
+    return measure(pairs_of(pod, amounts, current))
 
 
 @pytest.mark.parametrize(
@@ -248,15 +248,16 @@ def test_what_grows(
 ) -> None:
     """The upscale view counts what grows, against all that is requested."""
     found = numbers(requests, targets)
-    assert found.rises_outside == outside
-    assert rise is None or found.rise == pytest.approx(rise)
+    grown = growth(found.pairs)
+    assert grown.is_outside == outside
+    assert rise is None or grown.difference == pytest.approx(rise)
 
 
 def test_what_is_not_controlled_does_not_grow() -> None:
     """A container that only makes room for others may be moved, but it never asks to grow."""
     one, nine = make.quantity("1"), make.quantity("9")
-    found = measure((Pair("b", "cpu", one, nine, None, None, is_controlled=False),), with_rise=True)
-    assert (found.is_up, found.rise) == (True, 0.0)
+    pairs = (Pair("b", "cpu", one, nine, None, None, is_controlled=False),)
+    assert (measure(pairs).is_up, growth(pairs).difference) == (True, 0.0)
 
 
 def test_containers_that_are_off_do_not_count() -> None:
@@ -269,7 +270,9 @@ def test_containers_that_are_off_do_not_count() -> None:
 def test_amounts_that_no_float_holds() -> None:
     """They are infinitely far from all others, in each way of counting."""
     found = numbers({"a": "100m", "b": "100m"}, {"a": "1e1000", "b": "50m"})
-    assert found.difference == found.gross_difference == found.rise == float("inf")
+    assert (
+        found.difference == found.gross_difference == growth(found.pairs).difference == float("inf")
+    )
 
 
 MILLI = st.integers(1, 10**6)
@@ -290,9 +293,9 @@ def test_gross_difference_is_never_less(sizes: list[tuple[int, int]]) -> None:
         )
         for number, (request, target) in enumerate(sizes)
     )
-    found = measure(pairs, with_rise=True)
+    found = measure(pairs)
     assert found.gross_difference >= found.difference >= 0
-    assert found.gross_difference >= found.rise >= 0
+    assert found.gross_difference >= growth(pairs).difference >= 0
 
 
 Json = make.Json
