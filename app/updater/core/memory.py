@@ -12,9 +12,9 @@ changed, or after a while.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget
@@ -28,6 +28,7 @@ from app.updater.core.proof import Breaker, Proof
 from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
 
+_T = TypeVar("_T")
 ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
 NamespacedName = tuple[str, str]  # namespace and name
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
@@ -264,53 +265,6 @@ def is_remembered(
     )
 
 
-def shifted(memory: Memory, by: timedelta) -> Memory:
-    """Return the memory after the clock was set forward (or back) by so much."""
-    if not by:
-        return memory
-    return replace(
-        memory,
-        pods={uid: _pod(found, by) for uid, found in memory.pods.items()},
-        proofs={key: _proof(found, by) for key, found in memory.proofs.items()},
-        breaker=_breaker(memory.breaker, by),
-        pdb_pauses={key: _pause(found, by) for key, found in memory.pdb_pauses.items()},
-        rollouts={
-            key: replace(found, since=later(found.since, by))
-            for key, found in memory.rollouts.items()
-        },
-    )
-
-
-def _pod(found: PodMemory, by: timedelta) -> PodMemory:
-    resized, infeasible, pause = found.resized, found.infeasible, found.pause
-    return replace(
-        found,
-        evicted=_moment(found.evicted, by),
-        resized=replace(resized, at=later(resized.at, by)) if resized is not None else None,
-        resizing_since=_moment(found.resizing_since, by),
-        infeasible=replace(infeasible, at=later(infeasible.at, by)) if infeasible else None,
-        pause=_pause(pause, by) if pause is not None else None,
-        unboost_tried_at=_moment(found.unboost_tried_at, by),
-    )
-
-
-def _proof(found: Proof, by: timedelta) -> Proof:
-    return replace(found, since=_moment(found.since, by), until=_moment(found.until, by))
-
-
-def _breaker(found: Breaker, by: timedelta) -> Breaker:
-    verdicts = tuple((later(moment, by), helped) for moment, helped in found.verdicts)
-    return replace(found, verdicts=verdicts, until=_moment(found.until, by))
-
-
-def _pause(found: Pause, by: timedelta) -> Pause:
-    return replace(found, until=later(found.until, by))
-
-
-def _moment(moment: datetime | None, by: timedelta) -> datetime | None:
-    return None if moment is None else later(moment, by)
-
-
 @dataclass(frozen=True, slots=True)
 class Pause:
     """How often something failed in a row, and until when it rests."""
@@ -340,3 +294,26 @@ def longer(
     if retry_after_seconds is not None:
         pause = max(pause, timedelta(seconds=min(retry_after_seconds, _LONGEST_ASKED_SECONDS)))
     return Pause(reason, message, count, now + pause)
+
+
+def shifted(memory: Memory, by: timedelta) -> Memory:
+    """Return the memory after the clock was set forward (or back) by so much."""
+    return _shifted(memory, by) if by else memory
+
+
+def _shifted(value: _T, by: timedelta) -> _T:
+    """Return what is remembered with every moment in it shifted."""
+    found: Any = value
+    if isinstance(value, datetime):
+        found = later(value, by)
+    elif isinstance(value, dict):
+        found = {key: _shifted(item, by) for key, item in value.items()}
+    elif isinstance(value, tuple):
+        found = tuple(_shifted(item, by) for item in value)
+    elif isinstance(value, _WITH_MOMENTS):
+        changes = {each.name: _shifted(getattr(value, each.name), by) for each in fields(value)}
+        found = replace(value, **changes)
+    return cast(_T, found)
+
+
+_WITH_MOMENTS = (Memory, PodMemory, Resized, Infeasible, Pause, SeenRollout, Proof, Breaker)
