@@ -209,10 +209,11 @@ class PlanState:
 
     def reserve_eviction(self) -> bool:
         """Count an eviction in the whole cluster; return whether the breaker still allows it."""
-        if self.evictions_left is None:
-            return True
-        self.evictions_left -= 1
-        return self.evictions_left >= 0
+        if self.evictions_left == 0:
+            return False
+        if self.evictions_left is not None:
+            self.evictions_left -= 1
+        return True
 
     def no_eviction_left(self) -> Why:
         """Return why a pod has to wait for which no eviction is left."""

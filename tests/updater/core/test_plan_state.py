@@ -45,6 +45,7 @@ def test_the_breaker_counts() -> None:
     opened = Memory(breaker=Breaker(is_open=True))
     found = state(opened)
     assert [found.reserve_eviction() for _ in range(3)] == [True, False, False]
+    assert found.evictions_left == 0  # owners that come later are blocked at once
     out = Breaker(is_open=True, canary="x", until=NOW + timedelta(minutes=1))
     waiting = replace(opened, breaker=out)
     assert not state(waiting).reserve_eviction()
