@@ -230,6 +230,12 @@ def test_original_resources(text: str, expected: Resources | None) -> None:
             {"app.requests.cpu": "200m"},
             id="RequestsOnly leaves the limit",
         ),
+        pytest.param(
+            boosted(LIMITED, marks={"app": mark("100m/100Mi", "600m/100Mi")}),
+            {"policies": [make.policy_json("app", values="Sometimes")]},
+            {"app.requests.cpu": "200m"},
+            id="unknown controlledValues leave the limit, as the boost did",
+        ),
     ],
 )
 def test_what_it_goes_back_to(
