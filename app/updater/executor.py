@@ -29,7 +29,7 @@ from app.updater.core.outcomes import (
     refusal_reason,
     resize_refusal,
 )
-from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
+from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import UpdateRules
 from app.updater.report import Reporter
 from app.updater.state import ClaimResult, PlanVersion, StateUpdate, UpdaterContext, UpdaterState
@@ -276,7 +276,7 @@ class Executor:
         """Create a pod on trial; return whether evicting would not help, and pause it then."""
         step, queue, cursor = item.step, item.queue, item.cursor
         created = dry_run_pod(self._context.acting(), queue.owner, step.pod)
-        if judge_trial(step, created) is not Trial.USELESS:
+        if not is_useless(step, created):
             return False
         now = self._clock.now()
 

@@ -94,14 +94,14 @@ class QueueCursor:
         )
         if not step.needs_slot:
             return True
-        before = self.budget.plus_one(broken=step.is_broken)
+        before = self.budget.after(-1, broken=step.is_broken)
         return before.has_slot(broken=step.is_broken)
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
         self._taken.discard(step.pod.uid)
         if step.needs_slot:
-            self.budget = self.budget.plus_one(broken=step.is_broken)
+            self.budget = self.budget.after(-1, broken=step.is_broken)
         if step.is_eviction:
             self._canaries.discard(step.decision.vpa)
 
@@ -161,6 +161,6 @@ class QueueCursor:
     def _take(self, step: QueueStep) -> None:
         if step.needs_slot:
             self._taken.add(step.pod.uid)
-            self.budget = self.budget.less_one(broken=step.is_broken)
+            self.budget = self.budget.after(1, broken=step.is_broken)
         if step.is_eviction:
             self._canaries.add(step.decision.vpa)

@@ -285,18 +285,10 @@ class OwnerBudget:
         is_untouched = self.taken_running == 0 and up == self.configured
         return self.tolerated == 0 and is_untouched
 
-    def less_one(self, *, broken: bool = False) -> OwnerBudget:
-        """Return the budget after one more pod went down."""
+    def after(self, down: int, *, broken: bool = False) -> OwnerBudget:
+        """Return the budget after so many more pods went down; less than zero gives slots back."""
         return replace(
             self,
-            taken_running=self.taken_running + 1,
-            taken_alive=self.taken_alive + (not broken),
-        )
-
-    def plus_one(self, *, broken: bool = False) -> OwnerBudget:
-        """Return the budget after one more pod turned out not to go down."""
-        return replace(
-            self,
-            taken_running=self.taken_running - 1,
-            taken_alive=self.taken_alive - (not broken),
+            taken_running=self.taken_running + down,
+            taken_alive=self.taken_alive + (0 if broken else down),
         )

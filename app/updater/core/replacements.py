@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 
 from app.model.pods import BOOST_ANNOTATION, UPDATES_ANNOTATION, Pod
+from app.model.quantity import CPU
 from app.model.times import doubled
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, ProofKey
@@ -111,24 +111,16 @@ def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> boo
     return has_expected(pod, numbers.pairs, expected)
 
 
-class Trial(StrEnum):
-    """What a pod created on trial tells."""
-
-    HELPS = "helps"
-    USELESS = "useless"  # it came back as its template is
-    INCONCLUSIVE = "inconclusive"
-
-
 def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     """Whether a pod has to be created on trial before this one goes."""
     return rules.prove is Prove.DRY_RUN and step.decision.is_canary and step.is_eviction
 
 
-def judge_trial(step: QueueStep, created: Pod | None) -> Trial:
-    """Tell what a trial says; None is a refusal of the trial itself."""
+def is_useless(step: QueueStep, created: Pod | None) -> bool:
+    """Whether a pod created on trial is as its template is; None, a refusal, tells nothing."""
     numbers = step.decision.numbers
     if created is None or numbers is None:
-        return Trial.INCONCLUSIVE
+        return False
     boosted = {
         container.name
         for container in created.containers
@@ -138,11 +130,9 @@ def judge_trial(step: QueueStep, created: Pod | None) -> Trial:
     pairs = [
         pair
         for pair in numbers.pairs
-        if pair.container in names and not (pair.resource == "cpu" and pair.container in boosted)
+        if pair.container in names and not (pair.resource == CPU and pair.container in boosted)
     ]
-    return (
-        Trial.HELPS if has_expected(created, pairs, expected_requests(numbers)) else Trial.USELESS
-    )
+    return not has_expected(created, pairs, expected_requests(numbers))
 
 
 def after_useless_trial(

@@ -7,14 +7,14 @@ not: the scheduler holds the room that a deferred pod asked for, so it may not w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from app.model.pods import Pod
-from app.model.quantity import SIZED, Quantities, Quantity
+from app.model.quantity import SIZED
 from app.model.times import LATEST, believed, later
+from app.sizing.sizing import Sizes
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason, Why
 from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, wanted_requests
 from app.updater.core.patching import (
@@ -27,12 +27,11 @@ from app.updater.core.plan_state import RESIZE_REASONS, Assessment, Need, PodCon
 from app.updater.core.resize_state import (
     ResizeStage,
     ResizeState,
-    are_same,
     changes_qos,
     is_disruptive,
     is_stuck,
 )
-from app.updater.core.targets import PodTarget, measure, sized_resources
+from app.updater.core.targets import PodTarget, container_change, measure, sized_resources
 
 _PATIENT: Final = (ResizeStage.DEFERRED, ResizeStage.FAILING)  # reverted only after a while
 
@@ -197,29 +196,21 @@ def _revert_change(context: PodContext, state: ResizeState, since: datetime) -> 
 
 def as_reported(pod: Pod, without_cpu: frozenset[str] = frozenset()) -> tuple[ContainerChange, ...]:
     """Return the change that asks each container for what it has, but for the cpu of some."""
-    found: list[ContainerChange] = []
+    changes: list[ContainerChange] = []
     for index, container in enumerate(pod.containers):
         status = pod.status(container.name)
         if status is None or status.resources is None:
             continue
         asked, has = container.resources, status.resources
-        names = sized_resources(container.name, without_cpu)
-        requests = _reported(names, asked.requests, has.requests)
-        limits = _reported(names, asked.limits, has.limits)
-        if requests or limits:
-            found.append(ContainerChange(index, container.name, requests, limits))
-    return tuple(found)
-
-
-def _reported(
-    names: Iterable[str], asked: Quantities | None, has: Quantities | None
-) -> dict[str, Quantity]:
-    asked, has = asked or {}, has or {}
-    return {
-        name: has[name]
-        for name in names
-        if name in asked and name in has and not are_same(name, asked[name], has[name])
-    }
+        requests, limits = (
+            {name: amount for name, amount in (reported or {}).items() if name in (names or {})}
+            for reported, names in ((has.requests, asked.requests), (has.limits, asked.limits))
+        )
+        resources = sized_resources(container.name, without_cpu)
+        change = container_change(index, container, Sizes(requests, limits, ()), resources)
+        if change.requests or change.limits:
+            changes.append(change)
+    return tuple(changes)
 
 
 def _reverted(need: Need, base: Assessment, revert: PodChange) -> Assessment:

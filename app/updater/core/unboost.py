@@ -25,7 +25,7 @@ from app.model.kinds import Condition
 from app.model.pods import BOOST_ANNOTATION, Pod, Resources
 from app.model.quantity import CPU
 from app.model.times import believed, doubled, later, rfc3339
-from app.model.vpa import StartupBoost, Vpa
+from app.model.vpa import Vpa
 from app.sizing.sizing import CappedRecommendation, Sizes, sizes
 from app.updater.core.decisions import Action, ContainerChange, Decision, PodChange, Reason
 from app.updater.core.memory import Pause
@@ -62,14 +62,10 @@ def boost_lasts(vpa: Vpa, container: str) -> timedelta:
     """Return how long after Ready a container stays boosted; the VPA as it is now decides."""
     policy = vpa.policy(container)
     for boost in (policy.startup_boost if policy is not None else None, vpa.startup_boost):
-        lasts = _lasts(boost)
-        if lasts is not None:
-            return lasts
+        cpu = boost.cpu if boost is not None else None
+        if cpu is not None and cpu.lasts is not None:
+            return cpu.lasts
     return timedelta()
-
-
-def _lasts(boost: StartupBoost | None) -> timedelta | None:
-    return boost.cpu.lasts if boost is not None and boost.cpu is not None else None
 
 
 def ready_condition(pod: Pod) -> Condition | None:
@@ -104,9 +100,8 @@ def original_resources(pod: Pod, container: str) -> Resources | None:
     """Return what a container asked for before its boost, None if the mark cannot be read."""
     text = pod.annotation(BOOST_ANNOTATION + container)
     try:
-        found: Any = orjson.loads(text or "")
-        parts = as_object(found, "")
-        if not parts:
+        value: Any = orjson.loads(text or "")
+        if not (parts := as_object(value, "")):
             return None
         return Resources(quantities_at(parts, "requests", ""), quantities_at(parts, "limits", ""))
     except (orjson.JSONDecodeError, BadObject):

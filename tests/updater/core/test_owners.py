@@ -418,7 +418,7 @@ def spent(budget: OwnerBudget, *, broken: bool = False) -> int:
     """Return how many pods can go one after another."""
     count = 0
     while budget.has_slot(broken=broken) and count < 200:
-        budget = budget.less_one(broken=broken)
+        budget = budget.after(1, broken=broken)
         count += 1
     return count
 
@@ -460,14 +460,14 @@ def test_worked_cases(
 
 def test_whatever_goes_takes_a_place() -> None:
     """After one accepted resize one eviction is left."""
-    assert spent(OwnerBudget(4, 0.5, 4, 4).less_one()) == 1
+    assert spent(OwnerBudget(4, 0.5, 4, 4).after(1)) == 1
 
 
 def test_what_did_not_go_gives_its_place_back() -> None:
     """A refused call leaves the budget as it was."""
     budget = OwnerBudget(10, 0.5, 10, 10)
     for broken in (False, True):
-        assert budget.less_one(broken=broken).plus_one(broken=broken) == budget
+        assert budget.after(1, broken=broken).after(-1, broken=broken) == budget
 
 
 def test_unready_pods_are_down_already() -> None:
@@ -499,7 +499,7 @@ def test_never_more_than_tolerated(
             continue
         if not budget.has_slot(broken=broken):
             continue
-        budget = budget.less_one(broken=broken)
+        budget = budget.after(1, broken=broken)
         up -= 1
         alive -= not broken
         broken_left -= broken

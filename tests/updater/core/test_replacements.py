@@ -16,7 +16,7 @@ from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.plan import Plan, PlanOptions
 from app.updater.core.proof import Breaker, Proof, ProofVersion
-from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
+from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.updater.core.scenes import NOW, OURS, Scene, container, named, running, several
@@ -432,24 +432,24 @@ def test_who_needs_a_trial() -> None:
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
-        (created("200m/200Mi"), Trial.HELPS),
-        (created("100m/100Mi"), Trial.USELESS),
-        (created("600m/200Mi"), Trial.USELESS),
-        (created("600m/200Mi", **{"vpaCpuStartupBoost/app": "{}"}), Trial.HELPS),
-        (make.pod(container("other")), Trial.HELPS),
-        (None, Trial.INCONCLUSIVE),
+        (created("200m/200Mi"), False),
+        (created("100m/100Mi"), True),
+        (created("600m/200Mi"), True),
+        (created("600m/200Mi", **{"vpaCpuStartupBoost/app": "{}"}), False),
+        (make.pod(container("other")), False),
+        (None, False),
     ],
 )
-def test_judge_trial(pod: Pod | None, expected: Trial) -> None:
+def test_is_useless(pod: Pod | None, expected: bool) -> None:
     """It helps if what is recommended comes back; a boost may add cpu to it."""
-    assert judge_trial(planned()[1], pod) is expected
+    assert is_useless(planned()[1], pod) is expected
 
 
 def test_without_numbers_there_is_nothing_to_judge() -> None:
     """Nobody knows what to expect."""
     _, step = planned()
     bare = replace(step, decision=replace(step.decision, numbers=None))
-    assert judge_trial(bare, created("1")) is Trial.INCONCLUSIVE
+    assert not is_useless(bare, created("1"))
 
 
 def test_a_useless_trial_stops_the_workload() -> None:
