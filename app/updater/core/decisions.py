@@ -141,7 +141,7 @@ class Decision:
 
 def decision_json(decision: Decision) -> Json:
     """Return all that is known of a decision."""
-    found: Json = {
+    json: Json = {
         "namespace": decision.namespace,
         "pod": decision.pod,
         "uid": decision.uid,
@@ -152,23 +152,23 @@ def decision_json(decision: Decision) -> Json:
     }
     numbers = decision.numbers
     if numbers is not None:
-        found["difference"] = round(numbers.difference, 6)
-        found["grossDifference"] = round(numbers.gross_difference, 6)
-        found["outsideBounds"] = numbers.is_outside
-        found["quickOOM"] = decision.quick_oom
-    found["containers"] = _containers(numbers.pairs if numbers is not None else ())
+        json["difference"] = round(numbers.difference, 6)
+        json["grossDifference"] = round(numbers.gross_difference, 6)
+        json["outsideBounds"] = numbers.is_outside
+        json["quickOOM"] = decision.quick_oom
+    json["containers"] = _containers(numbers.pairs if numbers is not None else ())
     if decision.change is not None:
-        found["change"] = _change(decision.change)
-    return found
+        json["change"] = _change(decision.change)
+    return json
 
 
 def _containers(pairs: tuple[Pair, ...]) -> Json:
-    found: Json = {}
+    json: Json = {}
     for pair in pairs:
-        found.setdefault(pair.container, {})[pair.resource] = _some(
+        json.setdefault(pair.container, {})[pair.resource] = _some(
             current=pair.current, target=pair.target, lowerBound=pair.lower, upperBound=pair.upper
         )
-    return found
+    return json
 
 
 def _change(change: PodChange) -> Json:

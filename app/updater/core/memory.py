@@ -103,10 +103,10 @@ class Memory:
 
     def namespaces(self) -> set[str]:
         """Return the namespaces of which anything is remembered."""
-        found = {remembered.namespace for remembered in self.pods.values()}
-        found.update(key[0] for key in self.proofs if self.proofs[key].awaited)
-        found.update(key[0] for key in self.rollouts)
-        return found
+        namespaces = {remembered.namespace for remembered in self.pods.values()}
+        namespaces.update(key[0] for key in self.proofs if self.proofs[key].awaited)
+        namespaces.update(key[0] for key in self.rollouts)
+        return namespaces
 
 
 def pdb_key(pdb: DisruptionBudget) -> NamespacedName:
@@ -158,9 +158,9 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
         if pod is None or pod.uid != uid:
             changes[uid] = PodMemory(remembered.namespace, remembered.name)
             continue
-        found = _observed_pod(remembered, pod, rules, now)
-        if found is not remembered:
-            changes[uid] = found
+        after = _observed_pod(remembered, pod, rules, now)
+        if after is not remembered:
+            changes[uid] = after
     pauses = {
         key: pause
         for key, pause in memory.pdb_pauses.items()
@@ -204,7 +204,7 @@ def _living(
     A pause goes on, also if the VPA is deleted and created again. An owner that wants no pods
     any more, such as one of an older template, replaces none.
     """
-    found = {}
+    living = {}
     for key, known in proofs.items():
         view = snapshot.of(key[0])
         owner = view.workloads.get(key[1])
@@ -213,8 +213,8 @@ def _living(
         is_recent = proof.since is not None and now - proof.since < _LONGEST_UNLISTED
         is_resting = proof.until is not None and now < proof.until
         if is_resting or (key[2] in view.vpas and (owner is not None or is_recent)):
-            found[key] = proof
-    return found
+            living[key] = proof
+    return living
 
 
 def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:

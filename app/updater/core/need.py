@@ -148,7 +148,7 @@ def quick_oom(
     pod: Pod, vpa: Vpa, rules: UpdateRules, gates: FeatureGates, now: datetime
 ) -> QuickOom | None:
     """Return the latest quick kill that counts now."""
-    found: QuickOom | None = None
+    latest: QuickOom | None = None
     for status in pod.statuses:
         for end in (status.last_terminated, status.terminated):
             if end is None or end.reason != _KILLED or _is_answered(end, status, pod, now):
@@ -156,9 +156,9 @@ def quick_oom(
             until = _counts_until(end, vpa, rules, gates)
             if until is None or now >= until or not _takes_part(status.name, pod, vpa):
                 continue
-            if found is None or until > found.until:
-                found = QuickOom(status.name, until)
-    return found
+            if latest is None or until > latest.until:
+                latest = QuickOom(status.name, until)
+    return latest
 
 
 def _counts_until(

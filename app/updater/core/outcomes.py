@@ -103,7 +103,7 @@ def eviction_refusal(error: ClusterError) -> RefusalKind:
 
 
 def refusal_reason(action: Action, error: ClusterError) -> Why:
-    """Return what is told of a pod for which a call was refused."""
+    """Return why a pod waits for which a call was refused."""
     if action is Action.EVICT:
         kind, usual = eviction_refusal(error), Reason.EVICTION_ERROR
     else:

@@ -155,7 +155,7 @@ def _wanted(
         yield from ((namespace, None) for namespace in namespaces)
         return
     for namespace in sorted({namespace for namespace, _ in only}):
-        yield namespace, frozenset(name for found, name in only if found == namespace)
+        yield namespace, frozenset(name for other, name in only if other == namespace)
 
 
 def _comparable(

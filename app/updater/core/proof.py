@@ -95,15 +95,15 @@ def version_of(vpa: Vpa, template: tuple[Container, ...]) -> ProofVersion:
     return ProofVersion(vpa.uid, vpa.generation, template)
 
 
-def current_proof(found: Proof | None, version: ProofVersion) -> Proof:
+def current_proof(known: Proof | None, version: ProofVersion) -> Proof:
     """Return what is proven of this version; of a new one nothing is, but pauses go on."""
-    if found is None:
+    if known is None:
         return Proof(version)
-    if found.version == version:
-        return found
+    if known.version == version:
+        return known
     # What is awaited stays so: its answer tells of the new version as well. Failures stay:
     # a workload that is edited all the time would be evicted all the time.
-    return replace(found, version=version, is_proven=False)
+    return replace(known, version=version, is_proven=False)
 
 
 def expected_requests(numbers: PodNumbers) -> dict[tuple[str, str], Quantity]:

@@ -88,14 +88,14 @@ def _without_replacement(
 def _strange(group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState) -> tuple[str, bool]:
     """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
     theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
-    found, is_claimed = "", False
+    strange, is_claimed = "", False
     for pod in group.pods:
         other = state.proof((key[0], key[1], theirs.get(pod.uid, "")))
         if pod.uid in proof.known or (other is not None and pod.uid in other.known):
             continue
-        found = found or pod.uid
+        strange = strange or pod.uid
         is_claimed |= other is not None and bool(other.awaited)
-    return found, is_claimed
+    return strange, is_claimed
 
 
 def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> bool:

@@ -90,7 +90,7 @@ def _changes(context: PodContext, target: PodTarget) -> tuple[ContainerChange, .
 
 def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[ContainerChange, ...]:
     """Keep what makes a container bigger, with the limits that go along."""
-    found: list[ContainerChange] = []
+    rising: list[ContainerChange] = []
     for change in changes:
         has = pod.containers[change.index].resources
         requests = {
@@ -100,8 +100,8 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
         }
         limits = {name: amount for name, amount in change.limits.items() if name in requests}
         if requests:
-            found.append(replace(change, requests=requests, limits=limits))
-    return tuple(found)
+            rising.append(replace(change, requests=requests, limits=limits))
+    return tuple(rising)
 
 
 def _resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]) -> Proposal:

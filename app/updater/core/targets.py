@@ -44,7 +44,7 @@ def pairs_of(
         boosted: containers whose cpu is left out.
     """
     observed = observed_containers(pod)
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for container in pod.containers:
         name = container.name
         capped = amounts.get(name)
@@ -55,7 +55,7 @@ def pairs_of(
         for resource, target in capped.target.items():
             if resource == CPU and name in boosted:
                 continue
-            found.append(
+            pairs.append(
                 Pair(
                     name,
                     resource,
@@ -66,7 +66,7 @@ def pairs_of(
                     capped.is_own,
                 )
             )
-    return tuple(found)
+    return tuple(pairs)
 
 
 def _share(part: int, whole: int) -> float:
@@ -251,7 +251,7 @@ class OwnerTargets:
         """Return what a resize has to write into a pod."""
         observed = observed_containers(pod)
         bases = self.bases(pod)
-        found: list[ContainerChange] = []
+        changes: list[ContainerChange] = []
         for index, container in enumerate(pod.containers):
             amounts = target.amounts.get(container.name)
             if amounts is None or (observed is not None and container.name not in observed):
@@ -260,8 +260,8 @@ class OwnerTargets:
             resources = sized_resources(container.name, target.boosted)
             change = container_change(index, container, wanted, resources)
             if change.requests or change.limits:
-                found.append(change)
-        return tuple(found)
+                changes.append(change)
+        return tuple(changes)
 
 
 def _let_stay(

@@ -187,8 +187,8 @@ def assess_boosted(context: PodContext, due: UnboostDue) -> Assessment:
     return replace(_assess_boosted(context, due), numbers=target.numbers)
 
 
-def _assess_boosted(context: PodContext, found: UnboostDue) -> Assessment:
-    pod, due, until = context.pod, found.containers, found.until
+def _assess_boosted(context: PodContext, unboost: UnboostDue) -> Assessment:
+    pod, due, until = context.pod, unboost.containers, unboost.until
     if not due or pod.phase == "Pending":
         message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
         return context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
