@@ -12,6 +12,7 @@ from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import (
+    MINUTE,
     UNPROVEN,
     Scene,
     amounts,
@@ -22,7 +23,7 @@ from tests.updater.core.scenes import (
 )
 
 Json = make.Json
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 BOOST = "vpaCpuStartupBoost/"
 
 

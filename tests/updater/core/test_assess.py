@@ -19,6 +19,7 @@ from app.updater.core.targets import OwnerTargets
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
+    EVICTED,
     NOW,
     OURS,
     Scene,
@@ -33,7 +34,6 @@ from tests.updater.core.scenes import (
 )
 
 Json = make.Json
-EVICTED = (Action.EVICT, Reason.EVICTED)
 YOUNG = timedelta(hours=1)
 
 

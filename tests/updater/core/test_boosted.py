@@ -18,7 +18,6 @@ from tests.updater.core.boosts import (
     AT,
     BOOST,
     BUSY,
-    MINUTE,
     SECOND,
     UNBOOSTED,
     Json,
@@ -29,6 +28,7 @@ from tests.updater.core.boosts import (
     written,
 )
 from tests.updater.core.scenes import (
+    MINUTE,
     NOW,
     amounts,
     container,

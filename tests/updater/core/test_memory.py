@@ -29,10 +29,9 @@ from app.updater.core.memory import (
 )
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests import make
-from tests.updater.core.scenes import NOW, OURS, amounts, container, running
+from tests.updater.core.scenes import MINUTE, NOW, OURS, amounts, container, running
 
 Json = make.Json
-MINUTE = timedelta(minutes=1)
 POD = running(container("app", "1"))
 OWNER = ObjectKey("", "StatefulSet", "web")
 PROOF = Proof(ProofVersion("uid-web", 1, ()), since=NOW)

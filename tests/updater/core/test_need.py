@@ -27,6 +27,8 @@ from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
+    HOUR,
+    MINUTE,
     NOW,
     OURS,
     Scene,
@@ -39,7 +41,6 @@ from tests.updater.core.scenes import (
     with_status,
 )
 
-HOUR = timedelta(hours=1)
 OOM = QuickOom("app", NOW + timedelta(minutes=10))
 
 
@@ -336,7 +337,6 @@ def test_words_for_people() -> None:
     assert requirement_text(EvictionRequirement((), LOWER)) == f"{LOWER} of nothing"
 
 
-MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 POD = running(container("app", "1/1Gi"))
 OFF = {"policies": [make.policy_json("app", mode="Off")]}

@@ -19,10 +19,9 @@ from app.updater.core.proof import Breaker, Proof, ProofVersion
 from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
-from tests.updater.core.scenes import NOW, OURS, Scene, container, named, running, several
+from tests.updater.core.scenes import MINUTE, NOW, OURS, Scene, container, named, running, several
 
 Json = make.Json
-MINUTE = timedelta(minutes=1)
 OLD, NEW = running(container("app", "100m/100Mi")), running(container("app", "200m/200Mi"))
 
 

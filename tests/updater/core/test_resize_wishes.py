@@ -8,18 +8,11 @@ from dataclasses import replace
 import pytest
 
 from app.updater.core.decisions import Action, Reason
-from tests.updater.core.resizes import (
+from tests.updater.core.resizes import ONLY, POD, RESTARTS, SKIPS, remembering, scene
+from tests.updater.core.scenes import (
     EVICTED,
-    ONLY,
-    POD,
     REMEMBERED,
     RESIZED,
-    RESTARTS,
-    SKIPS,
-    remembering,
-    scene,
-)
-from tests.updater.core.scenes import (
     UNPROVEN,
     Scene,
     container,

@@ -25,7 +25,6 @@ from tests.updater.core.boosts import (
     C1,
     C2,
     LIMITED,
-    MINUTE,
     SECOND,
     TWO,
     Json,
@@ -37,6 +36,7 @@ from tests.updater.core.boosts import (
     written,
 )
 from tests.updater.core.scenes import (
+    MINUTE,
     NOW,
     container,
     read,

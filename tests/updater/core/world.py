@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.model.patches import apply, merge
@@ -225,6 +225,3 @@ def is_being_brought_back(pod: Json) -> bool:
         key.startswith(UNBOOST_PENDING_ANNOTATION)
         for key in pod["metadata"].get("annotations") or {}
     )
-
-
-MINUTE = timedelta(minutes=1)
