@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from app.model.pods import Resources
-from app.updater.core.decisions import Action, PodChange, Reason
+from app.updater.core.decisions import Action, Decision, PodChange, Reason
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, pending_since
 from app.updater.core.unboost import (
+    NextLook,
     after_refusal,
     boost_lasts,
+    is_news,
+    look_after_failure,
+    next_look,
     original_resources,
     unboost_due,
 )
@@ -27,6 +31,7 @@ from tests.updater.core.boosts import (
     LIMITED,
     SECOND,
     TWO,
+    UNBOOSTED,
     Json,
     boost,
     boosted,
@@ -39,8 +44,10 @@ from tests.updater.core.scenes import (
     MINUTE,
     NOW,
     container,
+    killed,
     read,
     recommended,
+    resize_condition,
     running,
 )
 
@@ -320,3 +327,51 @@ def test_since_when() -> None:
     }
     assert pending_since(read(boosted(more=more)), NOW) == NOW - MINUTE
     assert pending_since(read(boosted()), NOW) is None
+
+
+SOON = NextLook(SECOND / 10, 1)
+
+
+def look(found: Decision | None, count: int = 0) -> NextLook | None:
+    """Return when the next look is."""
+    return next_look(found, count, NOW)
+
+
+@pytest.mark.parametrize("pod", [boosted(since=90 * SECOND), killed(boosted(since=90 * SECOND))])
+def test_a_pod_is_looked_at_again_when_its_boost_is_over(pod: Json) -> None:
+    """With pauses that begin again, also if the pod is about to be updated for another reason."""
+    again = look(scene(pod, startup=boost(300)).decision(), 3)
+    assert again is not None
+    assert (again.failed, again.pause // SECOND) == (0, 210)
+
+
+def test_what_is_due_or_not_ready_is_looked_at_soon() -> None:
+    """The end of a boost may fail, and the time of one that is not ready is not known."""
+    due = scene(boosted()).decision()
+    assert ((due.action, due.reason), look(due)) == (UNBOOSTED, SOON)
+    assert look(scene(boosted(since=None)).decision()) == SOON
+
+
+def test_without_a_vpa_a_few_looks_are_enough() -> None:
+    """At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 seconds, then it is dropped."""
+    for unmatched in (None, replace(scene(boosted()).decision(), vpa="")):
+        moment, moments, found = timedelta(), list[float](), NextLook(timedelta(), 0)
+        while (again := look(unmatched, found.failed)) is not None:
+            moments.append(moment / SECOND)
+            moment, found = moment + again.pause, again
+        assert [*moments, moment / SECOND] == [0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3]
+
+
+def test_pauses_double() -> None:
+    """From 100 ms to half a minute."""
+    pauses = [look_after_failure(count).pause / SECOND for count in range(4)]
+    assert pauses == [0.1, 0.2, 0.4, 0.8]
+    assert look_after_failure(100) == (30 * SECOND, 101)
+
+
+def test_what_starts_the_pauses_again() -> None:
+    """A change of readiness or of the resize, and nothing else."""
+    pod = boosted()
+    assert is_news(read(pod), read(boosted(since=3 * SECOND)))
+    assert is_news(read(pod), read(boosted(conditions=[resize_condition("InProgress")])))
+    assert not is_news(read(pod), read(boosted(more={"seen": "yes"})))
