@@ -132,7 +132,7 @@ class Outcome:
     is_unanswered: bool = False
 
     @property
-    def is_doubtful(self) -> bool:
+    def is_unconfirmed(self) -> bool:
         """Whether it is unknown what came of it."""
         return self.is_unanswered and self.error is not None
 
@@ -151,7 +151,7 @@ def learn(memory: Memory, outcomes: Iterable[Outcome], rules: UpdateRules) -> Me
 
 
 def undone(memory: Memory, outcome: Outcome) -> Memory:
-    """Return the memory when it is seen that a call in doubt was not carried out."""
+    """Return the memory when it is seen that an unconfirmed call was not carried out."""
     pod = outcome.step.pod
     remembered = memory.of(pod)
     if outcome.action is not Action.EVICT:
@@ -214,13 +214,13 @@ class _MemoryUpdate:
     # --- evictions
 
     def _evicted(self, outcome: Outcome) -> None:
-        if not outcome.is_doubtful:
+        if not outcome.is_unconfirmed:
             for pdb in _pdb_keys(outcome):
                 self._pauses.pop(pdb, None)
-            if outcome.is_unanswered:  # all else was learnt while it was in doubt
+            if outcome.is_unanswered:  # all else was learnt while it was unconfirmed
                 return
         remembered, step = self._of(outcome), outcome.step
-        pause = remembered.pause if outcome.is_doubtful else None
+        pause = remembered.pause if outcome.is_unconfirmed else None
         self._keep(outcome, replace(remembered, evicted=outcome.at, pause=pause))
         self._breaker = self._breaker.after_eviction(step.pod.uid, self._rules, outcome.at)
         numbers = step.decision.numbers
@@ -267,7 +267,7 @@ class _MemoryUpdate:
     def _resized(self, outcome: Outcome) -> None:
         resized = Resized(outcome.at, outcome.generation, outcome.step.pod.resource_version)
         remembered = replace(self._of(outcome), resized=resized)
-        if not outcome.is_doubtful:
+        if not outcome.is_unconfirmed:
             remembered = replace(remembered, pause=None, resizing_since=None)
             if outcome.action is Action.UNBOOST:
                 remembered = remembered.after_unboost(outcome.at)

@@ -111,8 +111,7 @@ class Matcher:
         if match.vpa is not None and not match.vpa.is_off:
             for weaker in match.weaker:
                 if not weaker.is_off:
-                    overlap = Overlap(self._namespace, match.vpa.name, weaker.name)
-                    self.overlaps[overlap] = None
+                    self.overlaps[Overlap(self._namespace, match.vpa.name, weaker.name)] = None
 
 
 @dataclass(frozen=True, slots=True)

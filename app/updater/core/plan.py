@@ -331,10 +331,9 @@ class _NamespacePlanner:
 
 
 def _is_same(one: Pod, other: Pod) -> bool:
-    if one is other:
-        return True
-    return bool(one.resource_version) and (
-        one.uid == other.uid and one.resource_version == other.resource_version
+    version = one.resource_version
+    return one is other or (
+        bool(version) and (one.uid, version) == (other.uid, other.resource_version)
     )
 
 

@@ -17,7 +17,7 @@ from app.model.times import doubled
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, ProofKey
 from app.updater.core.owners import Size
-from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
+from app.updater.core.plan_state import Assessment, OwnerPods, PlanState
 from app.updater.core.proof import (
     Expected,
     Proof,
@@ -40,26 +40,24 @@ def judge_replacements(group: OwnerPods, size: Size, state: PlanState) -> None:
 
 
 def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState) -> None:
-    before, expected = proof, dict(proof.expected)
+    before = proof
     for assessed in group.assessments:
         pod = assessed.pod
         if assessed.vpa.name != key[2] or pod.deleted is not None:
             continue
         if pod.uid in proof.known or not proof.awaited:
             continue
-        good = _helped(assessed, expected, state.inputs.rules)
+        good = _helped(assessed, before.expected, state.inputs.rules)
         state.note_replacement(proof.known, helped=good)
         proof = proof.after_replacement(
             pod.uid, helped=good, rules=state.inputs.rules, now=state.inputs.now
         )
-    if proof is before and _is_late(proof, state.inputs):
+    inputs, since = state.inputs, proof.since
+    is_late = since is not None and inputs.now - since >= inputs.rules.watch_lag
+    if proof is before and is_late:
         proof = _without_replacement(group, size, key, proof, state)
     if proof is not before:
         state.keep_proof(key, proof)
-
-
-def _is_late(proof: Proof, inputs: PlanInputs) -> bool:
-    return proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
 
 
 def _without_replacement(
